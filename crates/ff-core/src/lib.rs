@@ -2,4 +2,5 @@
 //! traits every backend implements. No I/O, no clock, no randomness: those come in from outside.
 
 pub mod backend_error;
+pub mod clock;
 pub mod partition;

@@ -1,14 +1,139 @@
 //! The function library: assembled from `lua/` in reading order, recognised by its content hash.
 
+use std::fmt::Write as _;
+
+use ff_core::limits;
+
+/// Grows with every change of the library. A newer library is never replaced by an older one.
+const VERSION: u64 = 1;
+
 /// A loadable function library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Library {
     /// The name it registers under, with the contract's major version.
     pub name: &'static str,
-    /// Grows with every change of the contract; a newer library is never replaced by an older one.
+    /// Grows with every change of the library; a newer one is never replaced by an older one.
     pub version: u64,
     /// Hash of the source, answered by `ff_version`.
     pub hash: String,
     /// The source, with the shebang line that `FUNCTION LOAD` wants.
     pub source: String,
+}
+
+macro_rules! modules {
+    ($($name:literal)*) => {
+        /// Name and source of every module, in reading order.
+        const MODULES: &[(&str, &str)] = &[
+            $(($name, include_str!(concat!("../../../lua/", $name, ".lua")))),*
+        ];
+    };
+}
+
+modules! {
+    "kernel/number" "kernel/time" "kernel/keys" "kernel/reply" "kernel/arg" "kernel/writes"
+    "kernel/define" "kernel/json" "kernel/record" "kernel/blob" "kernel/event"
+    "model/field" "model/state" "model/index" "model/lease" "model/attempt" "model/retry"
+    "model/delay" "model/ending" "model/failure" "model/loss" "model/timer" "model/capability"
+    "model/policy" "model/tags" "model/claim" "model/purge"
+    "verb/library" "verb/deployment" "verb/create" "verb/claim_next" "verb/grant" "verb/claim"
+    "verb/lease" "verb/progress" "verb/complete" "verb/fail" "verb/cancel" "verb/pause"
+    "verb/expire" "verb/replay" "verb/change" "verb/describe" "verb/list" "verb/events"
+    "verb/tick"
+}
+
+/// Modules are functions that run on first `require`; a flat concatenation would run into Lua's
+/// limit of 200 locals per chunk.
+const PRELUDE: &str = "\
+local modules, loaded = {}, {}
+local function require(name)
+  if loaded[name] == nil then loaded[name] = modules[name]() end
+  return loaded[name]
+end
+";
+
+impl Library {
+    /// The library of this build.
+    pub fn current() -> Self {
+        Self::assemble(&[])
+    }
+
+    /// The library with some modules replaced, for tests that bring their own clock.
+    pub fn with_modules(replaced: &[(&str, &str)]) -> Self {
+        Self::assemble(replaced)
+    }
+
+    fn assemble(replaced: &[(&str, &str)]) -> Self {
+        let mut body = String::from(PRELUDE);
+        module(&mut body, "kernel/limit", &limit_module());
+        for (name, source) in MODULES {
+            let other = replaced.iter().find(|(replaced, _)| replaced == name);
+            module(&mut body, name, other.map_or(*source, |(_, source)| source));
+        }
+        for (name, _) in MODULES.iter().filter(|(name, _)| name.starts_with("verb/")) {
+            let _ = writeln!(body, "require('{}')", dotted(name));
+        }
+        let hash = format!("{:016x}", fnv1a(body.as_bytes()));
+        let about = format!("return {{ version = {VERSION}, hash = '{hash}' }}\n");
+        let mut source = String::from("#!lua name=flowfabric_v1\n");
+        let split = PRELUDE.len();
+        source.push_str(&body[..split]);
+        module(&mut source, "kernel/about", &about);
+        source.push_str(&body[split..]);
+        Self { name: "flowfabric_v1", version: VERSION, hash, source }
+    }
+}
+
+fn dotted(name: &str) -> String {
+    name.replace('/', ".")
+}
+
+fn module(out: &mut String, name: &str, source: &str) {
+    let _ = writeln!(out, "modules['{}'] = function()\n{source}end", dotted(name));
+}
+
+/// The same numbers as [`ff_core::limits`], for the Lua side.
+fn limit_module() -> String {
+    let rows: String = limits::ALL.iter().fold(String::new(), |mut rows, (name, value)| {
+        let _ = writeln!(rows, "  {name} = {value},");
+        rows
+    });
+    format!("return {{\n{rows}}}\n")
+}
+
+/// FNV-1a: recognises a library, which needs no cryptography.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_follows_the_source() {
+        let current = Library::current();
+        assert_eq!(current, Library::current());
+        let other = Library::with_modules(&[("kernel/time", "return function() return 0 end\n")]);
+        assert_ne!(current.hash, other.hash);
+        assert!(current.source.contains(&current.hash));
+    }
+
+    #[test]
+    fn every_module_is_listed_and_none_is_missing() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lua");
+        let mut found = Vec::new();
+        for folder in ["kernel", "model", "verb"] {
+            for entry in std::fs::read_dir(root.join(folder)).expect("the lua folder is there") {
+                let path = entry.expect("a readable entry").path();
+                let stem = path.file_stem().expect("a file name").to_string_lossy().into_owned();
+                found.push(format!("{folder}/{stem}"));
+            }
+        }
+        found.sort();
+        let mut listed: Vec<&str> = MODULES.iter().map(|(name, _)| *name).collect();
+        listed.sort_unstable();
+        assert_eq!(listed, found);
+    }
 }

@@ -1,0 +1,128 @@
+-- Arguments: each kind is a constructor that gives a name, a rule in words, and a parser. A parser
+-- gets the text and the partition key and answers the parsed value, or nil and what is wrong.
+
+local number = require('kernel.number')
+local limit = require('kernel.limit')
+
+local arg = {}
+
+local function repeated(text, count)
+  local out = ''
+  for _ = 1, count do out = out .. text end
+  return out
+end
+
+local HEX = '[0-9a-f]'
+local UUID = '^' .. repeated(HEX, 8) .. '%-' .. repeated(HEX, 4) .. '%-' .. repeated(HEX, 4)
+  .. '%-' .. repeated(HEX, 4) .. '%-' .. repeated(HEX, 12) .. '$'
+
+-- The id of an execution of this partition; parsed into its uuid.
+function arg.execution(name)
+  return { name = name, parse = function(text, p)
+    local tag = string.sub(p, 4) .. ':'
+    if string.sub(text, 1, #tag) ~= tag or #text ~= #tag + 36 then
+      return nil, 'must be ' .. tag .. ' and a uuid'
+    end
+    return string.sub(text, #tag + 1)
+  end }
+end
+
+-- As above, and the uuid's grammar is checked: for ids that are about to be stored.
+function arg.new_execution(name)
+  local base = arg.execution(name)
+  return { name = name, parse = function(text, p)
+    local uuid, wrong = base.parse(text, p)
+    if uuid and not string.find(uuid, UUID) then return nil, 'must end in a lower-case uuid' end
+    return uuid, wrong
+  end }
+end
+
+function arg.uuid(name)
+  return { name = name, parse = function(text)
+    if not string.find(text, UUID) then return nil, 'must be a lower-case hyphenated uuid' end
+    return text
+  end }
+end
+
+-- An id that is only compared with a stored one: what is malformed does not match.
+function arg.given(name)
+  return { name = name, parse = function(text)
+    if #text > 64 then return nil, 'must be at most 64 bytes' end
+    return text
+  end }
+end
+
+-- A name that becomes part of keys: printable, without the characters that could forge one.
+function arg.label(name, bytes_max)
+  local rule = 'must be 1 to ' .. bytes_max
+    .. ' printable ASCII characters without { } : and without blanks at the ends'
+  return { name = name, parse = function(text)
+    if #text < 1 or #text > bytes_max or string.find(text, '[^\32-\126]')
+      or string.find(text, '[{}:]') or string.find(text, '^ ') or string.find(text, ' $') then
+      return nil, rule
+    end
+    return text
+  end }
+end
+
+function arg.text(name, bytes_max)
+  return { name = name, parse = function(text)
+    if #text > bytes_max then return nil, 'must be at most ' .. bytes_max .. ' bytes' end
+    return text
+  end }
+end
+
+function arg.bytes(name, bytes_max)
+  return { name = name, too_large = true, parse = function(text)
+    if #text > bytes_max then return nil, 'must be at most ' .. bytes_max .. ' bytes' end
+    return text
+  end }
+end
+
+function arg.int(name, low, high)
+  return { name = name, parse = function(text)
+    local value = number.parse(text)
+    if not value or value < low or value > high then
+      return nil, string.format('must be a whole number from %.0f to %.0f', low, high)
+    end
+    return value
+  end }
+end
+
+-- A point in time: milliseconds since 1970, or `+` and milliseconds from now by the store's clock.
+function arg.moment(name)
+  local rule = 'must be milliseconds since 1970, or + and milliseconds from now'
+  return { name = name, parse = function(text, _, now)
+    local relative = string.sub(text, 1, 1) == '+'
+    local value = number.parse(relative and string.sub(text, 2) or text)
+    if not value or value < 0 then return nil, rule end
+    if relative then value = now + value end
+    if value > limit.timestamp_ms_max then return nil, 'must lie before the year 10000' end
+    return value
+  end }
+end
+
+function arg.choice(name, words)
+  local rule = 'must be one of'
+  for i = 1, #words do rule = rule .. ' ' .. words[i] end
+  return { name = name, parse = function(text)
+    for i = 1, #words do if words[i] == text then return text end end
+    return nil, rule
+  end }
+end
+
+-- Empty means not given; otherwise as the inner kind.
+function arg.optional(inner, default)
+  return { name = inner.name, too_large = inner.too_large, parse = function(text, p, now)
+    if text == '' then return default end
+    return inner.parse(text, p, now)
+  end, optional = true }
+end
+
+-- All remaining arguments, as a list; at least `low`, at most `high` of them.
+function arg.rest(inner, low, high)
+  return { name = inner.name, rest = true, parse = inner.parse, low = low, high = high,
+    too_large = inner.too_large }
+end
+
+return arg

@@ -1,0 +1,104 @@
+-- define: makes a function out of its declaration. It checks the arguments, takes the time, runs
+-- the decision, checks that the outcome is a declared one, and only then applies the writes.
+--
+--   name   the public name; registered with the contract's major version behind it
+--   doc    one sentence
+--   flags  registration flags of the store
+--   args   the arguments in wire order (kernel/arg.lua)
+--   gives  what can come back: status or code -> names of the values, in order
+--   run    function(p, a, now, w): p partition key, a arguments by name, w collected writes
+
+local limit = require('kernel.limit')
+local reply = require('kernel.reply')
+local take_time = require('kernel.time')
+local writes = require('kernel.writes')
+
+local define = { functions = {} }
+
+-- The names of the values of the codes that any function may answer.
+local COMMON = {
+  invalid_input = { 'text' },
+  payload_too_large = { 'text' },
+}
+
+local function refuse_argument(spec, wrong)
+  local code = spec.too_large and 'payload_too_large' or 'invalid_input'
+  return reply.refuse(code, spec.name .. ' ' .. wrong)
+end
+
+local function parse_rest(spec, argv, from, p, now)
+  local count, list = #argv - from + 1, {}
+  if count < spec.low or count > spec.high then
+    return nil, string.format('must be given %d to %d times, not %d', spec.low, spec.high, count)
+  end
+  for i = from, #argv do
+    local value, wrong = spec.parse(argv[i], p, now)
+    if wrong then return nil, wrong end
+    list[#list + 1] = value
+  end
+  return list
+end
+
+-- The arguments by name, or nil and a refusal.
+local function parse(specs, argv, p, now)
+  local a, count = {}, #specs
+  local last = specs[count]
+  local open = last and last.rest
+  if #argv ~= count and not (open and #argv >= count - 1) then
+    return nil, reply.refuse('invalid_input',
+      string.format('arguments must be %d, not %d', count, #argv))
+  end
+  for i = 1, open and count - 1 or count do
+    local spec = specs[i]
+    local value, wrong = spec.parse(argv[i], p, now)
+    if wrong then return nil, refuse_argument(spec, wrong) end
+    a[spec.name] = value
+  end
+  if open then
+    local list, wrong = parse_rest(last, argv, count, p, now)
+    if not list then return nil, refuse_argument(last, wrong) end
+    a[last.name] = list
+  end
+  return a
+end
+
+-- A reply that was not declared is a bug of ours: it is raised before anything is written.
+local function check_declared(spec, answer)
+  local names = spec.gives[answer[2]] or COMMON[answer[2]]
+  if not names then error(spec.name .. ' gives an undeclared outcome ' .. answer[2]) end
+  if not names.open and #answer - 2 ~= #names then
+    error(spec.name .. ' gives ' .. answer[2] .. ' with the wrong number of values')
+  end
+  return answer
+end
+
+local function runner(spec)
+  local specs, run = spec.args, spec.run
+  return function(key_list, argv)
+    local p = key_list[1]
+    if not p or not string.find(p, '^ff:{%l+:%d+}$') then
+      return reply.refuse('invalid_input', 'the key must be a partition, as in ff:{fp:7}')
+    end
+    local now = take_time(p)
+    local a, refusal = parse(specs, argv, p, now)
+    if not a then return refusal end
+    local w = {}
+    local answer = check_declared(spec, run(p, a, now, w))
+    writes.apply(w)
+    return answer
+  end
+end
+
+function define.define(spec)
+  define.functions[#define.functions + 1] = spec
+  redis.register_function {
+    function_name = spec.name .. '_v' .. limit.contract_major,
+    callback = spec.bare and spec.run or runner(spec),
+    flags = spec.flags,
+  }
+end
+
+-- Runs a declared decision again inside another function, with its own writes.
+function define.parse(specs, argv, p, now) return parse(specs, argv, p, now) end
+
+return define

@@ -1,0 +1,125 @@
+-- Attempts: numbered runs of an execution. The latest one is part of the record; when a new one
+-- begins, the one before moves, packed, to the list of past attempts.
+
+local keys = require('kernel.keys')
+local limit = require('kernel.limit')
+local number = require('kernel.number')
+local record = require('kernel.record')
+local lease = require('model.lease')
+local state = require('model.state')
+
+local attempt = {}
+
+local ENDS = {
+  fail = 'ended_failure', timeout = 'ended_failure',
+  lapse = 'interrupted_reclaimed', revoke = 'interrupted_reclaimed',
+  done = 'ended_success', cancel = 'ended_cancelled',
+}
+
+local OUTCOMES = {
+  success = 'ended_success', failed = 'ended_failure', expired = 'ended_failure',
+  cancelled = 'ended_cancelled', skipped = 'ended_cancelled',
+}
+
+-- What became of the latest attempt.
+function attempt.lifecycle(x)
+  if x.attempt_end then return ENDS[x.attempt_end] end
+  if state.ENDED[x.state] then return OUTCOMES[x.state] end
+  return x.state == 'running' and 'started' or 'suspended'
+end
+
+function attempt.ended_at(x) return x.attempt_ended_at or x.ended_at end
+
+function attempt.index(x) return number.stored(x.attempt_count, 0) - 1 end
+
+-- One line: no id contains a colon, and the free text comes last.
+function attempt.pack(x)
+  return table.concat({
+    number.text(attempt.index(x)), x.attempt_id, x.attempt_type, attempt.lifecycle(x),
+    x.attempt_started_at, attempt.ended_at(x) or '', x.lease_epoch or '', x.worker_id or '',
+    x.worker_instance_id or '', x.failure_category or '', x.attempt_cause or '',
+    x.failure_reason or '',
+  }, ':')
+end
+
+-- Remembers that the latest attempt is over although the execution is not.
+function attempt.close(x, how, now)
+  record.set(x, 'attempt_end', how)
+  record.set(x, 'attempt_ended_at', now)
+end
+
+local LEFTOVERS = { 'attempt_end', 'attempt_ended_at', 'attempt_cause', 'failure_reason',
+  'failure_category', 'revoke_reason', 'replay_reason', 'replay_requested_by', 'timeout_at',
+  'timeout_left_ms', 'renewed_at', 'resumed_at', 'progress_pct', 'progress_message',
+  'progress_at' }
+
+local PENDING = { 'next_attempt', 'delay_until', 'delay_reason', 'grant_id', 'grant_kind',
+  'grant_worker_id', 'grant_instance_id', 'grant_expires_at' }
+
+attempt.PENDING = PENDING
+
+local function next_type(x)
+  if state.LOST[x.state] then return 'reclaim' end
+  return x.next_attempt == 'retry' and 'retry' or x.next_attempt == 'replay' and 'replay'
+    or 'initial'
+end
+
+local function cause(x)
+  if x.state == 'lapsed' then return 'lease_expired' end
+  if x.state == 'revoked' then return 'lease_revoked' end
+  if x.next_attempt ~= 'replay' then return nil end
+  return (x.replay_requested_by or '') .. ' ' .. (x.replay_reason or '')
+end
+
+local function archive(w, p, x)
+  if not x.attempt_id then return end
+  local list = keys.attempts(p, x.uuid)
+  w[#w + 1] = { 'RPUSH', list, attempt.pack(x) }
+  w[#w + 1] = { 'LTRIM', list, -limit.attempt_history_max, -1 }
+end
+
+local function arm_timeout(x, now, left_ms)
+  if left_ms then record.set(x, 'timeout_at', now + left_ms) end
+end
+
+-- Begins a new attempt under a new lease.
+function attempt.begin(w, p, x, holder, now)
+  local kind, why = next_type(x), cause(x)
+  archive(w, p, x)
+  record.drop(x, LEFTOVERS)
+  record.drop(x, PENDING)
+  if kind == 'reclaim' then
+    record.set(x, 'reclaim_count', number.stored(x.reclaim_count, 0) + 1)
+  end
+  lease.acquire(x, holder, now)
+  record.set(x, 'attempt_count', number.stored(x.attempt_count, 0) + 1)
+  record.set(x, 'attempt_id', holder.attempt_id)
+  record.set(x, 'attempt_type', kind)
+  record.set(x, 'attempt_started_at', now)
+  if why then record.set(x, 'attempt_cause', why) end
+  if not x.started_at then record.set(x, 'started_at', now) end
+  arm_timeout(x, now, number.stored(x.attempt_timeout_ms, nil))
+  return kind
+end
+
+-- Continues a paused attempt under a new lease, with the time it had left.
+function attempt.resume(x, holder, now)
+  local left_ms = number.stored(x.timeout_left_ms, nil)
+  record.drop(x, PENDING)
+  record.drop(x, { 'timeout_left_ms', 'renewed_at', 'progress_pct', 'progress_message',
+    'progress_at' })
+  lease.acquire(x, holder, now)
+  record.set(x, 'resumed_at', now)
+  arm_timeout(x, now, left_ms)
+  return 'resumed'
+end
+
+-- Sets the running attempt aside: it keeps its remaining time and will be resumed.
+function attempt.pause(x, now)
+  local timeout_at = number.stored(x.timeout_at, nil)
+  if timeout_at then record.set(x, 'timeout_left_ms', math.max(timeout_at - now, 1)) end
+  record.drop(x, { 'timeout_at', 'lease_expires_at' })
+  record.set(x, 'next_attempt', 'resume')
+end
+
+return attempt

@@ -1,0 +1,68 @@
+-- Claims: what all ways of taking an execution have in common: the worker's arguments, the start
+-- of the attempt, and everything the worker needs to begin.
+
+local arg = require('kernel.arg')
+local blob = require('kernel.blob')
+local event = require('kernel.event')
+local keys = require('kernel.keys')
+local limit = require('kernel.limit')
+local number = require('kernel.number')
+local record = require('kernel.record')
+local reply = require('kernel.reply')
+local attempt = require('model.attempt')
+local index = require('model.index')
+
+local claim = {}
+
+-- What a claim tells the worker, in order.
+claim.ROW = { 'execution_id', 'lease_id', 'lease_epoch', 'lease_expires_at', 'attempt_id',
+  'attempt_index', 'attempt_type', 'lane', 'kind', 'namespace', 'priority', 'created_at',
+  'attempt_timeout_at', 'deadline_at', 'payload', 'tags' }
+
+function claim.worker_args()
+  return arg.label('worker_id', limit.worker_bytes_max),
+    arg.label('worker_instance_id', limit.worker_bytes_max)
+end
+
+function claim.ttl() return arg.int('lease_ttl_ms', limit.lease_ttl_ms_min, limit.lease_ttl_ms_max) end
+
+function claim.holder(a, lease_id, attempt_id)
+  return { lease_id = lease_id, attempt_id = attempt_id, ttl_ms = a.lease_ttl_ms,
+    worker_id = a.worker_id, instance_id = a.worker_instance_id }
+end
+
+-- Everything the worker needs, so that no other read follows a claim.
+function claim.row(p, x, kind)
+  local tags = x.tagged and redis.call('HGETALL', keys.tags(p, x.uuid)) or {}
+  return reply.row({ string.sub(p, 4) .. ':' .. x.uuid, x.lease_id, x.lease_epoch,
+    number.stored(x.lease_expires_at, 0), x.attempt_id, attempt.index(x), kind, x.lane, x.kind,
+    x.namespace, x.priority or '0', x.created_at, x.timeout_at or '', x.deadline_at or '',
+    blob.get(x, 'in'), tags }, 16)
+end
+
+-- Takes the execution: a paused attempt goes on, otherwise a new one begins.
+function claim.take(w, p, x, holder, now)
+  local was, kind = index.sets(x), nil
+  if x.next_attempt == 'resume' and x.state == 'waiting' then
+    kind = attempt.resume(x, holder, now)
+  else
+    kind = attempt.begin(w, p, x, holder, now)
+  end
+  record.save(x, w)
+  index.settle(w, p, x, was, now)
+  event.append(w, p, 'claimed', x.uuid, attempt.index(x), kind)
+  return kind
+end
+
+-- May a claim start this execution at all? One past its deadline is left to the tick.
+function claim.in_time(x, now)
+  local deadline_at = number.stored(x.deadline_at, nil)
+  return not deadline_at or deadline_at > now
+end
+
+-- What the latest claim of a running execution was, for a repeated call.
+function claim.kind_of(x)
+  return x.resumed_at and 'resumed' or x.attempt_type
+end
+
+return claim

@@ -1,0 +1,51 @@
+-- Failures: an attempt did not succeed. Either another one is scheduled, or the execution ends.
+
+local event = require('kernel.event')
+local number = require('kernel.number')
+local record = require('kernel.record')
+local attempt = require('model.attempt')
+local delay = require('model.delay')
+local ending = require('model.ending')
+local index = require('model.index')
+local retry = require('model.retry')
+
+local failure = {}
+
+-- The fields that must have been read.
+failure.FIELDS = { 'lane', 'namespace', 'created_at', 'priority', 'ageing_ms', 'retention_ms',
+  'deadline_at', 'timeout_at', 'attempt_count', 'retry_rule', 'retry_count', 'grant_expires_at' }
+
+local function note(x, reason, category)
+  record.set(x, 'failure_reason', reason)
+  record.set(x, 'failure_category', category)
+end
+
+local function schedule(w, p, x, now, at)
+  local was = index.sets(x)
+  record.drop(x, { 'timeout_at', 'lease_expires_at' })
+  delay.until_time(x, at, 'retry_backoff', now)
+  record.set(x, 'transition_at', now)
+  record.set(x, 'next_attempt', 'retry')
+  record.set(x, 'retry_count', number.stored(x.retry_count, 0) + 1)
+  record.save(x, w)
+  index.settle(w, p, x, was, now)
+  event.append(w, p, 'retry_scheduled', x.uuid, attempt.index(x), x.failure_category)
+end
+
+-- Ends the running attempt as failed. Gives the time of the retry, or nil if there is none.
+-- A retry that would start after the deadline is no retry.
+function failure.attempt_failed(w, p, x, now, how, reason, category, outcome)
+  local delay_ms = retry.delay_ms(x, category)
+  local at = delay_ms and now + delay_ms
+  local deadline_at = number.stored(x.deadline_at, nil)
+  note(x, reason, category)
+  attempt.close(x, how, now)
+  if at and not (deadline_at and at >= deadline_at) then
+    schedule(w, p, x, now, at)
+    return at
+  end
+  ending.finish(w, p, x, now, outcome, how == 'timeout' and 'attempt_timeout' or 'failed')
+  return nil
+end
+
+return failure

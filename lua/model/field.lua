@@ -1,0 +1,65 @@
+-- The fields of an execution's record: long names in the code, short ones in the store. A field
+-- without a value is absent. A hash stays compact while no value exceeds 64 bytes, so long values
+-- are cut into pieces or moved to keys of their own (kernel/blob.lua).
+
+return {
+  state = 'st',              -- waiting delayed running lapsed revoked, or the outcome
+  lane = 'la',
+  kind = 'ki',
+  namespace = 'ns',
+  created_at = 'ct',
+  priority = 'pr',
+  ageing_ms = 'ag',
+  creator = 'by',
+  capabilities = 'ca',       -- sorted, comma-joined
+  tagged = 'tg',             -- 1 if there is a tags record
+  transition_at = 'mt',      -- last change of state
+  mutation_at = 'lm',        -- last other write
+  next_attempt = 'nx',       -- what the next claim starts: retry replay resume; absent: initial
+  delay_until = 'du',
+  delay_reason = 'dr',       -- delay retry_backoff
+  deadline_at = 'dl',
+  deadline_ms = 'dm',        -- from the policy: a replay gets as much time again
+  attempt_timeout_ms = 'at', -- from the policy
+  timeout_at = 'ta',         -- when the running attempt times out
+  timeout_left_ms = 'tl',    -- what a paused attempt has left
+  retry_rule = 'rr',         -- compiled retry policy (model/retry.lua)
+  reclaims_max = 'mc',
+  replays_max = 'mp',
+  retention_ms = 're',
+  attempt_count = 'ac',
+  attempt_id = 'ai',
+  attempt_type = 'ty',
+  attempt_cause = 'ay',      -- why a reclaim or replay came about
+  attempt_started_at = 'as',
+  attempt_ended_at = 'ae',
+  attempt_end = 'ax',        -- fail timeout lapse revoke: ended while the execution went on
+  lease_id = 'li',
+  lease_epoch = 'ep',
+  lease_expires_at = 'le',
+  renewed_at = 'lr',
+  resumed_at = 'ra',         -- the lease continues a paused attempt
+  worker_id = 'wo',
+  worker_instance_id = 'wi',
+  grant_id = 'gi',
+  grant_kind = 'gk',         -- claim or reclaim
+  grant_worker_id = 'gw',
+  grant_instance_id = 'gn',
+  grant_expires_at = 'gx',
+  started_at = 'sa',
+  ended_at = 'et',
+  retry_count = 'rc',
+  reclaim_count = 'rl',
+  replay_count = 'rp',
+  failure_reason = 'fr',
+  failure_category = 'fc',
+  cancel_reason = 'cr',
+  cancelled_by = 'cb',
+  revoke_reason = 'vr',
+  replay_reason = 'py',
+  replay_requested_by = 'pb',
+  progress_pct = 'pp',
+  progress_message = 'pm',
+  progress_at = 'pt',
+  flow_id = 'fl',
+}

@@ -1,0 +1,78 @@
+-- Leases: the proof that a caller is the one holder of a running attempt. A lease is named by the
+-- fence: lease id, epoch and attempt id, all three.
+
+local arg = require('kernel.arg')
+local number = require('kernel.number')
+local record = require('kernel.record')
+local reply = require('kernel.reply')
+local state = require('model.state')
+
+local lease = {}
+
+-- The fence as arguments, to be spliced into a function's own.
+function lease.args(args)
+  local out = { arg.execution('execution_id'), arg.given('lease_id'), arg.given('lease_epoch'),
+    arg.given('attempt_id') }
+  for i = 1, #args do out[#out + 1] = args[i] end
+  return out
+end
+
+-- What a fenced function may answer besides its own outcomes.
+function lease.gives(own)
+  own.execution_not_found = {}
+  own.execution_not_active = { 'terminal_outcome', 'lease_epoch', 'lifecycle_phase', 'attempt_id' }
+  own.fence_required = {}
+  own.partial_fence_triple = {}
+  own.lease_revoked = {}
+  own.lease_expired = {}
+  own.stale_lease = {}
+  return own
+end
+
+-- The fields that `guard` looks at.
+lease.FIELDS = { 'lease_id', 'lease_epoch', 'attempt_id', 'lease_expires_at' }
+
+function lease.not_active(x)
+  return reply.refuse('execution_not_active', state.outcome(x), x.lease_epoch or '0',
+    state.phase(x), x.attempt_id)
+end
+
+-- Is this the fence of the latest lease, whatever became of it?
+function lease.matches(x, a)
+  return x.lease_id == a.lease_id and x.lease_epoch == a.lease_epoch
+    and x.attempt_id == a.attempt_id
+end
+
+local function incomplete(a)
+  local given = 0
+  if a.lease_id ~= '' then given = given + 1 end
+  if a.lease_epoch ~= '' then given = given + 1 end
+  if a.attempt_id ~= '' then given = given + 1 end
+  if given == 3 then return nil end
+  return reply.refuse(given == 0 and 'fence_required' or 'partial_fence_triple')
+end
+
+-- nil if the caller holds the live lease, otherwise the refusal.
+function lease.guard(x, a, now)
+  local refusal = incomplete(a)
+  if refusal then return refusal end
+  if x.state == 'revoked' then return reply.refuse('lease_revoked') end
+  if x.state == 'lapsed' then return reply.refuse('lease_expired') end
+  if x.state ~= 'running' then return lease.not_active(x) end
+  if number.stored(x.lease_expires_at, 0) <= now then return reply.refuse('lease_expired') end
+  if not lease.matches(x, a) then return reply.refuse('stale_lease') end
+  return nil
+end
+
+-- Gives the execution to a worker: a new lease with the next epoch.
+function lease.acquire(x, holder, now)
+  record.set(x, 'state', 'running')
+  record.set(x, 'transition_at', now)
+  record.set(x, 'lease_id', holder.lease_id)
+  record.set(x, 'lease_epoch', number.text(number.stored(x.lease_epoch, 0) + 1))
+  record.set(x, 'lease_expires_at', now + holder.ttl_ms)
+  record.set(x, 'worker_id', holder.worker_id)
+  record.set(x, 'worker_instance_id', holder.instance_id)
+end
+
+return lease

@@ -1,0 +1,46 @@
+-- Losses: a lease is gone without the worker having said how the attempt went. The execution is
+-- claimable again by itself, as a new attempt, up to the policy's maximum.
+
+local event = require('kernel.event')
+local limit = require('kernel.limit')
+local number = require('kernel.number')
+local record = require('kernel.record')
+local reply = require('kernel.reply')
+local attempt = require('model.attempt')
+local ending = require('model.ending')
+local index = require('model.index')
+
+local loss = {}
+
+-- Why an execution cannot be taken over: it never lost a lease, or lost too many.
+function loss.refusal(x)
+  local spent = x.state == 'failed' and x.failure_reason == 'max_reclaims_exceeded'
+  return reply.refuse(spent and 'max_retries_exhausted' or 'execution_not_reclaimable')
+end
+
+local function exhausted(x)
+  return number.stored(x.reclaim_count, 0) >= number.stored(x.reclaims_max, limit.reclaims_default)
+end
+
+-- Takes the lease away. `how` is lapse or revoke, `to` the state that follows. Gives true if the
+-- execution may be claimed again, false if that was its last chance and it has failed.
+function loss.lose(w, p, x, now, how, to)
+  attempt.close(x, how, now)
+  if exhausted(x) then
+    record.set(x, 'failure_reason', 'max_reclaims_exceeded')
+    record.set(x, 'failure_category', 'infra_crash')
+    ending.finish(w, p, x, now, 'failed', 'max_reclaims_exceeded')
+    return false
+  end
+  local was = index.sets(x)
+  record.drop(x, { 'timeout_at', 'lease_expires_at' })
+  record.set(x, 'state', to)
+  record.set(x, 'transition_at', now)
+  record.save(x, w)
+  index.settle(w, p, x, was, now)
+  event.append(w, p, to == 'lapsed' and 'lease_expired' or 'lease_revoked', x.uuid,
+    attempt.index(x), x.revoke_reason)
+  return true
+end
+
+return loss

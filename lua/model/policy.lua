@@ -1,0 +1,166 @@
+-- Policies: read strictly from JSON and compiled, at creation, into the record's fields. A field
+-- we do not know is an error: a typing mistake must not silently mean "no retries".
+
+local json = require('kernel.json')
+local limit = require('kernel.limit')
+local record = require('kernel.record')
+local capability = require('model.capability')
+local retry = require('model.retry')
+
+local policy = {}
+
+local function wrong(s, path, rule)
+  if not s.wrong then s.wrong, s.code = path .. ': ' .. rule, 'invalid_policy_json' end
+end
+
+local function int(low, high, store)
+  return function(s, value, path)
+    if type(value) ~= 'number' or value % 1 ~= 0 or value < low or value > high then
+      return wrong(s, path, string.format('must be a whole number from %.0f to %.0f', low, high))
+    end
+    store(s, value)
+  end
+end
+
+-- Walks an object; `fields` says how each known field is checked. Null counts as absent.
+local function object(fields)
+  return function(s, value, path)
+    if type(value) ~= 'table' or value.kind ~= 'object' then
+      s.wrong, s.code = (path == '' and 'policy' or path) .. ':not_object', 'invalid_policy_json'
+      return
+    end
+    for i = 1, #value.keys do
+      local name = value.keys[i]
+      local check = fields[name]
+      local here = path == '' and name or path .. '.' .. name
+      if not check then return wrong(s, string.sub(here, 1, 128), 'unknown field') end
+      local inner = value.values[name]
+      if inner ~= json.null or check == fields.required_capabilities then check(s, inner, here) end
+      if s.wrong then return end
+    end
+  end
+end
+
+local function into(name) return function(s, value) s.out[name] = value end end
+local function into_rule(name) return function(s, value) s.rule[name] = value end end
+
+local function categories(s, value, path)
+  if type(value) ~= 'table' or value.kind ~= 'list' then return wrong(s, path, 'must be a list') end
+  if #value > limit.retryable_categories_max then
+    return wrong(s, path, 'must have at most ' .. limit.retryable_categories_max .. ' entries')
+  end
+  for i = 1, #value do
+    local text = value[i]
+    if type(text) ~= 'string' or #text < 1 or #text > limit.category_bytes_max
+      or string.find(text, '[^\33-\126]') or string.find(text, '[,:]') then
+      return wrong(s, path, 'entries must be words of at most ' .. limit.category_bytes_max
+        .. ' printable characters without , and :')
+    end
+  end
+  s.rule.categories = value
+end
+
+local function multiplier(s, value, path)
+  local milli = type(value) == 'number' and value * 1000
+  if not milli or value < 1 or value > 100 or math.abs(milli - math.floor(milli + 0.5)) > 1e-6 then
+    return wrong(s, path, 'must be from 1 to 100 with at most three decimals')
+  end
+  s.rule.multiplier_milli = math.floor(milli + 0.5)
+end
+
+local function flag(s, value, path)
+  if type(value) ~= 'boolean' then return wrong(s, path, 'must be true or false') end
+  s.rule.jitter = value
+end
+
+local function skip() end
+
+local FIXED = object {
+  type = skip,
+  delay_ms = int(0, limit.delay_ms_max, into_rule('first_ms')),
+}
+
+local EXPONENTIAL = object {
+  type = skip,
+  initial_delay_ms = int(0, limit.delay_ms_max, into_rule('first_ms')),
+  max_delay_ms = int(0, limit.delay_ms_max, into_rule('max_ms')),
+  multiplier = multiplier,
+  jitter = flag,
+}
+
+local function backoff(s, value, path)
+  local kind = type(value) == 'table' and value.kind == 'object' and value.values.type
+  if kind == 'fixed' then
+    s.rule.type = 'fixed'
+    return FIXED(s, value, path)
+  end
+  if kind == 'exponential' then return EXPONENTIAL(s, value, path) end
+  wrong(s, path .. '.type', 'must be "fixed" or "exponential"')
+end
+
+local RETRY = object {
+  max_retries = int(0, limit.max_retries_max, into_rule('max_retries')),
+  backoff = backoff,
+  retryable_categories = categories,
+}
+
+local function retry_policy(s, value, path)
+  s.rule = { max_retries = 3, type = 'exponential', first_ms = 1000, max_ms = 60000,
+    multiplier_milli = 2000, jitter = false, categories = {} }
+  RETRY(s, value, path)
+end
+
+local function required_capabilities(s, value)
+  local joined, rule
+  if type(value) ~= 'table' or value.kind ~= 'list' then
+    rule = 'not_array'
+  else
+    joined, rule = capability.join(value)
+  end
+  if rule then
+    s.wrong, s.code = 'required:' .. rule, 'invalid_capabilities'
+  elseif joined ~= '' then
+    s.out.capabilities = joined
+  end
+end
+
+local duration = { 1, limit.delay_ms_max }
+
+local POLICY = object {
+  retry_policy = retry_policy,
+  timeout_policy = object {
+    attempt_timeout_ms = int(duration[1], duration[2], into('attempt_timeout_ms')),
+    execution_deadline_ms = int(duration[1], duration[2], into('deadline_ms')),
+    max_reclaim_count = int(0, limit.max_reclaims_max, into('reclaims_max')),
+  },
+  max_reclaim_count = int(0, limit.max_reclaims_max, into('reclaims_max')),
+  max_replay_count = int(0, limit.max_replays_max, into('replays_max')),
+  retention_ms = int(0, limit.retention_ms_max, into('retention_ms')),
+  ageing_ms = int(0, 1000000000000, into('ageing_ms')),
+  dedup_window_ms = int(1, limit.dedup_ms_max, into('dedup_ms')),
+  routing_requirements = object { required_capabilities = required_capabilities },
+}
+
+-- Compiles a policy; gives the compiled values, or nil, the code and what is wrong.
+function policy.compile(text)
+  if text == '' then return {} end
+  local value, malformed = json.read(text)
+  if malformed then return nil, 'invalid_policy_json', 'malformed: ' .. malformed end
+  local s = { out = {} }
+  POLICY(s, value, '')
+  if s.wrong then return nil, s.code, s.wrong end
+  if s.rule then s.out.retry_rule = retry.pack(s.rule) end
+  return s.out
+end
+
+local STORED = { 'attempt_timeout_ms', 'deadline_ms', 'reclaims_max', 'replays_max', 'retention_ms', 'ageing_ms',
+  'capabilities', 'retry_rule' }
+
+function policy.store(x, compiled)
+  for i = 1, #STORED do
+    local value = compiled[STORED[i]]
+    if value ~= nil then record.set(x, STORED[i], value) end
+  end
+end
+
+return policy

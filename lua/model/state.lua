@@ -1,0 +1,72 @@
+-- State: one stored word, from which the seven dimensions of the state vector are derived.
+-- Illegal vectors cannot be stored.
+--
+--   waiting   claimable, or reserved by a grant
+--   delayed   becomes claimable at delay_until
+--   running   an attempt runs under a lease
+--   lapsed    the lease ran out; claimable, the next attempt is a reclaim
+--   revoked   the lease was taken away; claimable, the next attempt is a reclaim
+--   success failed cancelled expired skipped   over
+
+local state = {}
+
+state.ENDED = { success = true, failed = true, cancelled = true, expired = true, skipped = true }
+state.OUTCOMES = { 'success', 'failed', 'cancelled', 'expired', 'skipped' }
+state.CLAIMABLE = { waiting = true, lapsed = true, revoked = true }
+state.LOST = { lapsed = true, revoked = true }
+
+local PUBLIC = {
+  waiting = 'waiting', delayed = 'delayed', running = 'active', lapsed = 'active',
+  revoked = 'active', success = 'completed', failed = 'failed', cancelled = 'cancelled',
+  expired = 'expired', skipped = 'skipped',
+}
+
+local PHASE = {
+  waiting = 'runnable', delayed = 'runnable', running = 'active', lapsed = 'active',
+  revoked = 'active', success = 'terminal', failed = 'terminal', cancelled = 'terminal',
+  expired = 'terminal', skipped = 'terminal',
+}
+
+local OWNERSHIP = {
+  running = 'leased', lapsed = 'lease_expired_reclaimable', revoked = 'lease_revoked',
+}
+
+local ELIGIBILITY = { waiting = 'eligible_now', delayed = 'not_eligible_until_time' }
+
+local PENDING = {
+  retry = 'pending_retry_attempt', replay = 'pending_replay_attempt', resume = 'attempt_interrupted',
+}
+
+local DELAYS = { retry_backoff = 'waiting_for_retry_backoff', delay = 'waiting_for_delay' }
+
+function state.public(x) return PUBLIC[x.state] end
+function state.phase(x) return PHASE[x.state] end
+function state.ownership(x) return OWNERSHIP[x.state] or 'unowned' end
+function state.eligibility(x) return ELIGIBILITY[x.state] or 'not_applicable' end
+function state.outcome(x) return state.ENDED[x.state] and x.state or 'none' end
+
+function state.blocking_reason(x)
+  if state.CLAIMABLE[x.state] then return 'waiting_for_worker' end
+  if x.state == 'delayed' then return DELAYS[x.delay_reason] or 'waiting_for_delay' end
+  return 'none'
+end
+
+function state.attempt(x)
+  if x.state == 'running' then return 'running_attempt' end
+  if state.LOST[x.state] then return 'attempt_interrupted' end
+  if state.ENDED[x.state] and x.attempt_id then return 'attempt_terminal' end
+  return PENDING[x.next_attempt] or 'pending_first_attempt'
+end
+
+-- What to tell a person about why the execution waits.
+function state.blocking_detail(x)
+  if x.state == 'lapsed' then return 'the lease lapsed; the next claim is a reclaim' end
+  if x.state == 'revoked' then return 'the lease was revoked: ' .. (x.revoke_reason or '') end
+  if x.state ~= 'delayed' then return '' end
+  local text = 'delayed until ' .. (x.delay_until or '')
+  if x.delay_reason ~= 'retry_backoff' then return text end
+  return text .. ' after attempt ' .. ((tonumber(x.attempt_count) or 1) - 1) .. ' failed: '
+    .. string.sub(x.failure_reason or '', 1, 200)
+end
+
+return state

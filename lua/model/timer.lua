@@ -1,0 +1,80 @@
+-- Timers: what happens to one execution when its time has come. The tick runs this for everything
+-- that is due; the single-execution functions run parts of it on demand.
+
+local event = require('kernel.event')
+local number = require('kernel.number')
+local record = require('kernel.record')
+local attempt = require('model.attempt')
+local delay = require('model.delay')
+local ending = require('model.ending')
+local failure = require('model.failure')
+local index = require('model.index')
+local loss = require('model.loss')
+local state = require('model.state')
+
+local timer = {}
+
+local function passed(text, now)
+  local at = number.stored(text, nil)
+  return at ~= nil and at <= now
+end
+
+function timer.deadline_passed(x, now)
+  return not state.ENDED[x.state] and passed(x.deadline_at, now)
+end
+
+function timer.timeout_passed(x, now) return x.state == 'running' and passed(x.timeout_at, now) end
+
+function timer.expire(w, p, x, now)
+  record.set(x, 'failure_reason', 'execution_deadline')
+  ending.finish(w, p, x, now, 'expired', 'execution_deadline')
+end
+
+-- An attempt that ran out of time is a failed attempt: the retry policy decides what follows.
+function timer.time_out(w, p, x, now)
+  return failure.attempt_failed(w, p, x, now, 'timeout', 'attempt_timeout', 'timeout', 'expired')
+end
+
+function timer.promote(w, p, x, now)
+  local was = index.sets(x)
+  delay.promote(x, now)
+  record.save(x, w)
+  index.settle(w, p, x, was, now)
+  event.append(w, p, 'promoted', x.uuid, x.attempt_count and attempt.index(x), '')
+end
+
+local function withdraw_grant(w, p, x, now)
+  local was = index.sets(x)
+  record.drop(x, { 'grant_id', 'grant_kind', 'grant_worker_id', 'grant_instance_id',
+    'grant_expires_at' })
+  record.save(x, w)
+  index.settle(w, p, x, was, now)
+  event.append(w, p, 'grant_expired', x.uuid, x.attempt_count and attempt.index(x), '')
+end
+
+-- Does the first thing that is due; gives its name, or nil if nothing is.
+function timer.fire(w, p, x, now)
+  if timer.deadline_passed(x, now) then
+    timer.expire(w, p, x, now)
+    return 'expired'
+  end
+  if timer.timeout_passed(x, now) then
+    timer.time_out(w, p, x, now)
+    return 'timed_out'
+  end
+  if x.state == 'running' and number.stored(x.lease_expires_at, 0) <= now then
+    loss.lose(w, p, x, now, 'lapse', 'lapsed')
+    return 'lapsed'
+  end
+  if x.state == 'delayed' and number.stored(x.delay_until, 0) <= now then
+    timer.promote(w, p, x, now)
+    return 'promoted'
+  end
+  if passed(x.grant_expires_at, now) then
+    withdraw_grant(w, p, x, now)
+    return 'ungranted'
+  end
+  return nil
+end
+
+return timer

@@ -1,0 +1,91 @@
+-- Change: what an operator may alter on an execution without moving its state.
+
+local arg = require('kernel.arg')
+local define = require('kernel.define').define
+local event = require('kernel.event')
+local keys = require('kernel.keys')
+local limit = require('kernel.limit')
+local record = require('kernel.record')
+local reply = require('kernel.reply')
+local attempt = require('model.attempt')
+local index = require('model.index')
+local lease = require('model.lease')
+local state = require('model.state')
+local tags = require('model.tags')
+
+define {
+  name = 'ff_change_priority',
+  doc = 'Gives an execution that is not over another priority; it counts from the next claim on.',
+  flags = {},
+  args = {
+    arg.execution('execution_id'),
+    arg.int('priority', 0, limit.priority_max),
+  },
+  gives = {
+    OK = { 'old_priority', 'new_priority' },
+    execution_not_found = {},
+    execution_not_active = { 'terminal_outcome', 'lease_epoch', 'lifecycle_phase', 'attempt_id' },
+  },
+  run = function(p, a, now, w)
+    local x = record.read(p, a.execution_id)
+    if not x then return reply.refuse('execution_not_found') end
+    if state.ENDED[x.state] then return lease.not_active(x) end
+    local old, was = x.priority or '0', index.sets(x)
+    record.set(x, 'priority', a.priority)
+    record.set(x, 'mutation_at', now)
+    record.save(x, w)
+    index.settle(w, p, x, was, now)
+    event.append(w, p, 'priority_changed', x.uuid, x.attempt_count and attempt.index(x), old)
+    return reply.ok(old, a.priority)
+  end,
+}
+
+local function read_pairs(list)
+  local out = {}
+  for i = 1, #list, 2 do
+    local code, detail = tags.add(out, list[i], list[i + 1])
+    if code then return nil, reply.refuse(code, detail) end
+  end
+  return out
+end
+
+-- How many tags there would be, without writing.
+local function count_after(key, pairs_of_tags)
+  local count = redis.call('HLEN', key)
+  local seen = {}
+  for i = 1, #pairs_of_tags, 2 do
+    local name = pairs_of_tags[i]
+    if not seen[name] and not redis.call('HGET', key, name) then count = count + 1 end
+    seen[name] = true
+  end
+  return count
+end
+
+define {
+  name = 'ff_set_execution_tags',
+  doc = 'Sets tags of an execution, given as names and values in turn.',
+  flags = {},
+  args = {
+    arg.execution('execution_id'),
+    arg.rest(arg.text('tags', limit.tag_value_bytes_max), 2, 2 * limit.tags_max),
+  },
+  gives = { OK = { 'count' }, execution_not_found = {}, invalid_tag_key = { 'key' } },
+  run = function(p, a, now, w)
+    if #a.tags % 2 ~= 0 then return reply.refuse('invalid_input', 'tags must come in pairs') end
+    local x = record.read(p, a.execution_id)
+    if not x then return reply.refuse('execution_not_found') end
+    local list, refusal = read_pairs(a.tags)
+    if not list then return refusal end
+    local key = keys.tags(p, x.uuid)
+    if count_after(key, list) > limit.tags_max then
+      return reply.refuse('invalid_input', 'tags must be at most ' .. limit.tags_max)
+    end
+    record.set(x, 'tagged', '1')
+    record.set(x, 'mutation_at', now)
+    record.save(x, w)
+    w[#w + 1] = { 'HSET', key, unpack(list) }
+    return reply.ok(#list / 2)
+  end,
+}
+
+return true

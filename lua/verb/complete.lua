@@ -1,0 +1,33 @@
+-- Complete: the holder finished; the execution ends in success.
+
+local arg = require('kernel.arg')
+local blob = require('kernel.blob')
+local define = require('kernel.define').define
+local limit = require('kernel.limit')
+local record = require('kernel.record')
+local reply = require('kernel.reply')
+local ending = require('model.ending')
+local lease = require('model.lease')
+
+local read = record.reader { 'lease_id', 'lease_epoch', 'attempt_id', 'lease_expires_at',
+  'namespace', 'attempt_count', 'retention_ms' }
+
+define {
+  name = 'ff_complete_execution',
+  doc = 'Ends the running attempt and its execution in success, with a result.',
+  flags = { 'allow-oom' },
+  args = lease.args { arg.bytes('result', limit.result_bytes_max) },
+  gives = lease.gives { OK = { 'public_state' }, DUPLICATE = { 'public_state' } },
+  run = function(p, a, now, w)
+    local x = read(p, a.execution_id)
+    if not x then return reply.refuse('execution_not_found') end
+    if x.state == 'success' and lease.matches(x, a) then return reply.duplicate('completed') end
+    local refusal = lease.guard(x, a, now)
+    if refusal then return refusal end
+    blob.put(x, w, 'out', a.result)
+    ending.finish(w, p, x, now, 'success', 'completed')
+    return reply.ok('completed')
+  end,
+}
+
+return true

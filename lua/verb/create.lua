@@ -1,0 +1,168 @@
+-- Create: a new execution, claimable at once or after a delay; at most one per idempotency key.
+
+local arg = require('kernel.arg')
+local blob = require('kernel.blob')
+local kernel = require('kernel.define')
+local event = require('kernel.event')
+local keys = require('kernel.keys')
+local limit = require('kernel.limit')
+local number = require('kernel.number')
+local record = require('kernel.record')
+local reply = require('kernel.reply')
+local writes = require('kernel.writes')
+local delay = require('model.delay')
+local index = require('model.index')
+local policy = require('model.policy')
+local state = require('model.state')
+local tags = require('model.tags')
+
+local ARGS = {
+  arg.new_execution('execution_id'),
+  arg.label('namespace', limit.namespace_bytes_max),
+  arg.label('lane', limit.lane_bytes_max),
+  arg.label('kind', limit.kind_bytes_max),
+  arg.int('priority', 0, limit.priority_max),
+  arg.text('creator', limit.creator_bytes_max),
+  arg.text('policy_json', limit.policy_bytes_max),
+  arg.bytes('payload', limit.payload_bytes_max),
+  arg.optional(arg.moment('delay_until')),
+  arg.optional(arg.moment('deadline_at')),
+  arg.text('tags_json', limit.tags_bytes_max),
+  arg.optional(arg.label('idempotency_key', limit.idempotency_key_bytes_max)),
+  arg.optional(arg.int('dedup_ms', 1, limit.dedup_ms_max)),
+  arg.text('content_digest', 64),
+}
+
+local GIVES = {
+  OK = { 'execution_id', 'public_state' },
+  DUPLICATE = { 'execution_id', 'public_state' },
+  idempotency_conflict = { 'execution_id' },
+  invalid_policy_json = { 'text' },
+  invalid_capabilities = { 'text' },
+  invalid_tag_key = { 'key' },
+}
+
+local read_state = record.reader { 'next_attempt' }
+
+local function full_id(p, uuid) return string.sub(p, 4) .. ':' .. uuid end
+
+-- The answer to an id that exists: its current state.
+local function duplicate(p, uuid)
+  local x = read_state(p, uuid)
+  return x and reply.duplicate(full_id(p, uuid), state.public(x))
+end
+
+local function remembered_field(a) return a.namespace .. ':' .. a.idempotency_key end
+
+-- The execution that an idempotency key stands for, while its window lasts.
+local function remembered(p, a, now)
+  if not a.idempotency_key then return nil end
+  local text = redis.call('HGET', keys.idempotency(p), remembered_field(a))
+  if not text then return nil end
+  local until_ms, uuid, digest = string.match(text, '^(%d+):([^:]+):(.*)$')
+  if tonumber(until_ms) <= now then return nil end
+  if digest ~= a.content_digest then return reply.refuse('idempotency_conflict', full_id(p, uuid)) end
+  return duplicate(p, uuid)
+end
+
+local function remember(w, p, a, compiled, now)
+  if not a.idempotency_key then return end
+  local until_ms = now + (a.dedup_ms or compiled.dedup_ms or limit.dedup_ms_default)
+  local field = remembered_field(a)
+  w[#w + 1] = { 'HSET', keys.idempotency(p), field,
+    number.text(until_ms) .. ':' .. a.execution_id .. ':' .. a.content_digest }
+  w[#w + 1] = { 'ZADD', keys.due(p), until_ms, 'i:' .. field }
+end
+
+-- `0` means no deadline, as it does everywhere.
+local function deadline(a, compiled, now)
+  local given = a.deadline_at ~= 0 and a.deadline_at or nil
+  local by_policy = compiled.deadline_ms and now + compiled.deadline_ms
+  if given and by_policy then return math.min(given, by_policy) end
+  return given or by_policy
+end
+
+local function build(w, p, a, compiled, now)
+  local x = record.new(p, a.execution_id)
+  delay.until_time(x, a.delay_until or 0, 'delay', now)
+  record.set(x, 'lane', a.lane)
+  record.set(x, 'kind', a.kind)
+  record.set(x, 'namespace', a.namespace)
+  record.set(x, 'created_at', now)
+  if a.priority > 0 then record.set(x, 'priority', a.priority) end
+  if a.creator ~= '' then record.set(x, 'creator', a.creator) end
+  local deadline_at = deadline(a, compiled, now)
+  if deadline_at then record.set(x, 'deadline_at', deadline_at) end
+  policy.store(x, compiled)
+  blob.put(x, w, 'in', a.payload)
+  blob.put(x, w, 'po', a.policy_json)
+  return x
+end
+
+local function write(w, p, x, pairs_of_tags, now)
+  if #pairs_of_tags > 0 then
+    record.set(x, 'tagged', '1')
+    w[#w + 1] = { 'HSET', keys.tags(p, x.uuid), unpack(pairs_of_tags) }
+  end
+  record.save(x, w)
+  w[#w + 1] = { 'ZADD', keys.all(p), now, x.uuid }
+  index.settle(w, p, x, {}, now)
+  event.append(w, p, 'created', x.uuid, '', x.delay_until and 'delayed' or '')
+end
+
+local function create(p, a, now, w)
+  local compiled, code, detail = policy.compile(a.policy_json)
+  if not compiled then return reply.refuse(code, detail) end
+  local tag_pairs
+  tag_pairs, code, detail = tags.read(a.tags_json)
+  if not tag_pairs then return reply.refuse(code, detail) end
+  local before = remembered(p, a, now) or duplicate(p, a.execution_id)
+  if before then return before end
+  local x = build(w, p, a, compiled, now)
+  write(w, p, x, tag_pairs, now)
+  remember(w, p, a, compiled, now)
+  return reply.ok(full_id(p, x.uuid), state.public(x))
+end
+
+kernel.define {
+  name = 'ff_create_execution',
+  doc = 'Creates an execution.',
+  flags = {},
+  args = ARGS,
+  gives = GIVES,
+  run = create,
+}
+
+-- One item of a batch: decided and written before the next one is looked at, so that two items
+-- with one idempotency key see each other.
+local function create_item(p, argv, now)
+  local a, refusal = kernel.parse(ARGS, argv, p, now)
+  if not a then return refusal end
+  local w = {}
+  local answer = create(p, a, now, w)
+  writes.apply(w)
+  return answer
+end
+
+kernel.define {
+  name = 'ff_create_executions',
+  doc = 'Creates several executions of one partition; each gets an answer of its own.',
+  flags = {},
+  args = { arg.rest(arg.bytes('items', limit.payload_bytes_max), #ARGS,
+    #ARGS * limit.create_batch_max) },
+  gives = { OK = { 'answers' } },
+  run = function(p, a, now)
+    local count, answers = #ARGS, {}
+    if #a.items % count ~= 0 then
+      return reply.refuse('invalid_input', 'items must come in groups of ' .. count)
+    end
+    for from = 1, #a.items, count do
+      local argv = {}
+      for i = 1, count do argv[i] = a.items[from + i - 1] end
+      answers[#answers + 1] = create_item(p, argv, now)
+    end
+    return reply.ok(answers)
+  end,
+}
+
+return true

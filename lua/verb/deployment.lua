@@ -1,0 +1,65 @@
+-- The deployment: facts that hold for all partitions, kept in the first one.
+
+local arg = require('kernel.arg')
+local define = require('kernel.define').define
+local keys = require('kernel.keys')
+local limit = require('kernel.limit')
+local reply = require('kernel.reply')
+
+define {
+  name = 'ff_open_deployment',
+  doc = 'Fixes the partition counts of a new deployment, or checks them against an existing one.',
+  flags = {},
+  args = {
+    arg.int('num_flow_partitions', 1, 65535),
+    arg.int('num_budget_partitions', 1, 65535),
+    arg.int('num_quota_partitions', 1, 65535),
+  },
+  gives = {
+    OK = { 'created' },
+    deployment_mismatch = { 'num_flow_partitions', 'num_budget_partitions', 'num_quota_partitions' },
+  },
+  run = function(p, a, _, w)
+    local key = keys.deployment(p)
+    local now_set = redis.call('HMGET', key, 'flow', 'budget', 'quota')
+    if not now_set[1] then
+      w[1] = { 'HSET', key, 'flow', a.num_flow_partitions, 'budget', a.num_budget_partitions,
+        'quota', a.num_quota_partitions }
+      return reply.ok(1)
+    end
+    if tonumber(now_set[1]) == a.num_flow_partitions
+      and tonumber(now_set[2]) == a.num_budget_partitions
+      and tonumber(now_set[3]) == a.num_quota_partitions then
+      return reply.ok(0)
+    end
+    return reply.refuse('deployment_mismatch', now_set[1], now_set[2], now_set[3])
+  end,
+}
+
+define {
+  name = 'ff_register_lane',
+  doc = 'Adds a lane to the list of lanes in use.',
+  flags = {},
+  args = { arg.label('lane', limit.lane_bytes_max) },
+  gives = { OK = {}, ALREADY_SATISFIED = {} },
+  run = function(p, a, _, w)
+    if redis.call('SISMEMBER', keys.lanes(p), a.lane) == 1 then return reply.already() end
+    w[1] = { 'SADD', keys.lanes(p), a.lane }
+    return reply.ok()
+  end,
+}
+
+define {
+  name = 'ff_list_lanes',
+  doc = 'Lists the lanes in use, sorted by name.',
+  flags = { 'no-writes' },
+  args = {},
+  gives = { OK = { 'lanes' } },
+  run = function(p)
+    local lanes = redis.call('SMEMBERS', keys.lanes(p))
+    table.sort(lanes)
+    return reply.ok(lanes)
+  end,
+}
+
+return true

@@ -1,0 +1,107 @@
+-- Describe: everything about one execution, read in one call.
+
+local arg = require('kernel.arg')
+local blob = require('kernel.blob')
+local define = require('kernel.define').define
+local keys = require('kernel.keys')
+local limit = require('kernel.limit')
+local number = require('kernel.number')
+local record = require('kernel.record')
+local reply = require('kernel.reply')
+local attempt = require('model.attempt')
+local index = require('model.index')
+local state = require('model.state')
+
+local function latest(a, b) return math.max(number.stored(a, 0), number.stored(b, 0)) end
+
+local function transition_at(x) return x.ended_at or x.transition_at or x.created_at end
+
+local function mutation_at(x)
+  local at = latest(transition_at(x), x.mutation_at)
+  return latest(at, latest(x.renewed_at, x.progress_at))
+end
+
+-- The lease is only there while it is held.
+local function held(x, value) return x.state == 'running' and value or '' end
+
+define {
+  name = 'ff_describe_execution',
+  doc = 'Reads everything about an execution but its payload and result.',
+  flags = { 'no-writes' },
+  args = { arg.execution('execution_id') },
+  gives = {
+    OK = { 'namespace', 'lane', 'kind', 'priority', 'creator', 'lifecycle_phase',
+      'ownership_state', 'eligibility_state', 'blocking_reason', 'terminal_outcome',
+      'attempt_state', 'public_state', 'blocking_detail', 'created_at', 'started_at', 'ended_at',
+      'last_transition_at', 'last_mutation_at', 'delay_until', 'deadline_at', 'attempt_count',
+      'attempt_id', 'attempt_type', 'lease_id', 'lease_epoch', 'lease_expires_at', 'worker_id',
+      'worker_instance_id', 'attempt_timeout_at', 'retry_count', 'reclaim_count', 'replay_count',
+      'failure_reason', 'failure_category', 'cancel_reason', 'cancelled_by', 'progress_pct',
+      'progress_message', 'progress_at', 'required_capabilities', 'flow_id', 'purge_at',
+      'policy_json', 'tags' },
+    execution_not_found = {},
+  },
+  run = function(p, a)
+    local x = record.read(p, a.execution_id)
+    if not x then return reply.refuse('execution_not_found') end
+    return reply.ok(x.namespace, x.lane, x.kind, x.priority or 0, x.creator, state.phase(x),
+      state.ownership(x), state.eligibility(x), state.blocking_reason(x), state.outcome(x),
+      state.attempt(x), state.public(x), state.blocking_detail(x), x.created_at, x.started_at,
+      x.ended_at, transition_at(x), mutation_at(x), x.delay_until, x.deadline_at,
+      x.attempt_count or 0, x.attempt_id, x.attempt_type, held(x, x.lease_id), x.lease_epoch or 0,
+      held(x, x.lease_expires_at), held(x, x.worker_id), held(x, x.worker_instance_id),
+      held(x, x.timeout_at), x.retry_count or 0, x.reclaim_count or 0, x.replay_count or 0,
+      x.failure_reason, x.failure_category, x.cancel_reason, x.cancelled_by, x.progress_pct,
+      x.progress_message, x.progress_at, x.capabilities, x.flow_id,
+      state.ENDED[x.state] and index.purge_at(x), blob.get(x, 'po'),
+      x.tagged and redis.call('HGETALL', keys.tags(p, x.uuid)) or {})
+  end,
+}
+
+define {
+  name = 'ff_read_payload',
+  doc = 'Reads the input of an execution.',
+  flags = { 'no-writes' },
+  args = { arg.execution('execution_id') },
+  gives = { OK = { 'payload' }, execution_not_found = {} },
+  run = function(p, a)
+    local x = record.read(p, a.execution_id)
+    if not x then return reply.refuse('execution_not_found') end
+    return reply.ok(blob.get(x, 'in'))
+  end,
+}
+
+define {
+  name = 'ff_read_result',
+  doc = 'Reads the state of an execution and, if it succeeded, its result.',
+  flags = { 'no-writes' },
+  args = { arg.execution('execution_id') },
+  gives = {
+    OK = { 'public_state', 'result', 'failure_reason', 'failure_category' },
+    execution_not_found = {},
+  },
+  run = function(p, a)
+    local x = record.read(p, a.execution_id)
+    if not x then return reply.refuse('execution_not_found') end
+    return reply.ok(state.public(x), blob.get(x, 'out'), x.failure_reason or x.cancel_reason,
+      x.failure_category)
+  end,
+}
+
+define {
+  name = 'ff_list_attempts',
+  doc = 'Lists the attempts of an execution, oldest first, each packed in one line.',
+  flags = { 'no-writes' },
+  args = { arg.execution('execution_id'), arg.int('limit', 1, limit.list_limit_max) },
+  gives = { OK = { 'attempts' }, execution_not_found = {} },
+  run = function(p, a)
+    local x = record.read(p, a.execution_id)
+    if not x then return reply.refuse('execution_not_found') end
+    local list = redis.call('LRANGE', keys.attempts(p, x.uuid), -a.limit, -1)
+    if x.attempt_id then list[#list + 1] = attempt.pack(x) end
+    if #list > a.limit then table.remove(list, 1) end
+    return reply.ok(list)
+  end,
+}
+
+return true

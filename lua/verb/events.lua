@@ -1,0 +1,53 @@
+-- Events: the partition's log, read from a cursor.
+
+local arg = require('kernel.arg')
+local define = require('kernel.define').define
+local keys = require('kernel.keys')
+local limit = require('kernel.limit')
+local reply = require('kernel.reply')
+
+-- `$` is the end of the log, empty its beginning, anything else the id of an entry.
+local function cursor()
+  return { name = 'cursor', parse = function(text)
+    if text == '' or text == '$' or string.find(text, '^%d+%-%d+$') and #text <= 41 then
+      return text
+    end
+    return nil, 'must be empty, $ or the cursor of an earlier answer'
+  end }
+end
+
+local function last_id(key)
+  local last = redis.call('XREVRANGE', key, '+', '-', 'COUNT', 1)
+  return last[1] and last[1][1] or '0-0'
+end
+
+-- Entries behind the cursor were trimmed away if the one it names is gone.
+local function truncated(key, from)
+  if from == '' or from == '0-0' then return false end
+  return #redis.call('XRANGE', key, from, from) == 0
+end
+
+local function row(p, entry)
+  local fields = entry[2]
+  return { entry[1], fields[2], string.sub(p, 4) .. ':' .. fields[4], fields[6], fields[8] }
+end
+
+define {
+  name = 'ff_read_events',
+  doc = 'Reads the event log of a partition from a cursor.',
+  flags = { 'no-writes' },
+  args = { cursor(), arg.int('limit', 1, limit.list_limit_max) },
+  gives = { OK = { 'events', 'next_cursor', 'truncated' } },
+  run = function(p, a)
+    local key = keys.log(p)
+    if a.cursor == '$' then return reply.ok({}, last_id(key), 0) end
+    local from = a.cursor == '' and '-' or '(' .. a.cursor
+    local entries = redis.call('XRANGE', key, from, '+', 'COUNT', a.limit)
+    local rows = {}
+    for i = 1, #entries do rows[i] = row(p, entries[i]) end
+    local next_cursor = #entries > 0 and entries[#entries][1] or a.cursor
+    return reply.ok(rows, next_cursor, truncated(key, a.cursor) and 1 or 0)
+  end,
+}
+
+return true

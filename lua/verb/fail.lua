@@ -1,0 +1,46 @@
+-- Fail: the holder gave up; another attempt is scheduled, or the execution ends.
+
+local arg = require('kernel.arg')
+local define = require('kernel.define').define
+local limit = require('kernel.limit')
+local number = require('kernel.number')
+local record = require('kernel.record')
+local reply = require('kernel.reply')
+local failure = require('model.failure')
+local lease = require('model.lease')
+
+-- This very failure was reported before and the answer was lost.
+local function repeated(x, a)
+  if x.attempt_end ~= 'fail' or not lease.matches(x, a) then return nil end
+  if x.state == 'failed' then return reply.duplicate('terminal_failed', '') end
+  if x.next_attempt == 'retry' then
+    return reply.duplicate('retry_scheduled', x.delay_until or x.transition_at)
+  end
+  return nil
+end
+
+define {
+  name = 'ff_fail_execution',
+  doc = 'Ends the running attempt as failed; schedules a retry if the policy has one left.',
+  flags = { 'allow-oom' },
+  args = lease.args {
+    arg.text('failure_reason', limit.reason_bytes_max),
+    arg.optional(arg.label('failure_category', limit.category_bytes_max), ''),
+  },
+  gives = lease.gives {
+    OK = { 'result', 'delay_until' },
+    DUPLICATE = { 'result', 'delay_until' },
+  },
+  run = function(p, a, now, w)
+    local x = record.read(p, a.execution_id)
+    if not x then return reply.refuse('execution_not_found') end
+    local answer = repeated(x, a) or lease.guard(x, a, now)
+    if answer then return answer end
+    local at = failure.attempt_failed(w, p, x, now, 'fail', a.failure_reason, a.failure_category,
+      'failed')
+    if at then return reply.ok('retry_scheduled', number.text(at)) end
+    return reply.ok('terminal_failed', '')
+  end,
+}
+
+return true

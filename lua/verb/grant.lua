@@ -1,0 +1,105 @@
+-- Grants: the scheduler reserves one execution for one worker for a short time. While a grant
+-- lasts, the execution is out of its queue; it returns by itself when the grant is not used.
+
+local arg = require('kernel.arg')
+local define = require('kernel.define').define
+local event = require('kernel.event')
+local limit = require('kernel.limit')
+local number = require('kernel.number')
+local record = require('kernel.record')
+local reply = require('kernel.reply')
+local attempt = require('model.attempt')
+local capability = require('model.capability')
+local claim = require('model.claim')
+local index = require('model.index')
+local loss = require('model.loss')
+local state = require('model.state')
+
+local worker_id, worker_instance_id = claim.worker_args()
+
+local ARGS = {
+  arg.execution('execution_id'),
+  worker_id,
+  worker_instance_id,
+  arg.text('capabilities', limit.capabilities_bytes_max),
+  arg.int('grant_ttl_ms', 1, limit.grant_ttl_ms_max),
+  arg.uuid('grant_id'),
+}
+
+local function gives(own)
+  own.OK = { 'execution_id', 'grant_id', 'grant_expires_at' }
+  own.DUPLICATE = { 'execution_id', 'grant_id', 'grant_expires_at' }
+  own.execution_not_found = {}
+  own.grant_already_exists = {}
+  own.invalid_capabilities = { 'text' }
+  own.capability_mismatch = { 'missing' }
+  return own
+end
+
+local function answer(status, p, x)
+  return status(string.sub(p, 4) .. ':' .. x.uuid, x.grant_id,
+    number.stored(x.grant_expires_at, 0))
+end
+
+-- A live grant refuses everybody but its own worker, who is told of it again.
+local function existing(p, x, a, now)
+  if number.stored(x.grant_expires_at, 0) <= now then return nil end
+  if x.grant_worker_id == a.worker_id and x.grant_instance_id == a.worker_instance_id then
+    return answer(reply.duplicate, p, x)
+  end
+  return reply.refuse('grant_already_exists')
+end
+
+local function mismatch(x, a)
+  local has, wrong = capability.parse(a.capabilities)
+  if not has then return reply.refuse('invalid_capabilities', 'worker:' .. wrong) end
+  local missing = capability.missing(x.capabilities, has)
+  return missing and reply.refuse('capability_mismatch', missing)
+end
+
+local function grant(w, p, x, a, kind, now)
+  local was = index.sets(x)
+  record.set(x, 'grant_id', a.grant_id)
+  record.set(x, 'grant_kind', kind)
+  record.set(x, 'grant_worker_id', a.worker_id)
+  record.set(x, 'grant_instance_id', a.worker_instance_id)
+  record.set(x, 'grant_expires_at', now + a.grant_ttl_ms)
+  record.save(x, w)
+  index.settle(w, p, x, was, now)
+  event.append(w, p, 'granted', x.uuid, x.attempt_count and attempt.index(x), kind)
+  return answer(reply.ok, p, x)
+end
+
+define {
+  name = 'ff_issue_claim_grant',
+  doc = 'Reserves a claimable execution for one worker.',
+  flags = {},
+  args = ARGS,
+  gives = gives { execution_not_eligible = {} },
+  run = function(p, a, now, w)
+    local x = record.read(p, a.execution_id)
+    if not x then return reply.refuse('execution_not_found') end
+    if x.state ~= 'waiting' or not claim.in_time(x, now) then
+      return reply.refuse('execution_not_eligible')
+    end
+    return existing(p, x, a, now) or mismatch(x, a) or grant(w, p, x, a, 'claim', now)
+  end,
+}
+
+define {
+  name = 'ff_issue_reclaim_grant',
+  doc = 'Reserves an execution that lost its lease for one worker.',
+  flags = {},
+  args = ARGS,
+  gives = gives { execution_not_reclaimable = {}, max_retries_exhausted = {} },
+  run = function(p, a, now, w)
+    local x = record.read(p, a.execution_id)
+    if not x then return reply.refuse('execution_not_found') end
+    if not state.LOST[x.state] or not claim.in_time(x, now) then
+      return loss.refusal(x)
+    end
+    return existing(p, x, a, now) or mismatch(x, a) or grant(w, p, x, a, 'reclaim', now)
+  end,
+}
+
+return true

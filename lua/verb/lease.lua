@@ -1,0 +1,87 @@
+-- Leases: the holder extends its own, an operator takes one away, the clock ends one.
+
+local arg = require('kernel.arg')
+local define = require('kernel.define').define
+local limit = require('kernel.limit')
+local number = require('kernel.number')
+local record = require('kernel.record')
+local reply = require('kernel.reply')
+local claim = require('model.claim')
+local index = require('model.index')
+local lease = require('model.lease')
+local loss = require('model.loss')
+
+local read = record.reader { 'lease_id', 'lease_epoch', 'attempt_id', 'lease_expires_at',
+  'timeout_at', 'deadline_at', 'lane' }
+
+define {
+  name = 'ff_renew_lease',
+  doc = 'Extends the lease of a running attempt; never shortens it.',
+  flags = { 'allow-oom' },
+  args = lease.args { claim.ttl() },
+  gives = lease.gives { OK = { 'lease_expires_at', 'lease_epoch' } },
+  run = function(p, a, now, w)
+    local x = read(p, a.execution_id)
+    if not x then return reply.refuse('execution_not_found') end
+    local refusal = lease.guard(x, a, now)
+    if refusal then return refusal end
+    local was = index.sets(x)
+    local expires_at = math.max(number.stored(x.lease_expires_at, 0), now + a.lease_ttl_ms)
+    record.set(x, 'lease_expires_at', expires_at)
+    record.set(x, 'renewed_at', now)
+    record.save(x, w)
+    index.settle(w, p, x, was, now)
+    return reply.ok(expires_at, x.lease_epoch)
+  end,
+}
+
+define {
+  name = 'ff_revoke_lease',
+  doc = 'Takes a lease away at once; the execution becomes claimable again as a new attempt.',
+  flags = { 'allow-oom' },
+  args = {
+    arg.execution('execution_id'),
+    arg.given('expected_lease_id'),
+    arg.text('reason', limit.reason_bytes_max),
+  },
+  gives = {
+    OK = { 'result', 'lease_id', 'lease_epoch' },
+    ALREADY_SATISFIED = { 'reason' },
+    execution_not_found = {},
+    execution_not_active = { 'terminal_outcome', 'lease_epoch', 'lifecycle_phase', 'attempt_id' },
+    stale_lease = {},
+  },
+  run = function(p, a, now, w)
+    local x = record.read(p, a.execution_id)
+    if not x then return reply.refuse('execution_not_found') end
+    if x.state == 'revoked' then return reply.already('already_revoked') end
+    if x.state == 'lapsed' then return reply.already('already_expired') end
+    if x.state ~= 'running' then return lease.not_active(x) end
+    if a.expected_lease_id ~= '' and a.expected_lease_id ~= x.lease_id then
+      return reply.refuse('stale_lease')
+    end
+    if a.reason ~= '' then record.set(x, 'revoke_reason', a.reason) end
+    local again = loss.lose(w, p, x, now, 'revoke', 'revoked')
+    return reply.ok(again and 'revoked' or 'terminal_failed', x.lease_id, x.lease_epoch)
+  end,
+}
+
+define {
+  name = 'ff_mark_lease_expired_if_due',
+  doc = 'Ends a lease whose time is over; a renewal that came first wins.',
+  flags = { 'allow-oom' },
+  args = { arg.execution('execution_id') },
+  gives = { OK = { 'result' }, ALREADY_SATISFIED = { 'reason' } },
+  run = function(p, a, now, w)
+    local x = record.read(p, a.execution_id)
+    if not x then return reply.already('execution_not_found') end
+    if x.state == 'lapsed' then return reply.already('already_expired') end
+    if x.state == 'revoked' then return reply.already('already_revoked') end
+    if x.state ~= 'running' then return reply.already('not_active') end
+    if number.stored(x.lease_expires_at, 0) > now then return reply.already('not_yet_expired') end
+    local again = loss.lose(w, p, x, now, 'lapse', 'lapsed')
+    return reply.ok(again and 'marked_expired' or 'terminal_failed')
+  end,
+}
+
+return true

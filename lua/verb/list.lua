@@ -1,0 +1,131 @@
+-- List: executions by namespace, lane, state, kind and time, page by page. Each state is read from
+-- the smallest index that holds it, so that a few failures are found among a million successes.
+
+local arg = require('kernel.arg')
+local define = require('kernel.define').define
+local keys = require('kernel.keys')
+local limit = require('kernel.limit')
+local number = require('kernel.number')
+local record = require('kernel.record')
+local reply = require('kernel.reply')
+local state = require('model.state')
+
+local OUTCOME_OF = { completed = 'success', failed = 'failed', cancelled = 'cancelled',
+  expired = 'expired', skipped = 'skipped' }
+
+local read = record.reader { 'namespace', 'lane', 'kind', 'priority', 'created_at', 'ended_at',
+  'attempt_count', 'worker_id' }
+
+-- The indexes to read for a state, as named in a cursor: all, due, ended:<outcome>, q:<lane>.
+local function sources(a)
+  if not a.state then return { 'all' } end
+  if OUTCOME_OF[a.state] then return { 'ended:' .. OUTCOME_OF[a.state] } end
+  local list = { 'due' }
+  if a.state == 'waiting' or a.state == 'active' then
+    for i = 1, #a.lanes do
+      if not a.lane or a.lane == a.lanes[i] then list[#list + 1] = 'q:' .. a.lanes[i] end
+    end
+  end
+  return list
+end
+
+local function key_of(p, source)
+  local lane, outcome = string.match(source, '^q:(.*)$'), string.match(source, '^ended:(.*)$')
+  if lane then return keys.queue(p, lane) end
+  if outcome then return keys.ended(p, outcome) end
+  return source == 'all' and keys.all(p) or keys.due(p)
+end
+
+-- source|score|member of the last entry that was looked at.
+local function parse_cursor(text, list)
+  if text == '' then return { at = 1 } end
+  local source, score, member = string.match(text, '^(.+)|(%-?%d+)|([^|]+)$')
+  for i = 1, #list do
+    if list[i] == source then return { at = i, score = tonumber(score), member = member } end
+  end
+  return nil
+end
+
+local function matches(x, a)
+  local created_at = number.stored(x.created_at, 0)
+  return (not a.namespace or x.namespace == a.namespace) and (not a.lane or x.lane == a.lane)
+    and (not a.kind or x.kind == a.kind) and (not a.state or state.public(x) == a.state)
+    and (not a.from_ms or created_at >= a.from_ms) and (not a.to_ms or created_at < a.to_ms)
+end
+
+local function row(p, x)
+  return reply.row({ string.sub(p, 4) .. ':' .. x.uuid, x.namespace, x.lane, x.kind,
+    state.public(x), x.priority or '0', x.created_at, x.ended_at, x.attempt_count or '0',
+    x.worker_id }, 10)
+end
+
+-- What is over and the whole list come newest first, what is live in the order of its index.
+local function page_of(key, reverse, score, offset)
+  local text = score and string.format('%.0f', score)
+  if reverse then
+    return redis.call('ZRANGE', key, text or '+inf', '-inf', 'BYSCORE', 'REV', 'LIMIT', offset,
+      limit.list_page, 'WITHSCORES')
+  end
+  return redis.call('ZRANGE', key, text or '-inf', '+inf', 'BYSCORE', 'LIMIT', offset,
+    limit.list_page, 'WITHSCORES')
+end
+
+local function seen(cursor, reverse, score, member)
+  if not cursor.score or score ~= cursor.score then return false end
+  if reverse then return member >= cursor.member end
+  return member <= cursor.member
+end
+
+-- Walks one index from the cursor; gives true when it is exhausted.
+local function walk(p, a, s, source, cursor)
+  local key = key_of(p, source)
+  local reverse, offset = source == 'all' or string.sub(source, 1, 6) == 'ended:', 0
+  while true do
+    local page = page_of(key, reverse, cursor.score, offset)
+    for i = 1, #page, 2 do
+      local member, score = page[i], tonumber(page[i + 1])
+      if not seen(cursor, reverse, score, member) then
+        if #s.rows >= a.limit or s.looked >= limit.list_scan_max then return false end
+        s.looked = s.looked + 1
+        s.cursor = source .. '|' .. string.format('%.0f', score) .. '|' .. member
+        local x = string.sub(member, 1, 2) ~= 'i:' and read(p, member)
+        if x and matches(x, a) then s.rows[#s.rows + 1] = row(p, x) end
+      end
+    end
+    if #page < 2 * limit.list_page then return true end
+    offset = offset + limit.list_page
+  end
+end
+
+define {
+  name = 'ff_list_executions',
+  doc = 'Lists executions of a partition by filter, from a cursor.',
+  flags = { 'no-writes' },
+  args = {
+    arg.optional(arg.label('namespace', limit.namespace_bytes_max)),
+    arg.optional(arg.label('lane', limit.lane_bytes_max)),
+    arg.optional(arg.choice('state', { 'waiting', 'delayed', 'active', 'completed', 'failed',
+      'cancelled', 'expired', 'skipped', 'suspended', 'waiting_children', 'rate_limited' })),
+    arg.optional(arg.label('kind', limit.kind_bytes_max)),
+    arg.optional(arg.moment('from_ms')),
+    arg.optional(arg.moment('to_ms')),
+    arg.text('cursor', 256),
+    arg.int('limit', 1, limit.list_limit_max),
+    arg.rest(arg.label('lanes', limit.lane_bytes_max), 0, limit.lanes_max),
+  },
+  gives = { OK = { 'executions', 'next_cursor' } },
+  run = function(p, a)
+    local list = sources(a)
+    local cursor = parse_cursor(a.cursor, list)
+    if not cursor then return reply.refuse('invalid_input', 'cursor is not of this listing') end
+    local s = { rows = {}, looked = 0, cursor = '' }
+    for i = cursor.at, #list do
+      if not walk(p, a, s, list[i], i == cursor.at and cursor or {}) then
+        return reply.ok(s.rows, s.cursor ~= '' and s.cursor or a.cursor)
+      end
+    end
+    return reply.ok(s.rows, '')
+  end,
+}
+
+return true

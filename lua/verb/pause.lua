@@ -1,0 +1,65 @@
+-- Pause: the holder gives its lease back and the same attempt goes on later: after a delay, or when
+-- the execution's children are done.
+
+local arg = require('kernel.arg')
+local define = require('kernel.define').define
+local event = require('kernel.event')
+local record = require('kernel.record')
+local reply = require('kernel.reply')
+local attempt = require('model.attempt')
+local delay = require('model.delay')
+local index = require('model.index')
+local lease = require('model.lease')
+local state = require('model.state')
+
+-- Puts the running attempt aside until `at`.
+local function pause(w, p, x, at, now, name)
+  local was = index.sets(x)
+  attempt.pause(x, now)
+  delay.until_time(x, at, 'delay', now)
+  record.set(x, 'transition_at', now)
+  record.save(x, w)
+  index.settle(w, p, x, was, now)
+  event.append(w, p, name, x.uuid, attempt.index(x), 'paused')
+end
+
+-- This very pause was done before and its answer was lost.
+local function repeated(x, a)
+  return x.next_attempt == 'resume' and lease.matches(x, a)
+end
+
+define {
+  name = 'ff_delay_execution',
+  doc = 'Gives the lease back; the same attempt goes on at the given time.',
+  flags = {},
+  args = lease.args { arg.moment('delay_until') },
+  gives = lease.gives { OK = { 'delay_until' }, DUPLICATE = { 'delay_until' } },
+  run = function(p, a, now, w)
+    local x = record.read(p, a.execution_id)
+    if not x then return reply.refuse('execution_not_found') end
+    if repeated(x, a) then return reply.duplicate(x.delay_until or x.transition_at) end
+    local refusal = lease.guard(x, a, now)
+    if refusal then return refusal end
+    pause(w, p, x, a.delay_until, now, 'delayed')
+    return reply.ok(a.delay_until)
+  end,
+}
+
+define {
+  name = 'ff_move_to_waiting_children',
+  doc = 'Gives the lease back until the execution\'s children are done; at once if none is open.',
+  flags = {},
+  args = lease.args {},
+  gives = lease.gives { OK = { 'public_state' }, DUPLICATE = { 'public_state' } },
+  run = function(p, a, now, w)
+    local x = record.read(p, a.execution_id)
+    if not x then return reply.refuse('execution_not_found') end
+    if repeated(x, a) then return reply.duplicate(state.public(x)) end
+    local refusal = lease.guard(x, a, now)
+    if refusal then return refusal end
+    pause(w, p, x, now, now, 'waiting_children')
+    return reply.ok(state.public(x))
+  end,
+}
+
+return true

@@ -1,0 +1,81 @@
+-- Replay: a finished execution runs again. The outcome is cleared, the counters of a run start
+-- anew, and the next claim begins an attempt of type replay.
+
+local arg = require('kernel.arg')
+local blob = require('kernel.blob')
+local define = require('kernel.define').define
+local event = require('kernel.event')
+local limit = require('kernel.limit')
+local number = require('kernel.number')
+local record = require('kernel.record')
+local reply = require('kernel.reply')
+local attempt = require('model.attempt')
+local index = require('model.index')
+local state = require('model.state')
+
+-- What belongs to the run that is over. The failure stays until the next attempt begins, because
+-- it is part of the last attempt's story.
+local OVER = { 'ended_at', 'cancel_reason', 'cancelled_by', 'retry_count', 'reclaim_count',
+  'progress_pct', 'progress_message', 'progress_at', 'deadline_at', 'lease_expires_at',
+  'timeout_at', 'timeout_left_ms', 'delay_until', 'delay_reason' }
+
+local ENDS = { success = 'done', failed = 'fail', expired = 'timeout', cancelled = 'cancel' }
+
+local function reopen(w, x, a, now)
+  if x.attempt_id and not x.attempt_end then
+    record.set(x, 'attempt_end', ENDS[x.state] or 'cancel')
+    record.set(x, 'attempt_ended_at', x.ended_at)
+  end
+  blob.drop(x, w, 'out')
+  record.drop(x, OVER)
+  record.set(x, 'state', 'waiting')
+  record.set(x, 'transition_at', now)
+  record.set(x, 'next_attempt', 'replay')
+  record.set(x, 'replay_count', number.stored(x.replay_count, 0) + 1)
+  if a.reason ~= '' then record.set(x, 'replay_reason', a.reason) end
+  if a.requested_by ~= '' then record.set(x, 'replay_requested_by', a.requested_by) end
+  local deadline_ms = number.stored(x.deadline_ms, nil)
+  local deadline_at = a.deadline_at or deadline_ms and now + deadline_ms
+  if deadline_at and deadline_at > 0 then record.set(x, 'deadline_at', deadline_at) end
+end
+
+define {
+  name = 'ff_replay_execution',
+  doc = 'Runs a finished execution again, up to the policy\'s maximum.',
+  flags = {},
+  args = {
+    arg.execution('execution_id'),
+    arg.text('reason', limit.reason_bytes_max),
+    arg.text('requested_by', limit.creator_bytes_max),
+    arg.optional(arg.moment('deadline_at')),
+    arg.optional(arg.int('expected_replay_count', 0, limit.max_replays_max)),
+  },
+  gives = {
+    OK = { 'public_state', 'replay_count' },
+    DUPLICATE = { 'public_state', 'replay_count' },
+    execution_not_found = {},
+    execution_not_terminal = {},
+    max_replays_exhausted = {},
+  },
+  run = function(p, a, now, w)
+    local x = record.read(p, a.execution_id)
+    if not x then return reply.refuse('execution_not_found') end
+    local count = number.stored(x.replay_count, 0)
+    -- A caller that names the count it saw can repeat a call whose answer was lost.
+    if a.expected_replay_count and count == a.expected_replay_count + 1 then
+      return reply.duplicate(state.public(x), count)
+    end
+    if not state.ENDED[x.state] then return reply.refuse('execution_not_terminal') end
+    if count >= number.stored(x.replays_max, limit.replays_default) then
+      return reply.refuse('max_replays_exhausted')
+    end
+    local was = index.sets(x)
+    reopen(w, x, a, now)
+    record.save(x, w)
+    index.settle(w, p, x, was, now)
+    event.append(w, p, 'replayed', x.uuid, x.attempt_count and attempt.index(x), a.requested_by)
+    return reply.ok(state.public(x), count + 1)
+  end,
+}
+
+return true

@@ -1,0 +1,96 @@
+-- Tick: executes what is due in this partition, in bounded batches, and says when it is next needed.
+
+local arg = require('kernel.arg')
+local define = require('kernel.define').define
+local keys = require('kernel.keys')
+local limit = require('kernel.limit')
+local record = require('kernel.record')
+local reply = require('kernel.reply')
+local writes = require('kernel.writes')
+local index = require('model.index')
+local purge = require('model.purge')
+local state = require('model.state')
+local timer = require('model.timer')
+
+local function due_members(key, now, most)
+  return redis.call('ZRANGE', key, '-inf', string.format('%.0f', now), 'BYSCORE',
+    'LIMIT', 0, most)
+end
+
+-- An idempotency key whose window is over.
+local function forget(w, p, member)
+  w[#w + 1] = { 'HDEL', keys.idempotency(p), string.sub(member, 3) }
+  w[#w + 1] = { 'ZREM', keys.due(p), member }
+  return 'forgotten'
+end
+
+-- An entry whose execution is not due (any more): it is put where its record says.
+local function correct(w, p, uuid, x)
+  local at = x and not state.ENDED[x.state] and index.due_at(x)
+  w[#w + 1] = at and { 'ZADD', keys.due(p), at, uuid } or { 'ZREM', keys.due(p), uuid }
+  return 'corrected'
+end
+
+local function fire(w, p, member, now)
+  if string.sub(member, 1, 2) == 'i:' then return forget(w, p, member) end
+  local x = record.read(p, member)
+  return x and timer.fire(w, p, x, now) or correct(w, p, member, x)
+end
+
+local function fire_due(w, p, now, counts, most)
+  local members = due_members(keys.due(p), now, most)
+  for i = 1, #members do
+    local what = fire(w, p, members[i], now)
+    counts[what] = (counts[what] or 0) + 1
+  end
+  return #members
+end
+
+local function purge_ended(w, p, now, counts, most)
+  for i = 1, #state.OUTCOMES do
+    local outcome = state.OUTCOMES[i]
+    local members = due_members(keys.ended(p, outcome), now, most)
+    for j = 1, #members do purge.execution(w, p, members[j], outcome) end
+    counts.purged = (counts.purged or 0) + #members
+    most = most - #members
+    if most <= 0 then return end
+  end
+end
+
+local function first_score(key)
+  local head = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
+  return head[2] and tonumber(head[2])
+end
+
+-- The next time anything is due here; nil if nothing ever is.
+local function next_due(p)
+  local at = first_score(keys.due(p))
+  for i = 1, #state.OUTCOMES do
+    local other = first_score(keys.ended(p, state.OUTCOMES[i]))
+    if other and (not at or other < at) then at = other end
+  end
+  return at
+end
+
+define {
+  name = 'ff_tick',
+  doc = 'Executes what is due in a partition and tells when it is next needed.',
+  flags = { 'allow-oom' },
+  args = { arg.int('items_max', 1, limit.tick_batch_max) },
+  gives = {
+    OK = { 'now', 'next_due_at', 'promoted', 'lapsed', 'timed_out', 'expired', 'ungranted',
+      'purged', 'forgotten', 'corrected' },
+  },
+  run = function(p, a, now, w)
+    local counts = {}
+    local fired = fire_due(w, p, now, counts, a.items_max)
+    if fired < a.items_max then purge_ended(w, p, now, counts, a.items_max - fired) end
+    writes.apply(w)
+    for i = #w, 1, -1 do w[i] = nil end
+    return reply.ok(now, next_due(p), counts.promoted or 0, counts.lapsed or 0,
+      counts.timed_out or 0, counts.expired or 0, counts.ungranted or 0, counts.purged or 0,
+      counts.forgotten or 0, counts.corrected or 0)
+  end,
+}
+
+return true

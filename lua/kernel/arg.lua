@@ -1,5 +1,5 @@
 -- Arguments: each kind is a constructor that gives a name, a rule in words, and a parser. A parser
--- gets the text and the partition key and answers the parsed value, or nil and what is wrong.
+-- gets the text, the partition's keys and the time, and answers the parsed value, or nil and what is wrong.
 
 local number = require('kernel.number')
 local limit = require('kernel.limit')
@@ -16,10 +16,13 @@ local HEX = '[0-9a-f]'
 local UUID = '^' .. repeated(HEX, 8) .. '%-' .. repeated(HEX, 4) .. '%-' .. repeated(HEX, 4)
   .. '%-' .. repeated(HEX, 4) .. '%-' .. repeated(HEX, 12) .. '$'
 
+-- Printable characters but { | } : and, at the beginning, a blank.
+local LABEL = '^[!-9;-z|~][ -9;-z|~]*$'
+
 -- The id of an execution of this partition; parsed into its uuid.
 function arg.execution(name)
   return { name = name, parse = function(text, p)
-    local tag = string.sub(p, 4) .. ':'
+    local tag = p.tag
     if string.sub(text, 1, #tag) ~= tag or #text ~= #tag + 36 then
       return nil, 'must be ' .. tag .. ' and a uuid'
     end
@@ -57,8 +60,7 @@ function arg.label(name, bytes_max)
   local rule = 'must be 1 to ' .. bytes_max
     .. ' printable ASCII characters without { } : and without blanks at the ends'
   return { name = name, parse = function(text)
-    if #text < 1 or #text > bytes_max or string.find(text, '[^\32-\126]')
-      or string.find(text, '[{}:]') or string.find(text, '^ ') or string.find(text, ' $') then
+    if #text > bytes_max or not string.find(text, LABEL) or string.byte(text, -1) == 32 then
       return nil, rule
     end
     return text
@@ -113,10 +115,8 @@ end
 
 -- Empty means not given; otherwise as the inner kind.
 function arg.optional(inner, default)
-  return { name = inner.name, too_large = inner.too_large, parse = function(text, p, now)
-    if text == '' then return default end
-    return inner.parse(text, p, now)
-  end, optional = true }
+  return { name = inner.name, too_large = inner.too_large, parse = inner.parse, optional = true,
+    default = default }
 end
 
 -- All remaining arguments, as a list; at least `low`, at most `high` of them.

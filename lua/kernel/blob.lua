@@ -8,41 +8,56 @@ local record = require('kernel.record')
 
 local blob = {}
 
-local PIECE, PIECES = limit.inline_value_bytes, 4
+local PIECE = limit.inline_value_bytes
 local MARK = '@'
 
--- The fields to read for a blob of this name.
-function blob.fields(name) return { name, name .. '2', name .. '3', name .. '4' } end
+-- The names of the pieces of each blob.
+local PIECES = {
+  payload = { 'payload', 'payload2', 'payload3', 'payload4' },
+  result = { 'result', 'result2', 'result3', 'result4' },
+  policy = { 'policy', 'policy2', 'policy3', 'policy4' },
+}
+
+local GROUPS = {
+  payload = record.group(PIECES.payload),
+  result = record.group(PIECES.result),
+  policy = record.group(PIECES.policy),
+}
 
 function blob.put(x, w, name, bytes)
   local size = #bytes
   if size == 0 then return end
-  if size > PIECE * PIECES then
-    record.set(x, name .. '2', MARK)
+  local pieces = PIECES[name]
+  if size <= PIECE then
+    x[name] = bytes
+  elseif size > PIECE * #pieces then
+    x[pieces[2]] = MARK
     w[#w + 1] = { 'SET', keys.blob(x.key, name), bytes }
-    return
+  else
+    for i = 1, #pieces do
+      local from = (i - 1) * PIECE + 1
+      if from > size then break end
+      x[pieces[i]] = string.sub(bytes, from, from + PIECE - 1)
+    end
   end
-  record.set(x, name, string.sub(bytes, 1, PIECE))
-  for i = 2, PIECES do
-    local from = (i - 1) * PIECE + 1
-    if from > size then return end
-    record.set(x, name .. i, string.sub(bytes, from, from + PIECE - 1))
-  end
+  record.touch(x, GROUPS[name])
 end
 
--- The bytes, from a record whose blob fields were read.
+-- The bytes, from a record that was read whole.
 function blob.get(x, name)
-  local first = x[name]
+  local pieces, first = PIECES[name], x[name]
+  local second = x[pieces[2]]
   if first then
-    return first .. (x[name .. '2'] or '') .. (x[name .. '3'] or '') .. (x[name .. '4'] or '')
+    if not second then return first end
+    return first .. second .. (x[pieces[3]] or '') .. (x[pieces[4]] or '')
   end
-  return x[name .. '2'] and redis.call('GET', keys.blob(x.key, name)) or ''
+  return second and redis.call('GET', keys.blob(x.key, name)) or ''
 end
 
--- Removes a blob from a record whose blob fields were read.
+-- Removes a blob from a record that was read whole.
 function blob.drop(x, w, name)
-  if x[name .. '2'] and not x[name] then w[#w + 1] = { 'DEL', keys.blob(x.key, name) } end
-  record.drop(x, blob.fields(name))
+  if x[PIECES[name][2]] and not x[name] then w[#w + 1] = { 'DEL', keys.blob(x.key, name) } end
+  record.drop(x, PIECES[name])
 end
 
 return blob

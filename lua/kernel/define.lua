@@ -6,8 +6,9 @@
 --   flags  registration flags of the store
 --   args   the arguments in wire order (kernel/arg.lua)
 --   gives  what can come back: status or code -> names of the values, in order
---   run    function(p, a, now, w): p partition key, a arguments by name, w collected writes
+--   run    function(p, a, now, w): p the partition's keys, a arguments by name, w collected writes
 
+local keys = require('kernel.keys')
 local limit = require('kernel.limit')
 local reply = require('kernel.reply')
 local take_time = require('kernel.time')
@@ -49,10 +50,14 @@ local function parse(specs, argv, p, now)
       string.format('arguments must be %d, not %d', count, #argv))
   end
   for i = 1, open and count - 1 or count do
-    local spec = specs[i]
-    local value, wrong = spec.parse(argv[i], p, now)
-    if wrong then return nil, refuse_argument(spec, wrong) end
-    a[spec.name] = value
+    local spec, text = specs[i], argv[i]
+    if text == '' and spec.optional then
+      a[spec.name] = spec.default
+    else
+      local value, wrong = spec.parse(text, p, now)
+      if wrong then return nil, refuse_argument(spec, wrong) end
+      a[spec.name] = value
+    end
   end
   if open then
     local list, wrong = parse_rest(last, argv, count, p, now)
@@ -75,11 +80,11 @@ end
 local function runner(spec)
   local specs, run = spec.args, spec.run
   return function(key_list, argv)
-    local p = key_list[1]
-    if not p or not string.find(p, '^ff:{%l+:%d+}$') then
+    local p = keys.partition(key_list[1])
+    if not p then
       return reply.refuse('invalid_input', 'the key must be a partition, as in ff:{fp:7}')
     end
-    local now = take_time(p)
+    local now = take_time(p.key)
     local a, refusal = parse(specs, argv, p, now)
     if not a then return refusal end
     local w = {}

@@ -1,29 +1,46 @@
--- Keys: every key of the library is built here and nowhere else. `p` is the partition's key,
--- `ff:{fp:N}`; an execution is named by its uuid alone, the tag stands in front once.
+-- Keys: every key of the library is built here and nowhere else. A partition is named by its key,
+-- `ff:{fp:N}`; an execution by its uuid alone, because the tag stands in front once.
 
 local keys = {}
 
--- Executions
-function keys.execution(p, uuid) return p .. ':x:' .. uuid end            -- hash: the record
-function keys.blob(record, name) return record .. ':' .. name end         -- string: a long value
-function keys.tags(p, uuid) return p .. ':x:' .. uuid .. ':tags' end      -- hash
-function keys.attempts(p, uuid) return p .. ':x:' .. uuid .. ':attempts' end -- list: past attempts
+local function build(key)
+  local p = {
+    key = key,
+    tag = string.sub(key, 4) .. ':',      -- what an execution id of this partition begins with
+    execution = key .. ':x:',             -- + uuid, hash: the record
+    queue = key .. ':q:',                 -- + lane, zset: claimable, best first
+    due = key .. ':due',                  -- zset: what happens later
+    all = key .. ':all',                  -- zset: every execution by creation time
+    log = key .. ':log',                  -- stream: events
+    idempotency = key .. ':idem',         -- hash: namespace:key
+    deployment = key .. ':deployment',    -- hash: partition counts (first partition only)
+    lanes = key .. ':lanes',              -- set: lanes in use (first partition only)
+    ended = {},                           -- outcome -> zset: what is over, by purge time
+    ready_channel = key .. ':ready',
+    ended_channel = key .. ':ended',
+    due_channel = key .. ':due',
+  }
+  for _, outcome in ipairs({ 'success', 'failed', 'cancelled', 'expired', 'skipped' }) do
+    p.ended[outcome] = key .. ':ended:' .. outcome
+  end
+  return p
+end
 
--- Indexes of a partition
-function keys.queue(p, lane) return p .. ':q:' .. lane end                -- zset: claimable, best first
-function keys.due(p) return p .. ':due' end                               -- zset: what happens later
-function keys.ended(p, outcome) return p .. ':ended:' .. outcome end      -- zset: by purge time
-function keys.all(p) return p .. ':all' end                               -- zset: by creation time
-function keys.idempotency(p) return p .. ':idem' end                      -- hash: namespace:key
-function keys.log(p) return p .. ':log' end                               -- stream: events
+local known = {}
 
--- Kept in the first partition for the whole deployment
-function keys.deployment(p) return p .. ':deployment' end                 -- hash: partition counts
-function keys.lanes(p) return p .. ':lanes' end                           -- set: lane names
+-- The keys of a partition, made once; nil if the key does not name a partition.
+function keys.partition(key)
+  local p = known[key]
+  if p then return p end
+  if not key or not string.find(key, '^ff:{%l+:%d+}$') then return nil end
+  p = build(key)
+  known[key] = p
+  return p
+end
 
--- Channels
-function keys.ready(p) return p .. ':ready' end
-function keys.ended_channel(p) return p .. ':ended' end
-function keys.due_channel(p) return p .. ':due' end
+-- What belongs to one execution besides its record.
+function keys.blob(record, name) return record .. ':' .. name end        -- string: a long value
+function keys.tags(record) return record .. ':tags' end                   -- hash
+function keys.attempts(record) return record .. ':attempts' end           -- list: past attempts
 
 return keys

@@ -1,22 +1,24 @@
 -- Numbers: parsed strictly, written as plain digits. Everything is an integer below 2^53.
 
-local number = { max = 9007199254740991 }
+local MAX = 9007199254740991
+
+local number = { max = MAX }
 
 -- The integer that a text spells, or nil. One spelling per number: no blanks, no sign but a
 -- leading minus, no leading zeros, no fraction, no exponent, no hex.
 function number.parse(text)
-  if not string.find(text, '^%-?%d+$') or #text > 17 then return nil end
-  if string.find(text, '^%-?0%d') or text == '-0' then return nil end
+  if text == '0' then return 0 end
+  if #text > 17 or not string.find(text, '^%-?[1-9]%d*$') then return nil end
   local value = tonumber(text)
-  if value > number.max or value < -number.max then return nil end
+  if value > MAX or value < -MAX then return nil end
   return value
 end
 
 -- A number read back from a record: what is missing or damaged counts as the default, so that
 -- a broken field can never make a comparison raise.
 function number.stored(text, default)
-  local value = text and tonumber(text)
-  if value and value == value and value > -number.max and value < number.max then return value end
+  local value = tonumber(text)
+  if value and value < MAX and value > -MAX then return value end
   return default
 end
 

@@ -1,17 +1,17 @@
--- Records: an execution as a table. Reading takes the fields a function needs, by name; `set` and
--- `drop` change the table and remember the change; `save` turns what changed into writes.
+-- Records: an execution as a table. Reading takes the fields a function needs, by name. A function
+-- that assigns fields says so with `touch`, and removes fields with `drop`; `save` turns that into
+-- writes.
 
 local field = require('model.field')
-local keys = require('kernel.keys')
 
 local record = {}
 
 -- A function that reads these fields of an execution; nil if there is no such execution.
 function record.reader(names)
   local command, count = { 'HMGET', '', field.state }, #names
-  for i = 1, count do command[i + 3] = field[names[i]] or names[i] end
+  for i = 1, count do command[i + 3] = field[names[i]] end
   return function(p, uuid)
-    local key = keys.execution(p, uuid)
+    local key = p.execution .. uuid
     command[2] = key
     local values = redis.call(unpack(command))
     if not values[1] then return nil end
@@ -24,39 +24,53 @@ function record.reader(names)
   end
 end
 
+-- Made on first use: nothing that walks a table exists while the library loads.
 local long_names
 
--- Made on first use: nothing that walks a table exists while the library loads.
-local function long_name(short)
-  if not long_names then
-    long_names = {}
-    for name, stored in pairs(field) do long_names[stored] = name end
-  end
-  return long_names[short] or short
+local function invert()
+  long_names = {}
+  for name, stored in pairs(field) do long_names[stored] = name end
 end
 
 -- The whole execution; nil if there is no such execution.
 function record.read(p, uuid)
-  local key = keys.execution(p, uuid)
+  local key = p.execution .. uuid
   local flat = redis.call('HGETALL', key)
-  if #flat == 0 then return nil end
-  local x = { uuid = uuid, key = key }
-  for i = 1, #flat, 2 do x[long_name(flat[i])] = flat[i + 1] end
+  local count = #flat
+  if count == 0 then return nil end
+  if not long_names then invert() end
+  local names, x = long_names, { uuid = uuid, key = key }
+  for i = 1, count, 2 do x[names[flat[i]]] = flat[i + 1] end
   return x
 end
 
 -- A record that does not exist yet.
-function record.new(p, uuid) return { uuid = uuid, key = keys.execution(p, uuid) } end
+function record.new(p, uuid) return { uuid = uuid, key = p.execution .. uuid } end
 
-function record.set(x, name, value)
-  local sets = x.sets
-  if not sets then
-    sets = { 'HSET', x.key }
-    x.sets = sets
+-- A set of fields that are assigned together, for `touch`.
+function record.group(names)
+  local group = {}
+  for i = 1, #names do
+    group[2 * i - 1] = names[i]
+    group[2 * i] = field[names[i]]
   end
-  local n = #sets
-  sets[n + 1], sets[n + 2] = field[name] or name, value
+  return group
+end
+
+-- Notes that the fields of a group were assigned.
+function record.touch(x, group)
+  local touched = x.touched
+  if touched then
+    touched[#touched + 1] = group
+  else
+    x.touched = { group }
+  end
+end
+
+-- Assigns one field and notes it.
+function record.set(x, name, value)
   x[name] = value
+  record.touch(x, { name, field[name] })
 end
 
 -- Removes fields that have a value; the others cost nothing.
@@ -65,16 +79,29 @@ function record.drop(x, names)
     local name = names[i]
     if x[name] then
       x.drops = x.drops or { 'HDEL', x.key }
-      x.drops[#x.drops + 1] = field[name] or name
+      x.drops[#x.drops + 1] = field[name]
       x[name] = nil
     end
   end
 end
 
+-- Turns what was noted into writes. A touched field without a value is left alone.
 function record.save(x, w)
   if x.drops then w[#w + 1] = x.drops end
-  if x.sets then w[#w + 1] = x.sets end
-  x.sets, x.drops = nil, nil
+  local command, n, touched = { 'HSET', x.key }, 2, x.touched
+  for g = 1, #touched do
+    local group = touched[g]
+    for i = 1, #group, 2 do
+      local value = x[group[i]]
+      if value then
+        command[n + 1] = group[i + 1]
+        command[n + 2] = value
+        n = n + 2
+      end
+    end
+  end
+  w[#w + 1] = command
+  x.touched, x.drops = nil, nil
 end
 
 return record

@@ -42,10 +42,13 @@ function attempt.pack(x)
   }, ':')
 end
 
+local CLOSED = record.group { 'attempt_end', 'attempt_ended_at' }
+
 -- Remembers that the latest attempt is over although the execution is not.
 function attempt.close(x, how, now)
-  record.set(x, 'attempt_end', how)
-  record.set(x, 'attempt_ended_at', now)
+  x.attempt_end = how
+  x.attempt_ended_at = now
+  record.touch(x, CLOSED)
 end
 
 local LEFTOVERS = { 'attempt_end', 'attempt_ended_at', 'attempt_cause', 'failure_reason',
@@ -71,40 +74,45 @@ local function cause(x)
   return (x.replay_requested_by or '') .. ' ' .. (x.replay_reason or '')
 end
 
-local function archive(w, p, x)
-  if not x.attempt_id then return end
-  local list = keys.attempts(p, x.uuid)
+local function archive(w, x)
+  local list = keys.attempts(x.key)
   w[#w + 1] = { 'RPUSH', list, attempt.pack(x) }
   w[#w + 1] = { 'LTRIM', list, -limit.attempt_history_max, -1 }
 end
 
 local function arm_timeout(x, now, left_ms)
-  if left_ms then record.set(x, 'timeout_at', now + left_ms) end
+  if left_ms then record.set(x, 'timeout_at', now + number.stored(left_ms, 0)) end
 end
 
+local BEGUN = record.group { 'attempt_count', 'attempt_id', 'attempt_type', 'attempt_started_at',
+  'attempt_cause', 'started_at' }
+
 -- Begins a new attempt under a new lease.
-function attempt.begin(w, p, x, holder, now)
+function attempt.begin(w, x, holder, now)
   local kind, why = next_type(x), cause(x)
-  archive(w, p, x)
-  record.drop(x, LEFTOVERS)
+  if x.attempt_id then
+    archive(w, x)
+    record.drop(x, LEFTOVERS)
+  end
   record.drop(x, PENDING)
   if kind == 'reclaim' then
     record.set(x, 'reclaim_count', number.stored(x.reclaim_count, 0) + 1)
   end
   lease.acquire(x, holder, now)
-  record.set(x, 'attempt_count', number.stored(x.attempt_count, 0) + 1)
-  record.set(x, 'attempt_id', holder.attempt_id)
-  record.set(x, 'attempt_type', kind)
-  record.set(x, 'attempt_started_at', now)
-  if why then record.set(x, 'attempt_cause', why) end
-  if not x.started_at then record.set(x, 'started_at', now) end
-  arm_timeout(x, now, number.stored(x.attempt_timeout_ms, nil))
+  x.attempt_count = number.stored(x.attempt_count, 0) + 1
+  x.attempt_id = holder.attempt_id
+  x.attempt_type = kind
+  x.attempt_started_at = now
+  x.attempt_cause = why
+  x.started_at = x.started_at or now
+  record.touch(x, BEGUN)
+  arm_timeout(x, now, x.attempt_timeout_ms)
   return kind
 end
 
 -- Continues a paused attempt under a new lease, with the time it had left.
 function attempt.resume(x, holder, now)
-  local left_ms = number.stored(x.timeout_left_ms, nil)
+  local left_ms = x.timeout_left_ms
   record.drop(x, PENDING)
   record.drop(x, { 'timeout_left_ms', 'renewed_at', 'progress_pct', 'progress_message',
     'progress_at' })

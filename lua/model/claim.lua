@@ -8,11 +8,12 @@ local keys = require('kernel.keys')
 local limit = require('kernel.limit')
 local number = require('kernel.number')
 local record = require('kernel.record')
-local reply = require('kernel.reply')
 local attempt = require('model.attempt')
 local index = require('model.index')
 
 local claim = {}
+
+local NONE = {}
 
 -- What a claim tells the worker, in order.
 claim.ROW = { 'execution_id', 'lease_id', 'lease_epoch', 'lease_expires_at', 'attempt_id',
@@ -33,23 +34,23 @@ end
 
 -- Everything the worker needs, so that no other read follows a claim.
 function claim.row(p, x, kind)
-  local tags = x.tagged and redis.call('HGETALL', keys.tags(p, x.uuid)) or {}
-  return reply.row({ string.sub(p, 4) .. ':' .. x.uuid, x.lease_id, x.lease_epoch,
-    number.stored(x.lease_expires_at, 0), x.attempt_id, attempt.index(x), kind, x.lane, x.kind,
-    x.namespace, x.priority or '0', x.created_at, x.timeout_at or '', x.deadline_at or '',
-    blob.get(x, 'in'), tags }, 16)
+  local tags = x.tagged and redis.call('HGETALL', keys.tags(x.key)) or NONE
+  return { p.tag .. x.uuid, x.lease_id, x.lease_epoch, x.lease_expires_at, x.attempt_id,
+    attempt.index(x), kind, x.lane, x.kind, x.namespace, x.priority or 0, x.created_at,
+    x.timeout_at or '', x.deadline_at or '', blob.get(x, 'payload'), tags }
 end
 
 -- Takes the execution: a paused attempt goes on, otherwise a new one begins.
 function claim.take(w, p, x, holder, now)
-  local was, kind = index.sets(x), nil
+  local queue, due = index.places(x)
+  local kind
   if x.next_attempt == 'resume' and x.state == 'waiting' then
     kind = attempt.resume(x, holder, now)
   else
-    kind = attempt.begin(w, p, x, holder, now)
+    kind = attempt.begin(w, x, holder, now)
   end
   record.save(x, w)
-  index.settle(w, p, x, was, now)
+  index.settle(w, p, x, queue, due, now)
   event.append(w, p, 'claimed', x.uuid, attempt.index(x), kind)
   return kind
 end

@@ -4,15 +4,16 @@ local record = require('kernel.record')
 
 local delay = {}
 
+local DELAYED = record.group { 'state', 'delay_until', 'delay_reason' }
+
 -- Makes the execution claimable at `at`; at once if that time has come.
 function delay.until_time(x, at, reason, now)
   if at <= now then
-    record.set(x, 'state', 'waiting')
-    return
+    x.state = 'waiting'
+  else
+    x.state, x.delay_until, x.delay_reason = 'delayed', at, reason
   end
-  record.set(x, 'state', 'delayed')
-  record.set(x, 'delay_until', at)
-  record.set(x, 'delay_reason', reason)
+  record.touch(x, DELAYED)
 end
 
 -- The delay is over.

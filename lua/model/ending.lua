@@ -7,18 +7,17 @@ local index = require('model.index')
 
 local ending = {}
 
--- The fields that must have been read before an execution can end.
-ending.FIELDS = { 'lane', 'namespace', 'attempt_count', 'retention_ms', 'deadline_at',
-  'grant_expires_at' }
+local ENDED = record.group { 'state', 'ended_at' }
 
 -- Ends the execution. `cause` is a stable word for the log: what made it end.
 function ending.finish(w, p, x, now, outcome, cause)
-  local was = index.sets(x)
-  record.set(x, 'state', outcome)
-  record.set(x, 'ended_at', now)
+  local queue, due = index.places(x)
+  x.state, x.ended_at = outcome, now
+  record.touch(x, ENDED)
   record.drop(x, attempt.PENDING)
   record.save(x, w)
-  index.settle(w, p, x, was, now)
+  index.leave(w, p, x, queue, due)
+  w[#w + 1] = { 'ZADD', p.ended[outcome], index.purge_at(x), x.uuid }
   event.append(w, p, 'ended', x.uuid, x.attempt_count and attempt.index(x),
     outcome .. ':' .. cause .. ':' .. (x.namespace or ''))
   event.ended(w, p, x.uuid)

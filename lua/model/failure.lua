@@ -11,24 +11,20 @@ local retry = require('model.retry')
 
 local failure = {}
 
--- The fields that must have been read.
-failure.FIELDS = { 'lane', 'namespace', 'created_at', 'priority', 'ageing_ms', 'retention_ms',
-  'deadline_at', 'timeout_at', 'attempt_count', 'retry_rule', 'retry_count', 'grant_expires_at' }
-
 local function note(x, reason, category)
   record.set(x, 'failure_reason', reason)
   record.set(x, 'failure_category', category)
 end
 
 local function schedule(w, p, x, now, at)
-  local was = index.sets(x)
+  local queue, due = index.places(x)
   record.drop(x, { 'timeout_at', 'lease_expires_at' })
   delay.until_time(x, at, 'retry_backoff', now)
   record.set(x, 'transition_at', now)
   record.set(x, 'next_attempt', 'retry')
   record.set(x, 'retry_count', number.stored(x.retry_count, 0) + 1)
   record.save(x, w)
-  index.settle(w, p, x, was, now)
+  index.settle(w, p, x, queue, due, now)
   event.append(w, p, 'retry_scheduled', x.uuid, attempt.index(x), x.failure_category)
 end
 

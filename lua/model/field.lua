@@ -62,4 +62,7 @@ return {
   progress_message = 'pm',
   progress_at = 'pt',
   flow_id = 'fl',
+  payload = 'in', payload2 = 'in2', payload3 = 'in3', payload4 = 'in4', -- kernel/blob.lua
+  result = 'out', result2 = 'out2', result3 = 'out3', result4 = 'out4',
+  policy = 'po', policy2 = 'po2', policy3 = 'po3', policy4 = 'po4',
 }

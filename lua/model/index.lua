@@ -1,81 +1,75 @@
--- Indexes: which of the partition's indexes an execution is in follows from its record alone.
--- `sets` says where it is, `settle` moves it to where the changed record calls for.
+-- Indexes: where an execution is listed follows from its record alone. A transition asks `places`
+-- before it changes the record, and `settle` moves the entry to where the changed record belongs.
 --
 --   queue of its lane   claimable and not reserved by a grant
---   due                 anything live that has a time to come
+--   due                 live, with a time to come
 --   ended:<outcome>     over; scored by the time of the purge
 --   all                 always
 
 local event = require('kernel.event')
-local keys = require('kernel.keys')
 local limit = require('kernel.limit')
 local number = require('kernel.number')
 local state = require('model.state')
 
 local index = {}
 
--- The record's fields that decide where it belongs.
-index.FIELDS = { 'lane', 'created_at', 'priority', 'ageing_ms', 'delay_until', 'deadline_at',
-  'timeout_at', 'lease_expires_at', 'grant_expires_at', 'ended_at', 'retention_ms' }
+local stored = number.stored
+local STRICT_STEP = 1000000000000
 
 -- Lowest first. A priority step outweighs any age unless the policy says how much age it is worth.
 function index.queue_score(x)
-  local step = number.stored(x.ageing_ms, 1000000000000)
-  return number.stored(x.created_at, 0) - number.stored(x.priority, 0) * step
+  local created_at, priority = stored(x.created_at, 0), x.priority
+  if not priority then return created_at end
+  return created_at - stored(priority, 0) * stored(x.ageing_ms, STRICT_STEP)
 end
 
-local function earlier(a, b)
-  if not a or b and b < a then return b end
-  return a
+local function earlier(at, text, default)
+  local other = stored(text, default)
+  if not at or other and other < at then return other end
+  return at
 end
 
 -- The next time at which a live execution needs attention; nil if only others can move it.
 function index.due_at(x)
-  local at = number.stored(x.deadline_at, nil)
+  local at = x.deadline_at and stored(x.deadline_at, 0)
   if x.state == 'running' then
     -- A running attempt without a readable lease end is treated as lapsed.
-    at = earlier(at, number.stored(x.lease_expires_at, 0))
-    at = earlier(at, number.stored(x.timeout_at, nil))
+    at = earlier(at, x.lease_expires_at, 0)
+    if x.timeout_at then at = earlier(at, x.timeout_at, 0) end
   elseif x.state == 'delayed' then
-    at = earlier(at, number.stored(x.delay_until, 0))
+    at = earlier(at, x.delay_until, 0)
   end
-  return earlier(at, number.stored(x.grant_expires_at, nil))
+  if x.grant_expires_at then at = earlier(at, x.grant_expires_at, 0) end
+  return at
 end
 
 function index.purge_at(x)
-  return number.stored(x.ended_at, 0) + number.stored(x.retention_ms, limit.retention_ms_default)
+  return stored(x.ended_at, 0) + stored(x.retention_ms, limit.retention_ms_default)
 end
 
-local function queued(x) return state.CLAIMABLE[x.state] and not x.grant_expires_at end
-
--- Where the record as it stands belongs.
-function index.sets(x)
-  if state.ENDED[x.state] then return { ended = x.state } end
-  return { queue = queued(x) and x.lane, due = index.due_at(x) }
+-- Where a live execution is listed: the lane whose queue it is in, and its time in `due`.
+function index.places(x)
+  local queued = state.CLAIMABLE[x.state] and not x.grant_expires_at
+  return queued and x.lane or nil, index.due_at(x)
 end
 
-local function leave(w, p, x, was, now_in)
-  if was.queue and not now_in.queue then w[#w + 1] = { 'ZREM', keys.queue(p, was.queue), x.uuid } end
-  if was.due and not now_in.due then w[#w + 1] = { 'ZREM', keys.due(p), x.uuid } end
-  if was.ended and was.ended ~= now_in.ended then
-    w[#w + 1] = { 'ZREM', keys.ended(p, was.ended), x.uuid }
-  end
+-- Takes an execution that is over, or about to be listed elsewhere, out of the live indexes.
+function index.leave(w, p, x, queue, due)
+  if queue then w[#w + 1] = { 'ZREM', p.queue .. queue, x.uuid } end
+  if due then w[#w + 1] = { 'ZREM', p.due, x.uuid } end
 end
 
--- Moves the execution from where it was to where its record now calls for.
-function index.settle(w, p, x, was, now)
-  local here = index.sets(x)
-  leave(w, p, x, was, here)
-  if here.ended and here.ended ~= was.ended then
-    w[#w + 1] = { 'ZADD', keys.ended(p, here.ended), index.purge_at(x), x.uuid }
+-- Moves a live execution from where it was to where its record now belongs.
+function index.settle(w, p, x, was_queue, was_due, now)
+  local queue, due = index.places(x)
+  index.leave(w, p, x, not queue and was_queue, not due and was_due)
+  if queue then
+    w[#w + 1] = { 'ZADD', p.queue .. queue, index.queue_score(x), x.uuid }
+    if not was_queue then event.ready(w, p, queue) end
   end
-  if here.queue then
-    w[#w + 1] = { 'ZADD', keys.queue(p, here.queue), index.queue_score(x), x.uuid }
-    if not was.queue then event.ready(w, p, here.queue) end
-  end
-  if here.due and here.due ~= was.due then
-    w[#w + 1] = { 'ZADD', keys.due(p), here.due, x.uuid }
-    event.due(w, p, here.due, now)
+  if due and due ~= was_due then
+    w[#w + 1] = { 'ZADD', p.due, due, x.uuid }
+    event.due(w, p, due, now)
   end
 end
 

@@ -34,7 +34,7 @@ lease.FIELDS = { 'lease_id', 'lease_epoch', 'attempt_id', 'lease_expires_at' }
 
 function lease.not_active(x)
   return reply.refuse('execution_not_active', state.outcome(x), x.lease_epoch or '0',
-    state.phase(x), x.attempt_id)
+    state.phase(x), x.attempt_id or '')
 end
 
 -- Is this the fence of the latest lease, whatever became of it?
@@ -64,15 +64,19 @@ function lease.guard(x, a, now)
   return nil
 end
 
+local ACQUIRED = record.group { 'state', 'transition_at', 'lease_id', 'lease_epoch',
+  'lease_expires_at', 'worker_id', 'worker_instance_id' }
+
 -- Gives the execution to a worker: a new lease with the next epoch.
 function lease.acquire(x, holder, now)
-  record.set(x, 'state', 'running')
-  record.set(x, 'transition_at', now)
-  record.set(x, 'lease_id', holder.lease_id)
-  record.set(x, 'lease_epoch', number.text(number.stored(x.lease_epoch, 0) + 1))
-  record.set(x, 'lease_expires_at', now + holder.ttl_ms)
-  record.set(x, 'worker_id', holder.worker_id)
-  record.set(x, 'worker_instance_id', holder.instance_id)
+  x.state = 'running'
+  x.transition_at = now
+  x.lease_id = holder.lease_id
+  x.lease_epoch = number.stored(x.lease_epoch, 0) + 1
+  x.lease_expires_at = now + holder.ttl_ms
+  x.worker_id = holder.worker_id
+  x.worker_instance_id = holder.instance_id
+  record.touch(x, ACQUIRED)
 end
 
 return lease

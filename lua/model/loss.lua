@@ -32,12 +32,12 @@ function loss.lose(w, p, x, now, how, to)
     ending.finish(w, p, x, now, 'failed', 'max_reclaims_exceeded')
     return false
   end
-  local was = index.sets(x)
+  local queue, due = index.places(x)
   record.drop(x, { 'timeout_at', 'lease_expires_at' })
   record.set(x, 'state', to)
   record.set(x, 'transition_at', now)
   record.save(x, w)
-  index.settle(w, p, x, was, now)
+  index.settle(w, p, x, queue, due, now)
   event.append(w, p, to == 'lapsed' and 'lease_expired' or 'lease_revoked', x.uuid,
     attempt.index(x), x.revoke_reason)
   return true

@@ -141,9 +141,11 @@ local POLICY = object {
   routing_requirements = object { required_capabilities = required_capabilities },
 }
 
+local NONE = {}
+
 -- Compiles a policy; gives the compiled values, or nil, the code and what is wrong.
 function policy.compile(text)
-  if text == '' then return {} end
+  if text == '' then return NONE end
   local value, malformed = json.read(text)
   if malformed then return nil, 'invalid_policy_json', 'malformed: ' .. malformed end
   local s = { out = {} }
@@ -157,6 +159,7 @@ local STORED = { 'attempt_timeout_ms', 'deadline_ms', 'reclaims_max', 'replays_m
   'capabilities', 'retry_rule' }
 
 function policy.store(x, compiled)
+  if compiled == NONE then return end
   for i = 1, #STORED do
     local value = compiled[STORED[i]]
     if value ~= nil then record.set(x, STORED[i], value) end

@@ -5,11 +5,11 @@ local keys = require('kernel.keys')
 local purge = {}
 
 function purge.execution(w, p, uuid, outcome)
-  local key = keys.execution(p, uuid)
-  w[#w + 1] = { 'DEL', keys.blob(key, 'in'), keys.blob(key, 'out'), keys.blob(key, 'po'),
-    keys.tags(p, uuid), keys.attempts(p, uuid), key }
-  w[#w + 1] = { 'ZREM', keys.ended(p, outcome), uuid }
-  w[#w + 1] = { 'ZREM', keys.all(p), uuid }
+  local key = p.execution .. uuid
+  w[#w + 1] = { 'DEL', keys.blob(key, 'payload'), keys.blob(key, 'result'), keys.blob(key, 'policy'),
+    keys.tags(key), keys.attempts(key), key }
+  w[#w + 1] = { 'ZREM', p.ended[outcome], uuid }
+  w[#w + 1] = { 'ZREM', p.all, uuid }
 end
 
 return purge

@@ -44,9 +44,11 @@ function tags.add(list, name, value)
   return nil
 end
 
+local NONE = {}
+
 -- Reads `{"name": value, …}`; gives the pairs as a flat list, or nil, a code and a detail.
 function tags.read(text)
-  if text == '' then return {} end
+  if text == '' then return NONE end
   local object, malformed = json.read(text)
   if malformed then return nil, 'invalid_input', 'tags_json ' .. malformed end
   if type(object) ~= 'table' or object.kind ~= 'object' then

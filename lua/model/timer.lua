@@ -36,19 +36,19 @@ function timer.time_out(w, p, x, now)
 end
 
 function timer.promote(w, p, x, now)
-  local was = index.sets(x)
+  local queue, due = index.places(x)
   delay.promote(x, now)
   record.save(x, w)
-  index.settle(w, p, x, was, now)
+  index.settle(w, p, x, queue, due, now)
   event.append(w, p, 'promoted', x.uuid, x.attempt_count and attempt.index(x), '')
 end
 
 local function withdraw_grant(w, p, x, now)
-  local was = index.sets(x)
+  local queue, due = index.places(x)
   record.drop(x, { 'grant_id', 'grant_kind', 'grant_worker_id', 'grant_instance_id',
     'grant_expires_at' })
   record.save(x, w)
-  index.settle(w, p, x, was, now)
+  index.settle(w, p, x, queue, due, now)
   event.append(w, p, 'grant_expired', x.uuid, x.attempt_count and attempt.index(x), '')
 end
 

@@ -30,11 +30,11 @@ define {
     local x = record.read(p, a.execution_id)
     if not x then return reply.refuse('execution_not_found') end
     if state.ENDED[x.state] then return lease.not_active(x) end
-    local old, was = x.priority or '0', index.sets(x)
+    local old, queue, due = x.priority or '0', index.places(x)
     record.set(x, 'priority', a.priority)
     record.set(x, 'mutation_at', now)
     record.save(x, w)
-    index.settle(w, p, x, was, now)
+    index.settle(w, p, x, queue, due, now)
     event.append(w, p, 'priority_changed', x.uuid, x.attempt_count and attempt.index(x), old)
     return reply.ok(old, a.priority)
   end,
@@ -76,7 +76,7 @@ define {
     if not x then return reply.refuse('execution_not_found') end
     local list, refusal = read_pairs(a.tags)
     if not list then return refusal end
-    local key = keys.tags(p, x.uuid)
+    local key = keys.tags(x.key)
     if count_after(key, list) > limit.tags_max then
       return reply.refuse('invalid_input', 'tags must be at most ' .. limit.tags_max)
     end

@@ -3,7 +3,6 @@
 
 local arg = require('kernel.arg')
 local define = require('kernel.define').define
-local keys = require('kernel.keys')
 local limit = require('kernel.limit')
 local record = require('kernel.record')
 local reply = require('kernel.reply')
@@ -20,7 +19,7 @@ local function claimable(w, queue, uuid, x)
 end
 
 local function take_page(w, p, a, now, has, page, rows)
-  local queue = keys.queue(p, a.lane)
+  local queue = p.queue .. a.lane
   for i = 1, #page do
     if #rows == #a.lease_ids then return end
     local x = record.read(p, page[i])
@@ -37,7 +36,7 @@ end
 local function pick(w, p, a, now, has)
   local rows, from, step = {}, 0, #a.lease_ids
   while #rows < #a.lease_ids and from < limit.claim_scan_max do
-    local page = redis.call('ZRANGE', keys.queue(p, a.lane), from, from + step - 1)
+    local page = redis.call('ZRANGE', p.queue .. a.lane, from, from + step - 1)
     take_page(w, p, a, now, has, page, rows)
     if #page < step then break end
     from, step = from + step, math.max(step, 32)
@@ -49,7 +48,7 @@ end
 local function taken_before(p, a, now)
   local wanted, rows = {}, {}
   for i = 1, #a.lease_ids do wanted[a.lease_ids[i]] = true end
-  local live = redis.call('ZRANGE', keys.due(p), '(' .. string.format('%.0f', now),
+  local live = redis.call('ZRANGE', p.due, '(' .. string.format('%.0f', now),
     string.format('%.0f', now + a.lease_ttl_ms), 'BYSCORE', 'LIMIT', 0, limit.claim_recall_max)
   for i = 1, #live do
     local x = record.read(p, live[i])

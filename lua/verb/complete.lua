@@ -24,7 +24,7 @@ define {
     if x.state == 'success' and lease.matches(x, a) then return reply.duplicate('completed') end
     local refusal = lease.guard(x, a, now)
     if refusal then return refusal end
-    blob.put(x, w, 'out', a.result)
+    blob.put(x, w, 'result', a.result)
     ending.finish(w, p, x, now, 'success', 'completed')
     return reply.ok('completed')
   end,

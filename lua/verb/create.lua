@@ -44,12 +44,10 @@ local GIVES = {
 
 local read_state = record.reader { 'next_attempt' }
 
-local function full_id(p, uuid) return string.sub(p, 4) .. ':' .. uuid end
-
 -- The answer to an id that exists: its current state.
 local function duplicate(p, uuid)
   local x = read_state(p, uuid)
-  return x and reply.duplicate(full_id(p, uuid), state.public(x))
+  return x and reply.duplicate(p.tag .. uuid, state.public(x))
 end
 
 local function remembered_field(a) return a.namespace .. ':' .. a.idempotency_key end
@@ -57,11 +55,11 @@ local function remembered_field(a) return a.namespace .. ':' .. a.idempotency_ke
 -- The execution that an idempotency key stands for, while its window lasts.
 local function remembered(p, a, now)
   if not a.idempotency_key then return nil end
-  local text = redis.call('HGET', keys.idempotency(p), remembered_field(a))
+  local text = redis.call('HGET', p.idempotency, remembered_field(a))
   if not text then return nil end
   local until_ms, uuid, digest = string.match(text, '^(%d+):([^:]+):(.*)$')
   if tonumber(until_ms) <= now then return nil end
-  if digest ~= a.content_digest then return reply.refuse('idempotency_conflict', full_id(p, uuid)) end
+  if digest ~= a.content_digest then return reply.refuse('idempotency_conflict', p.tag .. uuid) end
   return duplicate(p, uuid)
 end
 
@@ -69,9 +67,9 @@ local function remember(w, p, a, compiled, now)
   if not a.idempotency_key then return end
   local until_ms = now + (a.dedup_ms or compiled.dedup_ms or limit.dedup_ms_default)
   local field = remembered_field(a)
-  w[#w + 1] = { 'HSET', keys.idempotency(p), field,
+  w[#w + 1] = { 'HSET', p.idempotency, field,
     number.text(until_ms) .. ':' .. a.execution_id .. ':' .. a.content_digest }
-  w[#w + 1] = { 'ZADD', keys.due(p), until_ms, 'i:' .. field }
+  w[#w + 1] = { 'ZADD', p.due, until_ms, 'i:' .. field }
 end
 
 -- `0` means no deadline, as it does everywhere.
@@ -82,31 +80,31 @@ local function deadline(a, compiled, now)
   return given or by_policy
 end
 
+local CREATED = record.group { 'lane', 'kind', 'namespace', 'created_at', 'priority', 'creator',
+  'deadline_at' }
+
 local function build(w, p, a, compiled, now)
   local x = record.new(p, a.execution_id)
   delay.until_time(x, a.delay_until or 0, 'delay', now)
-  record.set(x, 'lane', a.lane)
-  record.set(x, 'kind', a.kind)
-  record.set(x, 'namespace', a.namespace)
-  record.set(x, 'created_at', now)
-  if a.priority > 0 then record.set(x, 'priority', a.priority) end
-  if a.creator ~= '' then record.set(x, 'creator', a.creator) end
-  local deadline_at = deadline(a, compiled, now)
-  if deadline_at then record.set(x, 'deadline_at', deadline_at) end
+  x.lane, x.kind, x.namespace, x.created_at = a.lane, a.kind, a.namespace, now
+  x.priority = a.priority > 0 and a.priority
+  x.creator = a.creator ~= '' and a.creator
+  x.deadline_at = deadline(a, compiled, now)
+  record.touch(x, CREATED)
   policy.store(x, compiled)
-  blob.put(x, w, 'in', a.payload)
-  blob.put(x, w, 'po', a.policy_json)
+  blob.put(x, w, 'payload', a.payload)
+  blob.put(x, w, 'policy', a.policy_json)
   return x
 end
 
 local function write(w, p, x, pairs_of_tags, now)
   if #pairs_of_tags > 0 then
     record.set(x, 'tagged', '1')
-    w[#w + 1] = { 'HSET', keys.tags(p, x.uuid), unpack(pairs_of_tags) }
+    w[#w + 1] = { 'HSET', keys.tags(x.key), unpack(pairs_of_tags) }
   end
   record.save(x, w)
-  w[#w + 1] = { 'ZADD', keys.all(p), now, x.uuid }
-  index.settle(w, p, x, {}, now)
+  w[#w + 1] = { 'ZADD', p.all, now, x.uuid }
+  index.settle(w, p, x, nil, nil, now)
   event.append(w, p, 'created', x.uuid, '', x.delay_until and 'delayed' or '')
 end
 
@@ -121,7 +119,7 @@ local function create(p, a, now, w)
   local x = build(w, p, a, compiled, now)
   write(w, p, x, tag_pairs, now)
   remember(w, p, a, compiled, now)
-  return reply.ok(full_id(p, x.uuid), state.public(x))
+  return reply.ok(p.tag .. x.uuid, state.public(x))
 end
 
 kernel.define {

@@ -2,7 +2,6 @@
 
 local arg = require('kernel.arg')
 local define = require('kernel.define').define
-local keys = require('kernel.keys')
 local limit = require('kernel.limit')
 local reply = require('kernel.reply')
 
@@ -20,7 +19,7 @@ define {
     deployment_mismatch = { 'num_flow_partitions', 'num_budget_partitions', 'num_quota_partitions' },
   },
   run = function(p, a, _, w)
-    local key = keys.deployment(p)
+    local key = p.deployment
     local now_set = redis.call('HMGET', key, 'flow', 'budget', 'quota')
     if not now_set[1] then
       w[1] = { 'HSET', key, 'flow', a.num_flow_partitions, 'budget', a.num_budget_partitions,
@@ -43,8 +42,8 @@ define {
   args = { arg.label('lane', limit.lane_bytes_max) },
   gives = { OK = {}, ALREADY_SATISFIED = {} },
   run = function(p, a, _, w)
-    if redis.call('SISMEMBER', keys.lanes(p), a.lane) == 1 then return reply.already() end
-    w[1] = { 'SADD', keys.lanes(p), a.lane }
+    if redis.call('SISMEMBER', p.lanes, a.lane) == 1 then return reply.already() end
+    w[1] = { 'SADD', p.lanes, a.lane }
     return reply.ok()
   end,
 }
@@ -56,7 +55,7 @@ define {
   args = {},
   gives = { OK = { 'lanes' } },
   run = function(p)
-    local lanes = redis.call('SMEMBERS', keys.lanes(p))
+    local lanes = redis.call('SMEMBERS', p.lanes)
     table.sort(lanes)
     return reply.ok(lanes)
   end,

@@ -44,7 +44,7 @@ define {
   run = function(p, a)
     local x = record.read(p, a.execution_id)
     if not x then return reply.refuse('execution_not_found') end
-    return reply.ok(x.namespace, x.lane, x.kind, x.priority or 0, x.creator, state.phase(x),
+    return reply.fill({ 1, 'OK', x.namespace, x.lane, x.kind, x.priority or 0, x.creator, state.phase(x),
       state.ownership(x), state.eligibility(x), state.blocking_reason(x), state.outcome(x),
       state.attempt(x), state.public(x), state.blocking_detail(x), x.created_at, x.started_at,
       x.ended_at, transition_at(x), mutation_at(x), x.delay_until, x.deadline_at,
@@ -53,8 +53,8 @@ define {
       held(x, x.timeout_at), x.retry_count or 0, x.reclaim_count or 0, x.replay_count or 0,
       x.failure_reason, x.failure_category, x.cancel_reason, x.cancelled_by, x.progress_pct,
       x.progress_message, x.progress_at, x.capabilities, x.flow_id,
-      state.ENDED[x.state] and index.purge_at(x), blob.get(x, 'po'),
-      x.tagged and redis.call('HGETALL', keys.tags(p, x.uuid)) or {})
+      state.ENDED[x.state] and index.purge_at(x), blob.get(x, 'policy'),
+      x.tagged and redis.call('HGETALL', keys.tags(x.key)) or {} }, 46)
   end,
 }
 
@@ -67,7 +67,7 @@ define {
   run = function(p, a)
     local x = record.read(p, a.execution_id)
     if not x then return reply.refuse('execution_not_found') end
-    return reply.ok(blob.get(x, 'in'))
+    return reply.ok(blob.get(x, 'payload'))
   end,
 }
 
@@ -83,8 +83,8 @@ define {
   run = function(p, a)
     local x = record.read(p, a.execution_id)
     if not x then return reply.refuse('execution_not_found') end
-    return reply.ok(state.public(x), blob.get(x, 'out'), x.failure_reason or x.cancel_reason,
-      x.failure_category)
+    return reply.ok(state.public(x), blob.get(x, 'result'), x.failure_reason or x.cancel_reason
+      or '', x.failure_category or '')
   end,
 }
 
@@ -97,7 +97,7 @@ define {
   run = function(p, a)
     local x = record.read(p, a.execution_id)
     if not x then return reply.refuse('execution_not_found') end
-    local list = redis.call('LRANGE', keys.attempts(p, x.uuid), -a.limit, -1)
+    local list = redis.call('LRANGE', keys.attempts(x.key), -a.limit, -1)
     if x.attempt_id then list[#list + 1] = attempt.pack(x) end
     if #list > a.limit then table.remove(list, 1) end
     return reply.ok(list)

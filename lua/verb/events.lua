@@ -2,7 +2,6 @@
 
 local arg = require('kernel.arg')
 local define = require('kernel.define').define
-local keys = require('kernel.keys')
 local limit = require('kernel.limit')
 local reply = require('kernel.reply')
 
@@ -29,7 +28,7 @@ end
 
 local function row(p, entry)
   local fields = entry[2]
-  return { entry[1], fields[2], string.sub(p, 4) .. ':' .. fields[4], fields[6], fields[8] }
+  return { entry[1], fields[2], p.tag .. fields[4], fields[6], fields[8] }
 end
 
 define {
@@ -39,7 +38,7 @@ define {
   args = { cursor(), arg.int('limit', 1, limit.list_limit_max) },
   gives = { OK = { 'events', 'next_cursor', 'truncated' } },
   run = function(p, a)
-    local key = keys.log(p)
+    local key = p.log
     if a.cursor == '$' then return reply.ok({}, last_id(key), 0) end
     local from = a.cursor == '' and '-' or '(' .. a.cursor
     local entries = redis.call('XRANGE', key, from, '+', 'COUNT', a.limit)

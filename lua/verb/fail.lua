@@ -3,7 +3,6 @@
 local arg = require('kernel.arg')
 local define = require('kernel.define').define
 local limit = require('kernel.limit')
-local number = require('kernel.number')
 local record = require('kernel.record')
 local reply = require('kernel.reply')
 local failure = require('model.failure')
@@ -38,7 +37,7 @@ define {
     if answer then return answer end
     local at = failure.attempt_failed(w, p, x, now, 'fail', a.failure_reason, a.failure_category,
       'failed')
-    if at then return reply.ok('retry_scheduled', number.text(at)) end
+    if at then return reply.ok('retry_scheduled', at) end
     return reply.ok('terminal_failed', '')
   end,
 }

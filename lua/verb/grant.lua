@@ -37,8 +37,7 @@ local function gives(own)
 end
 
 local function answer(status, p, x)
-  return status(string.sub(p, 4) .. ':' .. x.uuid, x.grant_id,
-    number.stored(x.grant_expires_at, 0))
+  return status(p.tag .. x.uuid, x.grant_id, x.grant_expires_at)
 end
 
 -- A live grant refuses everybody but its own worker, who is told of it again.
@@ -58,14 +57,14 @@ local function mismatch(x, a)
 end
 
 local function grant(w, p, x, a, kind, now)
-  local was = index.sets(x)
+  local queue, due = index.places(x)
   record.set(x, 'grant_id', a.grant_id)
   record.set(x, 'grant_kind', kind)
   record.set(x, 'grant_worker_id', a.worker_id)
   record.set(x, 'grant_instance_id', a.worker_instance_id)
   record.set(x, 'grant_expires_at', now + a.grant_ttl_ms)
   record.save(x, w)
-  index.settle(w, p, x, was, now)
+  index.settle(w, p, x, queue, due, now)
   event.append(w, p, 'granted', x.uuid, x.attempt_count and attempt.index(x), kind)
   return answer(reply.ok, p, x)
 end

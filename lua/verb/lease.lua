@@ -25,12 +25,12 @@ define {
     if not x then return reply.refuse('execution_not_found') end
     local refusal = lease.guard(x, a, now)
     if refusal then return refusal end
-    local was = index.sets(x)
+    local queue, due = index.places(x)
     local expires_at = math.max(number.stored(x.lease_expires_at, 0), now + a.lease_ttl_ms)
     record.set(x, 'lease_expires_at', expires_at)
     record.set(x, 'renewed_at', now)
     record.save(x, w)
-    index.settle(w, p, x, was, now)
+    index.settle(w, p, x, queue, due, now)
     return reply.ok(expires_at, x.lease_epoch)
   end,
 }

@@ -3,7 +3,6 @@
 
 local arg = require('kernel.arg')
 local define = require('kernel.define').define
-local keys = require('kernel.keys')
 local limit = require('kernel.limit')
 local number = require('kernel.number')
 local record = require('kernel.record')
@@ -31,9 +30,9 @@ end
 
 local function key_of(p, source)
   local lane, outcome = string.match(source, '^q:(.*)$'), string.match(source, '^ended:(.*)$')
-  if lane then return keys.queue(p, lane) end
-  if outcome then return keys.ended(p, outcome) end
-  return source == 'all' and keys.all(p) or keys.due(p)
+  if lane then return p.queue .. lane end
+  if outcome then return p.ended[outcome] end
+  return source == 'all' and p.all or p.due
 end
 
 -- source|score|member of the last entry that was looked at.
@@ -54,7 +53,7 @@ local function matches(x, a)
 end
 
 local function row(p, x)
-  return reply.row({ string.sub(p, 4) .. ':' .. x.uuid, x.namespace, x.lane, x.kind,
+  return reply.fill({ p.tag .. x.uuid, x.namespace, x.lane, x.kind,
     state.public(x), x.priority or '0', x.created_at, x.ended_at, x.attempt_count or '0',
     x.worker_id }, 10)
 end

@@ -14,12 +14,12 @@ local state = require('model.state')
 
 -- Puts the running attempt aside until `at`.
 local function pause(w, p, x, at, now, name)
-  local was = index.sets(x)
+  local queue, due = index.places(x)
   attempt.pause(x, now)
   delay.until_time(x, at, 'delay', now)
   record.set(x, 'transition_at', now)
   record.save(x, w)
-  index.settle(w, p, x, was, now)
+  index.settle(w, p, x, queue, due, now)
   event.append(w, p, name, x.uuid, attempt.index(x), 'paused')
 end
 

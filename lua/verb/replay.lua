@@ -26,7 +26,7 @@ local function reopen(w, x, a, now)
     record.set(x, 'attempt_end', ENDS[x.state] or 'cancel')
     record.set(x, 'attempt_ended_at', x.ended_at)
   end
-  blob.drop(x, w, 'out')
+  blob.drop(x, w, 'result')
   record.drop(x, OVER)
   record.set(x, 'state', 'waiting')
   record.set(x, 'transition_at', now)
@@ -69,10 +69,10 @@ define {
     if count >= number.stored(x.replays_max, limit.replays_default) then
       return reply.refuse('max_replays_exhausted')
     end
-    local was = index.sets(x)
+    w[1] = { 'ZREM', p.ended[x.state], x.uuid }
     reopen(w, x, a, now)
     record.save(x, w)
-    index.settle(w, p, x, was, now)
+    index.settle(w, p, x, nil, nil, now)
     event.append(w, p, 'replayed', x.uuid, x.attempt_count and attempt.index(x), a.requested_by)
     return reply.ok(state.public(x), count + 1)
   end,

@@ -2,7 +2,6 @@
 
 local arg = require('kernel.arg')
 local define = require('kernel.define').define
-local keys = require('kernel.keys')
 local limit = require('kernel.limit')
 local record = require('kernel.record')
 local reply = require('kernel.reply')
@@ -19,15 +18,15 @@ end
 
 -- An idempotency key whose window is over.
 local function forget(w, p, member)
-  w[#w + 1] = { 'HDEL', keys.idempotency(p), string.sub(member, 3) }
-  w[#w + 1] = { 'ZREM', keys.due(p), member }
+  w[#w + 1] = { 'HDEL', p.idempotency, string.sub(member, 3) }
+  w[#w + 1] = { 'ZREM', p.due, member }
   return 'forgotten'
 end
 
 -- An entry whose execution is not due (any more): it is put where its record says.
 local function correct(w, p, uuid, x)
   local at = x and not state.ENDED[x.state] and index.due_at(x)
-  w[#w + 1] = at and { 'ZADD', keys.due(p), at, uuid } or { 'ZREM', keys.due(p), uuid }
+  w[#w + 1] = at and { 'ZADD', p.due, at, uuid } or { 'ZREM', p.due, uuid }
   return 'corrected'
 end
 
@@ -38,7 +37,7 @@ local function fire(w, p, member, now)
 end
 
 local function fire_due(w, p, now, counts, most)
-  local members = due_members(keys.due(p), now, most)
+  local members = due_members(p.due, now, most)
   for i = 1, #members do
     local what = fire(w, p, members[i], now)
     counts[what] = (counts[what] or 0) + 1
@@ -49,7 +48,7 @@ end
 local function purge_ended(w, p, now, counts, most)
   for i = 1, #state.OUTCOMES do
     local outcome = state.OUTCOMES[i]
-    local members = due_members(keys.ended(p, outcome), now, most)
+    local members = due_members(p.ended[outcome], now, most)
     for j = 1, #members do purge.execution(w, p, members[j], outcome) end
     counts.purged = (counts.purged or 0) + #members
     most = most - #members
@@ -64,9 +63,9 @@ end
 
 -- The next time anything is due here; nil if nothing ever is.
 local function next_due(p)
-  local at = first_score(keys.due(p))
+  local at = first_score(p.due)
   for i = 1, #state.OUTCOMES do
-    local other = first_score(keys.ended(p, state.OUTCOMES[i]))
+    local other = first_score(p.ended[state.OUTCOMES[i]])
     if other and (not at or other < at) then at = other end
   end
   return at
@@ -87,7 +86,7 @@ define {
     if fired < a.items_max then purge_ended(w, p, now, counts, a.items_max - fired) end
     writes.apply(w)
     for i = #w, 1, -1 do w[i] = nil end
-    return reply.ok(now, next_due(p), counts.promoted or 0, counts.lapsed or 0,
+    return reply.ok(now, next_due(p) or '', counts.promoted or 0, counts.lapsed or 0,
       counts.timed_out or 0, counts.expired or 0, counts.ungranted or 0, counts.purged or 0,
       counts.forgotten or 0, counts.corrected or 0)
   end,

@@ -1,1 +1,29 @@
-//! The embedded host.
+//! The embedded host: runs the function library inside this process, on LuaJIT over a keyspace in
+//! memory, with a durable journal that Valkey can load as it is.
+
+pub mod clock;
+pub mod config;
+pub mod error;
+pub mod host;
+pub mod stats;
+
+mod command;
+mod effects;
+mod fault;
+mod journal;
+mod keyspace;
+mod moment;
+mod number;
+mod refusal;
+mod reply;
+mod session;
+mod shard;
+mod vm;
+mod wake;
+
+pub use clock::SystemClock;
+pub use command::COMMANDS;
+pub use config::{CompactionConfig, EmbeddedConfig, Storage, SyncMode};
+pub use error::OpenError;
+pub use host::EmbeddedHost;
+pub use stats::Stats;

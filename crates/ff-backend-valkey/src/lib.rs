@@ -1,1 +1,32 @@
-//! The valkey host.
+//! The Valkey host: runs the function library on Valkey, standalone or cluster, with or without
+//! TLS and ACL users.
+//!
+//! * A call goes to the master of its partition's slot over one pipelined connection, which is
+//!   replaced when it breaks or stays silent.
+//! * Only what certainly was not applied is sent again here. A lost reply is the caller's to judge.
+//! * The library is checked on every new connection before the first call uses it.
+//! * Nothing here knows what the functions do, and nothing here builds a key other than a
+//!   partition's name.
+
+mod config;
+mod host;
+
+mod connection;
+mod errors;
+mod reply;
+mod retry;
+mod stream;
+
+mod node;
+mod topology;
+
+mod guardian;
+mod loader;
+mod preflight;
+
+mod dump;
+mod listener;
+mod subscriptions;
+
+pub use config::{Address, ConfigError, TlsOptions, ValkeyConfig};
+pub use host::ValkeyHost;

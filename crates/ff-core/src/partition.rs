@@ -4,6 +4,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::wire_text::serde_as_text;
+
 /// Which family of records a partition holds. The family decides the hash tag's prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PartitionFamily {
@@ -51,6 +53,12 @@ impl Partition {
     pub fn key(self) -> String {
         format!("ff:{self}")
     }
+
+    /// Accepts one spelling per index, so that an id has one text and one key.
+    pub(crate) fn parse_index(text: &str) -> Option<u16> {
+        let shortest = text == "0" || !text.starts_with(['0', '+']);
+        shortest.then(|| text.parse().ok()).flatten()
+    }
 }
 
 impl fmt::Display for Partition {
@@ -89,16 +97,13 @@ impl FromStr for Partition {
             .into_iter()
             .find(|family| family.prefix() == prefix)
             .ok_or_else(|| PartitionKeyParseError::UnknownFamilyPrefix(prefix.to_owned()))?;
-        Ok(Self { family, index: parse_index(index)? })
+        let index = Self::parse_index(index)
+            .ok_or_else(|| PartitionKeyParseError::InvalidIndex(index.to_owned()))?;
+        Ok(Self { family, index })
     }
 }
 
-/// Accepts one spelling per index, so that an id has one text and one key.
-fn parse_index(text: &str) -> Result<u16, PartitionKeyParseError> {
-    let invalid = || PartitionKeyParseError::InvalidIndex(text.to_owned());
-    let index: u16 = text.parse().map_err(|_| invalid())?;
-    if index.to_string() == text { Ok(index) } else { Err(invalid()) }
-}
+serde_as_text!(Partition, "a partition, as in {fp:7}");
 
 /// How many partitions each family has. Fixed for the life of a deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,9 +137,14 @@ impl PartitionConfig {
         (0..self.num_flow_partitions).map(Partition::flow)
     }
 
+    /// The partition of a family that these bytes hash to.
+    pub fn partition_of(&self, family: PartitionFamily, bytes: &[u8]) -> Partition {
+        Partition { family, index: crc16(bytes) % self.count_for(family).max(1) }
+    }
+
     /// The flow partition that these bytes hash to.
     pub fn flow_partition_of(&self, bytes: &[u8]) -> Partition {
-        Partition::flow(crc16(bytes) % self.num_flow_partitions.max(1))
+        self.partition_of(PartitionFamily::Flow, bytes)
     }
 }
 
@@ -164,6 +174,7 @@ mod tests {
         for wrong in ["fp:7", "{fp7}", "{x:1}", "{fp:07}", "{fp:+7}", "{fp:65536}", "{fp:}"] {
             assert!(wrong.parse::<Partition>().is_err(), "{wrong} must not parse");
         }
+        assert_eq!("{fp:0}".parse(), Ok(Partition::flow(0)));
     }
 
     #[test]

@@ -1,0 +1,221 @@
+//! Commands on sorted sets.
+
+use super::{Arguments, Effect, Stage, changed, integer, stretch};
+use crate::fault::Fault;
+use crate::keyspace::{Bound, SortedSet};
+use crate::number;
+use crate::reply::Reply;
+
+/// Which members `ZADD` may touch.
+#[derive(Clone, Copy, Default)]
+struct AddOptions {
+    only_new: bool,
+    only_known: bool,
+}
+
+/// `ZADD key [NX | XX] score member [score member …]`
+pub(super) fn zadd(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
+    let (options, pairs) = add_options(&args[2..])?;
+    for pair in pairs.chunks_exact(2) {
+        number::parse_score(pair[0]).ok_or(Fault::NOT_A_FLOAT)?;
+    }
+    if options.only_known && stage.keyspace.get::<SortedSet>(args[1])?.is_none() {
+        stage.reply.int(0);
+        return Ok(Effect::None);
+    }
+    let set: &mut SortedSet = stage.keyspace.get_or_new(args[1])?;
+    let (mut added, mut rescored) = (0, 0);
+    for pair in pairs.chunks_exact(2) {
+        let score = number::parse_score(pair[0]).ok_or(Fault::NOT_A_FLOAT)?;
+        match set.score(pair[1]) {
+            None if options.only_known => {}
+            None => {
+                set.add(pair[1], score);
+                added += 1;
+            }
+            Some(old) if options.only_new || old == score => {}
+            Some(_) => {
+                set.rescore(pair[1], score);
+                rescored += 1;
+            }
+        }
+    }
+    stage.reply.count(added);
+    Ok(changed(added + rescored > 0))
+}
+
+fn add_options<'a>(mut rest: Arguments<'a>) -> Result<(AddOptions, Arguments<'a>), Fault> {
+    let mut options = AddOptions::default();
+    while let [option, tail @ ..] = rest {
+        if option.eq_ignore_ascii_case(b"NX") {
+            options.only_new = true;
+        } else if option.eq_ignore_ascii_case(b"XX") {
+            options.only_known = true;
+        } else {
+            break;
+        }
+        rest = tail;
+    }
+    if rest.is_empty() || !rest.len().is_multiple_of(2) {
+        return Err(Fault::SYNTAX);
+    }
+    if options.only_new && options.only_known {
+        return Err(Fault::new("ERR XX and NX options at the same time are not compatible"));
+    }
+    Ok((options, rest))
+}
+
+/// `ZREM key member [member …]`
+pub(super) fn zrem(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
+    let Some(set) = stage.keyspace.get_mut::<SortedSet>(args[1])? else {
+        stage.reply.int(0);
+        return Ok(Effect::None);
+    };
+    let removed = args[2..].iter().filter(|member| set.remove(member)).count();
+    if set.is_empty() {
+        stage.keyspace.remove(args[1]);
+    }
+    stage.reply.count(removed);
+    Ok(changed(removed > 0))
+}
+
+/// `ZSCORE key member`
+pub(super) fn zscore(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
+    let set = stage.keyspace.get::<SortedSet>(args[1])?;
+    match set.and_then(|set| set.score(args[2])) {
+        Some(score) => stage.reply.double(score),
+        None => stage.reply.nil(),
+    }
+    Ok(Effect::None)
+}
+
+/// `ZCARD key`
+pub(super) fn zcard(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
+    let count = stage.keyspace.get::<SortedSet>(args[1])?.map_or(0, SortedSet::len);
+    stage.reply.count(count);
+    Ok(Effect::None)
+}
+
+/// `ZCOUNT key min max`
+pub(super) fn zcount(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
+    let (min, max) = (bound(args[2])?, bound(args[3])?);
+    let count = stage.keyspace.get::<SortedSet>(args[1])?.map_or(0, |set| set.count(min, max));
+    stage.reply.count(count);
+    Ok(Effect::None)
+}
+
+/// What `ZRANGE` was asked for beyond its two ends.
+#[derive(Clone, Copy, Default)]
+struct RangeOptions {
+    by_score: bool,
+    descending: bool,
+    with_scores: bool,
+    limit: Option<(i64, i64)>,
+}
+
+/// `ZRANGE key start stop [BYSCORE] [REV] [LIMIT offset count] [WITHSCORES]`
+pub(super) fn zrange(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
+    let options = range_options(&args[4..])?;
+    if options.by_score { by_score(stage, args, options) } else { by_rank(stage, args, options) }
+}
+
+fn range_options(mut rest: Arguments<'_>) -> Result<RangeOptions, Fault> {
+    let mut options = RangeOptions::default();
+    while let [option, tail @ ..] = rest {
+        rest = tail;
+        if option.eq_ignore_ascii_case(b"BYSCORE") {
+            options.by_score = true;
+        } else if option.eq_ignore_ascii_case(b"REV") {
+            options.descending = true;
+        } else if option.eq_ignore_ascii_case(b"WITHSCORES") {
+            options.with_scores = true;
+        } else if let ([offset, count, tail @ ..], true) =
+            (rest, option.eq_ignore_ascii_case(b"LIMIT"))
+        {
+            options.limit = Some((integer(offset)?, integer(count)?));
+            rest = tail;
+        } else {
+            return Err(Fault::SYNTAX);
+        }
+    }
+    if options.limit.is_some() && !options.by_score {
+        return Err(Fault::new(
+            "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX",
+        ));
+    }
+    Ok(options)
+}
+
+fn by_rank(
+    stage: &mut Stage<'_>,
+    args: Arguments<'_>,
+    options: RangeOptions,
+) -> Result<Effect, Fault> {
+    let (start, stop) = (integer(args[2])?, integer(args[3])?);
+    let set = stage.keyspace.get::<SortedSet>(args[1])?;
+    let Some((set, (first, last))) =
+        set.and_then(|set| Some((set, stretch(start, stop, set.len())?)))
+    else {
+        stage.reply.list(0);
+        return Ok(Effect::None);
+    };
+    if options.descending {
+        let end = set.len() - 1;
+        answer(stage.reply, set.by_rank(end - last, end - first).rev(), options.with_scores);
+    } else {
+        answer(stage.reply, set.by_rank(first, last), options.with_scores);
+    }
+    Ok(Effect::None)
+}
+
+fn by_score(
+    stage: &mut Stage<'_>,
+    args: Arguments<'_>,
+    options: RangeOptions,
+) -> Result<Effect, Fault> {
+    let (first, second) = (bound(args[2])?, bound(args[3])?);
+    let (min, max) = if options.descending { (second, first) } else { (first, second) };
+    let (offset, count) = options.limit.unwrap_or((0, -1));
+    let set = stage.keyspace.get::<SortedSet>(args[1])?;
+    let (Some(set), Ok(offset)) = (set, usize::try_from(offset)) else {
+        stage.reply.list(0);
+        return Ok(Effect::None);
+    };
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    let members = set.by_score(min, max);
+    if options.descending {
+        answer(stage.reply, members.rev().skip(offset).take(count), options.with_scores);
+    } else {
+        answer(stage.reply, members.skip(offset).take(count), options.with_scores);
+    }
+    Ok(Effect::None)
+}
+
+fn answer<'a>(
+    reply: &mut Reply,
+    members: impl Iterator<Item = (f64, &'a [u8])>,
+    with_scores: bool,
+) {
+    let list = reply.start_list();
+    let mut count = 0;
+    for (score, member) in members {
+        reply.bytes(member);
+        count += 1;
+        if with_scores {
+            reply.double(score);
+            count += 1;
+        }
+    }
+    reply.end_list(list, count);
+}
+
+/// A limit of a score range: a number, exclusive after an opening bracket.
+fn bound(text: &[u8]) -> Result<Bound, Fault> {
+    let (exclusive, number) = match text {
+        [b'(', rest @ ..] => (true, rest),
+        _ => (false, text),
+    };
+    let score =
+        number::parse_bound(number).ok_or(Fault::new("ERR min or max is not a float"))?;
+    Ok(Bound { score, exclusive })
+}

@@ -1,0 +1,180 @@
+//! Commands on streams.
+
+use super::{Arguments, Effect, Stage, integer};
+use crate::effects::Effects;
+use crate::fault::Fault;
+use crate::keyspace::{EntryId, Stream};
+use crate::number;
+
+const INVALID_ID: Fault =
+    Fault::new("ERR Invalid stream ID specified as stream command argument");
+const ID_TOO_SMALL: Fault = Fault::new(
+    "ERR The ID specified in XADD is equal or smaller than the target stream top item",
+);
+
+/// How long a stream may become.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Limit {
+    None,
+    About(usize),
+    Exactly(usize),
+}
+
+/// `XADD key [MAXLEN [~ | =] count] * | id field value [field value …]`
+pub(super) fn xadd(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
+    let (limit, rest) = length_limit(&args[2..])?;
+    let [id, fields @ ..] = rest else { return Err(Fault::SYNTAX) };
+    if fields.is_empty() || !fields.len().is_multiple_of(2) {
+        return Err(Fault::new("ERR wrong number of arguments for 'xadd' command"));
+    }
+    let given = if *id == b"*" { None } else { Some(given_id(id)?) };
+    let known = stage.keyspace.get::<Stream>(args[1])?;
+    let last = known.map_or(EntryId::MIN, Stream::last_id);
+    let id = match given {
+        Some(id) if id > last => id,
+        Some(_) => return Err(ID_TOO_SMALL),
+        None => stage.moment.next_id(known).ok_or(ID_TOO_SMALL)?,
+    };
+    let stream: &mut Stream = stage.keyspace.get_or_new(args[1])?;
+    stream.push(id, fields);
+    let trimmed = match limit {
+        Limit::None => false,
+        Limit::About(keep) => stream.trim_blocks(keep),
+        Limit::Exactly(keep) => stream.trim(keep),
+    };
+    record(stage.effects, args[1], trimmed.then_some(stream.len()), id, fields);
+    stage.reply.text(|text| id.write(text));
+    Ok(Effect::Recorded)
+}
+
+/// What the journal keeps: the id that was chosen and the length that was left, so that a replay
+/// depends neither on the time nor on how blocks were cut.
+fn record(
+    effects: &mut Effects,
+    key: &[u8],
+    left: Option<usize>,
+    id: EntryId,
+    fields: Arguments<'_>,
+) {
+    effects.start(fields.len() + if left.is_some() { 6 } else { 3 });
+    effects.argument(b"XADD");
+    effects.argument(key);
+    if let Some(left) = left {
+        effects.argument(b"MAXLEN");
+        effects.argument(b"=");
+        effects.written(|text| number::write_uint(text, left as u64));
+    }
+    effects.written(|text| id.write(text));
+    fields.iter().for_each(|part| effects.argument(part));
+}
+
+fn length_limit<'a>(args: Arguments<'a>) -> Result<(Limit, Arguments<'a>), Fault> {
+    let [option, rest @ ..] = args else { return Err(Fault::SYNTAX) };
+    if !option.eq_ignore_ascii_case(b"MAXLEN") {
+        return Ok((Limit::None, args));
+    }
+    let (about, rest) = match rest {
+        [mark, tail @ ..] if *mark == b"~" => (true, tail),
+        [mark, tail @ ..] if *mark == b"=" => (false, tail),
+        _ => (false, rest),
+    };
+    let [count, rest @ ..] = rest else { return Err(Fault::SYNTAX) };
+    let count = usize::try_from(integer(count)?)
+        .map_err(|_| Fault::new("ERR The MAXLEN argument must be >= 0."))?;
+    Ok((if about { Limit::About(count) } else { Limit::Exactly(count) }, rest))
+}
+
+fn given_id(text: &[u8]) -> Result<EntryId, Fault> {
+    let id = EntryId::parse(text, 0).ok_or(INVALID_ID)?;
+    if id == EntryId::MIN {
+        return Err(Fault::new("ERR The ID specified in XADD must be greater than 0-0"));
+    }
+    Ok(id)
+}
+
+/// `XRANGE key start end [COUNT count]`
+pub(super) fn xrange(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
+    range(stage, args[1], args[2], args[3], &args[4..], false)
+}
+
+/// `XREVRANGE key end start [COUNT count]`
+pub(super) fn xrevrange(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
+    range(stage, args[1], args[3], args[2], &args[4..], true)
+}
+
+fn range(
+    stage: &mut Stage<'_>,
+    key: &[u8],
+    start: &[u8],
+    end: &[u8],
+    options: Arguments<'_>,
+    descending: bool,
+) -> Result<Effect, Fault> {
+    let from = range_start(start)?;
+    let to = range_end(end)?;
+    let count = match options {
+        [] => i64::MAX,
+        [option, count] if option.eq_ignore_ascii_case(b"COUNT") => integer(count)?,
+        _ => return Err(Fault::SYNTAX),
+    };
+    match stage.keyspace.get::<Stream>(key)? {
+        None => stage.reply.list(0),
+        Some(_) if count <= 0 => stage.reply.nil(),
+        Some(stream) => answer(stage.reply, stream, (from, to), count as usize, descending),
+    }
+    Ok(Effect::None)
+}
+
+fn answer(
+    reply: &mut crate::reply::Reply,
+    stream: &Stream,
+    (from, to): (EntryId, EntryId),
+    count: usize,
+    descending: bool,
+) {
+    let list = reply.start_list();
+    let entries = stream.range(from, to);
+    let entries: Box<dyn Iterator<Item = _>> =
+        if descending { Box::new(entries.rev()) } else { Box::new(entries) };
+    let mut answered = 0;
+    for entry in entries.take(count) {
+        answered += 1;
+        reply.list(2);
+        reply.text(|text| entry.id.write(text));
+        let fields = reply.start_list();
+        let parts = entry.parts().map(|part| reply.bytes(part)).count();
+        reply.end_list(fields, parts);
+    }
+    reply.end_list(list, answered);
+}
+
+fn range_start(text: &[u8]) -> Result<EntryId, Fault> {
+    match text {
+        b"-" => Ok(EntryId::MIN),
+        b"+" => Ok(EntryId::MAX),
+        [b'(', rest @ ..] => EntryId::parse(rest, 0)
+            .ok_or(INVALID_ID)?
+            .next()
+            .ok_or(Fault::new("ERR invalid start ID for the interval")),
+        _ => EntryId::parse(text, 0).ok_or(INVALID_ID),
+    }
+}
+
+fn range_end(text: &[u8]) -> Result<EntryId, Fault> {
+    match text {
+        b"-" => Ok(EntryId::MIN),
+        b"+" => Ok(EntryId::MAX),
+        [b'(', rest @ ..] => EntryId::parse(rest, u64::MAX)
+            .ok_or(INVALID_ID)?
+            .previous()
+            .ok_or(Fault::new("ERR invalid end ID for the interval")),
+        _ => EntryId::parse(text, u64::MAX).ok_or(INVALID_ID),
+    }
+}
+
+/// `XLEN key`
+pub(super) fn xlen(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
+    let length = stage.keyspace.get::<Stream>(args[1])?.map_or(0, Stream::len);
+    stage.reply.count(length);
+    Ok(Effect::None)
+}

@@ -1,0 +1,111 @@
+//! How an embedded store is set up.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ff_core::clock::Clock;
+
+use crate::clock::SystemClock;
+
+/// More shards than this only cost memory: one shard does tens of thousands of transitions a second.
+const SHARDS_MAX: usize = 4;
+const MIB: u64 = 1 << 20;
+
+/// How an embedded store is set up.
+#[derive(Clone)]
+pub struct EmbeddedConfig {
+    /// How many shards there are, each with a thread, a keyspace and a Lua machine of its own.
+    /// May differ from one opening of a directory to the next.
+    pub shards: usize,
+    /// Where the store's time comes from.
+    pub clock: Arc<dyn Clock>,
+    /// Where the data is kept.
+    pub storage: Storage,
+    /// When the journal is rewritten.
+    pub compaction: CompactionConfig,
+    /// How long to wait before an append that found the disk full is tried again.
+    pub full_disk_retry: Duration,
+}
+
+impl EmbeddedConfig {
+    /// A store that is gone when it is closed.
+    pub fn in_memory() -> Self {
+        Self {
+            shards: default_shards(),
+            clock: Arc::new(SystemClock),
+            storage: Storage::Memory,
+            compaction: CompactionConfig::default(),
+            full_disk_retry: Duration::from_secs(1),
+        }
+    }
+
+    /// A store in a directory, which answers a call after it is on the disk.
+    pub fn in_directory(path: impl Into<PathBuf>) -> Self {
+        let storage = Storage::Directory { path: path.into(), sync: SyncMode::Always };
+        Self { storage, ..Self::in_memory() }
+    }
+}
+
+impl Default for EmbeddedConfig {
+    fn default() -> Self {
+        Self::in_memory()
+    }
+}
+
+impl fmt::Debug for EmbeddedConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EmbeddedConfig")
+            .field("shards", &self.shards)
+            .field("storage", &self.storage)
+            .field("compaction", &self.compaction)
+            .field("full_disk_retry", &self.full_disk_retry)
+            .finish_non_exhaustive()
+    }
+}
+
+fn default_shards() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get().min(SHARDS_MAX))
+}
+
+/// Where the data is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Storage {
+    /// Nowhere: it is gone when the store is closed.
+    Memory,
+    /// In a directory that Valkey can start from as it is.
+    Directory {
+        /// The directory. It is made if it does not exist.
+        path: PathBuf,
+        /// When a call counts as done.
+        sync: SyncMode,
+    },
+}
+
+/// When a call counts as done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SyncMode {
+    /// After its effects were synced to the disk. Many calls share one sync.
+    #[default]
+    Always,
+    /// After its effects were handed to the operating system, which is told to sync once a second.
+    EverySec,
+    /// After its effects were handed to the operating system, which syncs when it likes.
+    Off,
+}
+
+/// When the journal is rewritten to hold only what is still there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompactionConfig {
+    /// Never while fewer bytes than this were appended.
+    pub min_bytes: u64,
+    /// Only when as many times the size of the last rewrite was appended.
+    pub growth: u64,
+}
+
+impl Default for CompactionConfig {
+    fn default() -> Self {
+        Self { min_bytes: 64 * MIB, growth: 2 }
+    }
+}

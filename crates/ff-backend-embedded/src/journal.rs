@@ -1,0 +1,3 @@
+//! The durable journal: its records, its files, the thread that writes it, recovery and compaction.
+
+pub(crate) mod record;

@@ -1,0 +1,262 @@
+//! A stream: entries in order of their ids, in blocks that are dropped whole when it is trimmed.
+
+use std::collections::VecDeque;
+
+use ff_script::dump::StreamEntry;
+
+use crate::number;
+
+/// Entries per block, as in Valkey: an approximate trim drops whole blocks.
+const BLOCK_ENTRIES_MAX: usize = 100;
+/// Bytes after which a block is full, so that offsets stay small.
+const BLOCK_BYTES_MAX: usize = 1 << 20;
+
+/// The id of an entry: milliseconds and a sequence number within them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct EntryId {
+    pub(crate) ms: u64,
+    pub(crate) seq: u64,
+}
+
+impl EntryId {
+    pub(crate) const MIN: Self = Self { ms: 0, seq: 0 };
+    pub(crate) const MAX: Self = Self { ms: u64::MAX, seq: u64::MAX };
+
+    /// The id after this one, if there is one.
+    pub(crate) fn next(self) -> Option<Self> {
+        match self.seq.checked_add(1) {
+            Some(seq) => Some(Self { ms: self.ms, seq }),
+            None => self.ms.checked_add(1).map(|ms| Self { ms, seq: 0 }),
+        }
+    }
+
+    /// The id before this one, if there is one.
+    pub(crate) fn previous(self) -> Option<Self> {
+        match self.seq.checked_sub(1) {
+            Some(seq) => Some(Self { ms: self.ms, seq }),
+            None => self.ms.checked_sub(1).map(|ms| Self { ms, seq: u64::MAX }),
+        }
+    }
+
+    /// Reads `ms-seq` or `ms`, whose missing part is `seq`.
+    pub(crate) fn parse(text: &[u8], seq: u64) -> Option<Self> {
+        match text.iter().position(|byte| *byte == b'-') {
+            None => Some(Self { ms: number::parse_uint(text)?, seq }),
+            Some(dash) => Some(Self {
+                ms: number::parse_uint(&text[..dash])?,
+                seq: number::parse_uint(&text[dash + 1..])?,
+            }),
+        }
+    }
+
+    pub(crate) fn write(self, out: &mut Vec<u8>) {
+        number::write_uint(out, self.ms);
+        out.push(b'-');
+        number::write_uint(out, self.seq);
+    }
+}
+
+/// Entries in order.
+#[derive(Debug, Default)]
+pub(crate) struct Stream {
+    blocks: VecDeque<Block>,
+    len: usize,
+    last: EntryId,
+}
+
+#[derive(Debug, Default)]
+struct Block {
+    bytes: Vec<u8>,
+    entries: Vec<(EntryId, u32)>,
+    /// How many entries at the front were trimmed.
+    trimmed: usize,
+}
+
+/// One entry, borrowed from its block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry<'a> {
+    pub(crate) id: EntryId,
+    bytes: &'a [u8],
+}
+
+impl<'a> Entry<'a> {
+    /// Field names and values, alternating.
+    pub(crate) fn parts(self) -> impl Iterator<Item = &'a [u8]> {
+        let mut rest = self.bytes;
+        std::iter::from_fn(move || {
+            let (length, tail) = rest.split_first_chunk::<4>()?;
+            let (part, tail) = tail.split_at(u32::from_le_bytes(*length) as usize);
+            rest = tail;
+            Some(part)
+        })
+    }
+
+    pub(super) fn stored(self) -> StreamEntry {
+        let parts: Vec<&[u8]> = self.parts().collect();
+        let fields = parts.chunks_exact(2).map(|pair| (pair[0].to_vec(), pair[1].to_vec()));
+        StreamEntry { ms: self.id.ms, seq: self.id.seq, fields: fields.collect() }
+    }
+}
+
+impl Block {
+    fn is_full(&self) -> bool {
+        self.entries.len() >= BLOCK_ENTRIES_MAX || self.bytes.len() >= BLOCK_BYTES_MAX
+    }
+
+    fn live(&self) -> usize {
+        self.entries.len() - self.trimmed
+    }
+
+    fn first_id(&self) -> EntryId {
+        self.entries.first().expect("a block is made for an entry").0
+    }
+
+    fn last_id(&self) -> EntryId {
+        self.entries.last().expect("a block is made for an entry").0
+    }
+
+    fn entry(&self, index: usize) -> Entry<'_> {
+        let (id, start) = self.entries[index];
+        let end = self.entries.get(index + 1).map_or(self.bytes.len(), |next| next.1 as usize);
+        Entry { id, bytes: &self.bytes[start as usize..end] }
+    }
+
+    fn push(&mut self, id: EntryId, parts: &[&[u8]]) {
+        let start = u32::try_from(self.bytes.len()).expect("a full block takes no more entries");
+        self.entries.push((id, start));
+        for part in parts {
+            let length = u32::try_from(part.len()).expect("an argument is far below 4 GiB");
+            self.bytes.extend_from_slice(&length.to_le_bytes());
+            self.bytes.extend_from_slice(part);
+        }
+    }
+
+    fn between(&self, from: EntryId, to: EntryId) -> impl DoubleEndedIterator<Item = Entry<'_>> {
+        let first = self.entries.partition_point(|(id, _)| *id < from).max(self.trimmed);
+        let end = self.entries.partition_point(|(id, _)| *id <= to).max(first);
+        (first..end).map(|index| self.entry(index))
+    }
+}
+
+impl Stream {
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The greatest id ever used.
+    pub(crate) fn last_id(&self) -> EntryId {
+        self.last
+    }
+
+    /// The id for a new entry at this time: never one that was used, also when time went back.
+    pub(crate) fn next_id(&self, now_ms: u64) -> Option<EntryId> {
+        if now_ms > self.last.ms { Some(EntryId { ms: now_ms, seq: 0 }) } else { self.last.next() }
+    }
+
+    /// Appends an entry; the id must be greater than the last one.
+    pub(crate) fn push(&mut self, id: EntryId, parts: &[&[u8]]) {
+        debug_assert!(id > self.last, "ids only grow");
+        if self.blocks.back().is_none_or(Block::is_full) {
+            self.blocks.push_back(Block::default());
+        }
+        let block = self.blocks.back_mut().expect("a block with room was just made sure of");
+        block.push(id, parts);
+        self.last = id;
+        self.len += 1;
+    }
+
+    /// Drops the oldest whole blocks while at least `keep` entries remain. True if any was dropped.
+    pub(crate) fn trim_blocks(&mut self, keep: usize) -> bool {
+        let before = self.len;
+        while let Some(first) = self.blocks.front()
+            && self.len - first.live() >= keep
+        {
+            self.len -= first.live();
+            self.blocks.pop_front();
+        }
+        self.len != before
+    }
+
+    /// Drops the oldest entries until no more than `keep` remain. True if any was dropped.
+    pub(crate) fn trim(&mut self, keep: usize) -> bool {
+        if self.len <= keep {
+            return false;
+        }
+        self.trim_blocks(keep);
+        if let Some(first) = self.blocks.front_mut() {
+            first.trimmed += self.len - keep;
+            self.len = keep;
+        }
+        true
+    }
+
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = Entry<'_>> {
+        self.range(EntryId::MIN, EntryId::MAX)
+    }
+
+    /// The entries between two ids, both included.
+    pub(crate) fn range(
+        &self,
+        from: EntryId,
+        to: EntryId,
+    ) -> impl DoubleEndedIterator<Item = Entry<'_>> {
+        let start = self.blocks.partition_point(|block| block.last_id() < from);
+        let end = self.blocks.partition_point(|block| block.first_id() <= to).max(start);
+        self.blocks.range(start..end).flat_map(move |block| block.between(from, to))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream(count: u64) -> Stream {
+        let mut stream = Stream::default();
+        for n in 1..=count {
+            stream.push(EntryId { ms: n, seq: 0 }, &[b"n", n.to_string().as_bytes()]);
+        }
+        stream
+    }
+
+    fn times(stream: &Stream, from: u64, to: u64) -> Vec<u64> {
+        let to = EntryId { ms: to, seq: u64::MAX };
+        stream.range(EntryId { ms: from, seq: 0 }, to).map(|entry| entry.id.ms).collect()
+    }
+
+    #[test]
+    fn ranges_cross_blocks() {
+        let stream = stream(350);
+        assert_eq!(times(&stream, 98, 103), [98, 99, 100, 101, 102, 103]);
+        assert_eq!(times(&stream, 349, 999), [349, 350]);
+        assert_eq!(times(&stream, 351, 999), [0u64; 0]);
+    }
+
+    #[test]
+    fn an_approximate_trim_keeps_at_least_what_was_asked_for() {
+        let mut stream = stream(350);
+        assert!(stream.trim_blocks(120));
+        assert_eq!(stream.len(), 150);
+        assert_eq!(stream.iter().next().map(|entry| entry.id.ms), Some(201));
+        assert!(!stream.trim_blocks(120));
+    }
+
+    #[test]
+    fn an_exact_trim_is_exact() {
+        let mut stream = stream(350);
+        assert!(stream.trim(3) && !stream.trim(3));
+        assert_eq!(times(&stream, 0, 999), [348, 349, 350]);
+        assert!(stream.trim(0));
+        assert_eq!((stream.len(), stream.iter().count()), (0, 0));
+        assert_eq!(stream.last_id(), EntryId { ms: 350, seq: 0 });
+        stream.push(EntryId { ms: 351, seq: 0 }, &[b"a", b"b"]);
+        assert_eq!(times(&stream, 0, 999), [351]);
+    }
+
+    #[test]
+    fn ids_do_not_go_back_when_the_clock_does() {
+        let stream = stream(10);
+        assert_eq!(stream.next_id(11), Some(EntryId { ms: 11, seq: 0 }));
+        assert_eq!(stream.next_id(10), Some(EntryId { ms: 10, seq: 1 }));
+        assert_eq!(stream.next_id(3), Some(EntryId { ms: 10, seq: 1 }));
+    }
+}

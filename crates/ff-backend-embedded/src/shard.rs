@@ -1,0 +1,165 @@
+//! A shard: one thread that owns a keyspace and a Lua machine, and runs calls one after the other.
+
+use std::sync::{Arc, mpsc};
+
+use ff_core::backend_error::BackendError;
+use ff_core::partition::Partition;
+use ff_script::args::Args;
+use ff_script::dump::Dump;
+use ff_script::host::{Function, Topic};
+use ff_script::value::Value;
+use tokio::sync::oneshot;
+
+use crate::refusal;
+use crate::stats::{self, Counters};
+use crate::vm::{Failure, LoadedFunction, Machine};
+use crate::wake::WakeHub;
+
+/// Calls that are run before what they did is handed to the journal: enough to share a sync, few
+/// enough that the first does not wait long for the last.
+const BATCH_MAX: usize = 64;
+
+/// What a shard can be asked to do.
+pub(crate) enum Job {
+    Call { function: Function, partition: Partition, args: Args, reply: ReplySender },
+    Dump(oneshot::Sender<Dump>),
+    Stop,
+}
+
+/// What a call is answered with.
+pub(crate) type Outcome = Result<Value, BackendError>;
+/// Where a call's outcome goes.
+pub(crate) type ReplySender = oneshot::Sender<Outcome>;
+
+/// An outcome that may have to wait until the journal has what came before it.
+pub(crate) struct Answer {
+    pub(crate) reply: ReplySender,
+    pub(crate) outcome: Outcome,
+    /// True if the call has a transaction of its own in the journal.
+    pub(crate) wrote: bool,
+    pub(crate) partition: Partition,
+    pub(crate) wakes: Vec<(Topic, Vec<u8>)>,
+}
+
+impl Answer {
+    /// Wakes whoever waits for what the call did, and answers it.
+    pub(crate) fn deliver(self, hub: &WakeHub) {
+        hub.deliver(self.partition, self.wakes);
+        // A caller that went away does not want its answer.
+        let _ = self.reply.send(self.outcome);
+    }
+
+    /// Answers the call with an error: what it did did not last, or is not known to.
+    pub(crate) fn refuse(self, error: BackendError) {
+        let _ = self.reply.send(Err(error));
+    }
+}
+
+/// Where answers go.
+pub(crate) trait Commit {
+    /// May a call that reads only (or one that writes) be run now?
+    fn admits(&self, read_only: bool) -> Result<(), BackendError>;
+    /// Answers a call, now or when everything before it is durable.
+    fn answer(&mut self, machine: &mut Machine, answer: Answer);
+    /// A batch of calls was run.
+    fn end_batch(&mut self, machine: &mut Machine);
+}
+
+/// Runs one shard until it is told to stop.
+pub(crate) struct Shard<C> {
+    pub(crate) machine: Machine,
+    pub(crate) commit: C,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) broken: bool,
+}
+
+impl<C: Commit> Shard<C> {
+    pub(crate) fn run(mut self, jobs: &mpsc::Receiver<Job>) {
+        while let Ok(first) = jobs.recv() {
+            let rest = std::iter::from_fn(|| jobs.try_recv().ok()).take(BATCH_MAX - 1);
+            let mut going_on = true;
+            for job in std::iter::once(first).chain(rest) {
+                going_on &= self.handle(job);
+            }
+            self.commit.end_batch(&mut self.machine);
+            if !going_on {
+                break;
+            }
+        }
+    }
+
+    /// False if this was the last job.
+    fn handle(&mut self, job: Job) -> bool {
+        match job {
+            Job::Call { function, partition, args, reply } => {
+                self.call(function, partition, &args, reply);
+            }
+            Job::Dump(reply) => {
+                let mut dump = Dump::new();
+                self.machine.session().keyspace.dump_into(&mut dump);
+                let _ = reply.send(dump);
+            }
+            Job::Stop => return false,
+        }
+        true
+    }
+
+    fn call(
+        &mut self,
+        function: Function,
+        partition: Partition,
+        args: &Args,
+        reply: ReplySender,
+    ) {
+        let loaded = match self.admit(function) {
+            Ok(loaded) => loaded,
+            Err(error) => {
+                let _ = reply.send(Err(error));
+                return;
+            }
+        };
+        stats::add(&self.counters.calls, 1);
+        let result = self.machine.call(loaded, partition.key().as_bytes(), args);
+        if matches!(result, Err(Failure::Broken)) {
+            self.broken = true;
+        }
+        let outcome = result.map_err(|failure| refusal::failed(function.wire_name, failure));
+        let effects = &mut self.machine.session().effects;
+        let wrote = effects.finish();
+        let wakes = effects.take_wakes();
+        let answer = Answer { reply, outcome, wrote, partition, wakes };
+        self.commit.answer(&mut self.machine, answer);
+    }
+
+    fn admit(&self, function: Function) -> Result<LoadedFunction, BackendError> {
+        if self.broken {
+            return Err(refusal::closed());
+        }
+        let loaded = self
+            .machine
+            .function(function.wire_name)
+            .ok_or_else(|| refusal::unknown_function(function.wire_name))?;
+        if function.read_only && !loaded.read_only {
+            return Err(refusal::not_read_only(function.wire_name));
+        }
+        self.commit.admits(loaded.read_only)?;
+        Ok(loaded)
+    }
+}
+
+/// Answers at once: there is no journal.
+pub(crate) struct CommitToMemory {
+    pub(crate) hub: Arc<WakeHub>,
+}
+
+impl Commit for CommitToMemory {
+    fn admits(&self, _read_only: bool) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    fn answer(&mut self, _machine: &mut Machine, answer: Answer) {
+        answer.deliver(&self.hub);
+    }
+
+    fn end_batch(&mut self, _machine: &mut Machine) {}
+}

@@ -1,0 +1,157 @@
+//! Whether the right function library runs on a server, and what is done if not.
+
+use std::sync::Arc;
+
+use ff_core::backend_error::{BackendErrorKind, Retry};
+use ff_script::library::Library;
+use ff_script::value::Value;
+
+use crate::connection::Connection;
+use crate::errors::{Failure, Remedy};
+
+/// Answers `[1, "OK", version, hash]` of the library that is loaded.
+const VERSION_FUNCTION: &str = "ff_version_v1";
+
+/// Another host may load another version at the same time; after this many rounds the newest won.
+const ROUNDS: usize = 4;
+
+/// Loads the library where it is missing or older than ours.
+pub(crate) struct Loader {
+    library: Library,
+}
+
+/// The library that a server runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Loaded {
+    version: u64,
+    hash: String,
+}
+
+/// What is to be done about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Use,
+    Load,
+    Refuse,
+}
+
+impl Loader {
+    pub(crate) fn new(library: Library) -> Self {
+        Self { library }
+    }
+
+    /// Makes sure, once per connection, that the library there is ours or newer.
+    pub(crate) async fn verify(&self, connection: &Arc<Connection>) -> Result<(), Failure> {
+        if connection.is_verified() {
+            return Ok(());
+        }
+        let _turn = connection.verifying.lock().await;
+        if connection.is_verified() {
+            return Ok(());
+        }
+        self.check(connection).await?;
+        connection.set_verified(true);
+        Ok(())
+    }
+
+    /// Looks at the library and loads ours if it is missing or older.
+    pub(crate) async fn check(&self, connection: &Connection) -> Result<(), Failure> {
+        for _ in 0..ROUNDS {
+            let loaded = loaded_on(connection).await?;
+            match judge(&self.library, loaded.as_ref()) {
+                Verdict::Use => return Ok(()),
+                Verdict::Load => self.load(connection, loaded.as_ref()).await?,
+                Verdict::Refuse => return Err(self.foreign(connection, loaded.as_ref())),
+            }
+        }
+        let message = format!("{} does not keep the library it was given", connection.address);
+        Err(Failure::new(BackendErrorKind::ScriptNotLoaded, Retry::Never, Remedy::GiveUp, message))
+    }
+
+    async fn load(&self, connection: &Connection, old: Option<&Loaded>) -> Result<(), Failure> {
+        let Library { name, version, .. } = &self.library;
+        let replaces = old.map(|old| old.version);
+        tracing::info!(address = %connection.address, name, version, ?replaces, "loads the library");
+        let mut command = redis::cmd("FUNCTION");
+        command.arg("LOAD").arg("REPLACE").arg(&self.library.source);
+        let doing = || format!("loading the function library {name}");
+        match connection.run(&command).await {
+            Ok(_) => Ok(()),
+            Err(failure) if failure.error.kind == BackendErrorKind::Protocol => {
+                let message = failure.context(&doing()).error.message;
+                let kind = BackendErrorKind::ScriptNotLoaded;
+                Err(Failure::new(kind, Retry::Never, Remedy::GiveUp, message))
+            }
+            Err(failure) => Err(failure.context(&doing())),
+        }
+    }
+
+    fn foreign(&self, connection: &Connection, loaded: Option<&Loaded>) -> Failure {
+        let Library { name, version, hash, .. } = &self.library;
+        let theirs = loaded.map_or("none", |loaded| loaded.hash.as_str());
+        let message = format!(
+            "{} runs another library {name} of the same version {version}: its hash is {theirs}, \
+             ours is {hash}. Run the same build everywhere; if the one on the server is not \
+             wanted, remove it with FUNCTION DELETE {name} and start again",
+            connection.address
+        );
+        Failure::new(BackendErrorKind::ScriptNotLoaded, Retry::Never, Remedy::GiveUp, message)
+    }
+}
+
+async fn loaded_on(connection: &Connection) -> Result<Option<Loaded>, Failure> {
+    let mut command = redis::cmd("FCALL_RO");
+    command.arg(VERSION_FUNCTION).arg(0);
+    match connection.run(&command).await {
+        Ok(reply) => parse(&reply).map(Some).ok_or_else(|| {
+            let message = format!("{} has a strange {VERSION_FUNCTION}", connection.address);
+            let kind = BackendErrorKind::ScriptNotLoaded;
+            Failure::new(kind, Retry::Never, Remedy::GiveUp, message)
+        }),
+        Err(failure) if failure.remedy == Remedy::LoadLibrary => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+fn parse(reply: &Value) -> Option<Loaded> {
+    let Value::Array(parts) = reply else { return None };
+    let [Value::Int(1), _, version, hash] = parts.as_slice() else { return None };
+    let text = |value: &Value| Some(std::str::from_utf8(value.as_bytes()?).ok()?.to_owned());
+    Some(Loaded { version: text(version)?.parse().ok()?, hash: text(hash)? })
+}
+
+fn judge(ours: &Library, loaded: Option<&Loaded>) -> Verdict {
+    match loaded {
+        None => Verdict::Load,
+        Some(loaded) if loaded.version < ours.version => Verdict::Load,
+        Some(loaded) if loaded.version > ours.version => Verdict::Use,
+        Some(loaded) if loaded.hash == ours.hash => Verdict::Use,
+        Some(_) => Verdict::Refuse,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_missing_or_older_library_is_replaced() {
+        let ours = Library {
+            name: "flowfabric_v1",
+            version: 5,
+            hash: "ours".to_owned(),
+            source: String::new(),
+        };
+        let loaded = |version, hash: &str| Some(Loaded { version, hash: hash.to_owned() });
+        for (found, verdict) in [
+            (None, Verdict::Load),
+            (loaded(4, "theirs"), Verdict::Load),
+            (loaded(4, "ours"), Verdict::Load),
+            (loaded(5, "ours"), Verdict::Use),
+            (loaded(5, "theirs"), Verdict::Refuse),
+            (loaded(6, "theirs"), Verdict::Use),
+        ] {
+            assert_eq!(judge(&ours, found.as_ref()), verdict, "{found:?}");
+        }
+    }
+}

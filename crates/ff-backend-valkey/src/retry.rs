@@ -1,0 +1,73 @@
+//! How long to wait before a call is sent again, and for how long at all.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+const FIRST: Duration = Duration::from_millis(4);
+const LONGEST: Duration = Duration::from_millis(250);
+const LONGEST_IN_BACKGROUND: Duration = Duration::from_secs(1);
+
+/// Waits that double, with jitter, until the time is up.
+pub(crate) struct Backoff {
+    next: Duration,
+    longest: Duration,
+    deadline: Option<Instant>,
+}
+
+impl Backoff {
+    /// Gives up after `budget`.
+    pub(crate) fn within(budget: Duration) -> Self {
+        Self { next: FIRST, longest: LONGEST, deadline: Some(Instant::now() + budget) }
+    }
+
+    /// Never gives up.
+    pub(crate) fn endless() -> Self {
+        Self { next: FIRST, longest: LONGEST_IN_BACKGROUND, deadline: None }
+    }
+
+    /// Waits a little longer than the last time. False if the time is up.
+    pub(crate) async fn pause(&mut self) -> bool {
+        let pause = jittered(self.next);
+        self.next = (self.next * 2).min(self.longest);
+        if self.deadline.is_some_and(|deadline| Instant::now() + pause > deadline) {
+            return false;
+        }
+        sleep(pause).await;
+        true
+    }
+}
+
+/// Between half and all of it, so that those who failed together do not return together.
+fn jittered(pause: Duration) -> Duration {
+    let half = pause / 2;
+    let span = u64::try_from(half.as_micros()).unwrap_or(u64::MAX).max(1);
+    half + Duration::from_micros(random_u64() % span)
+}
+
+/// The standard library's hash keys are random, which is all that jitter and shuffling need.
+pub(crate) fn random_u64() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jitter_stays_between_half_and_all() {
+        for _ in 0..1000 {
+            let pause = jittered(LONGEST);
+            assert!(pause >= LONGEST / 2 && pause <= LONGEST, "{pause:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_backoff_ends_within_its_budget() {
+        let start = Instant::now();
+        let mut backoff = Backoff::within(Duration::from_millis(50));
+        while backoff.pause().await {}
+        assert!(start.elapsed() <= Duration::from_millis(80));
+    }
+}

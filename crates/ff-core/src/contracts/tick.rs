@@ -1,0 +1,44 @@
+//! What became of the things that were due.
+
+use crate::types::TimestampMs;
+
+/// What one tick did in one partition, and when the next is needed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TickReport {
+    /// Delays and backoffs that were over: executions became claimable.
+    pub promoted: u32,
+    /// Leases that ran out.
+    pub lapsed: u32,
+    /// Attempts that ran out of time.
+    pub timed_out: u32,
+    /// Executions that reached their deadline.
+    pub expired: u32,
+    /// Ended executions whose retention time was over.
+    pub purged: u32,
+    /// Grants that ran out unused: executions became claimable again.
+    pub granted_back: u32,
+    /// Idempotency keys whose window was over.
+    pub forgotten: u32,
+    /// Entries that were not due after all and were put where they belong.
+    pub corrected: u32,
+    /// When the next thing is due; none if nothing waits for time.
+    pub next_due_at: Option<TimestampMs>,
+    /// The store's time at the tick, for computing how long to sleep.
+    pub now: TimestampMs,
+    /// True if more was due than one tick does: tick again at once.
+    pub more: bool,
+}
+
+impl TickReport {
+    /// How much was done altogether.
+    pub const fn total(&self) -> u64 {
+        self.promoted as u64
+            + self.lapsed as u64
+            + self.timed_out as u64
+            + self.expired as u64
+            + self.purged as u64
+            + self.granted_back as u64
+            + self.forgotten as u64
+            + self.corrected as u64
+    }
+}

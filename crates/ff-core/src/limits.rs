@@ -1,0 +1,186 @@
+//! Every bound of the system, each with its reason. The Lua side is given the same numbers from
+//! [`ALL`], so that a limit is written down once.
+
+/// Declares the limits and the list that the library is built with.
+macro_rules! limits {
+    ($($(#[$doc:meta])* $name:ident = $value:expr;)*) => {
+        $($(#[$doc])* pub const $name: u64 = $value;)*
+
+        /// Every limit by its snake_case name, in the order of this file.
+        pub const ALL: &[(&str, u64)] = &[$(({
+            const UPPER: &str = stringify!($name);
+            const LOWER: [u8; UPPER.len()] = lower(UPPER);
+            match std::str::from_utf8(&LOWER) {
+                Ok(name) => name,
+                Err(_) => panic!("constant names are ASCII"),
+            }
+        }, $name)),*];
+    };
+}
+
+const fn lower<const N: usize>(name: &str) -> [u8; N] {
+    let mut letters = [0; N];
+    letters.copy_from_slice(name.as_bytes());
+    letters.make_ascii_lowercase();
+    letters
+}
+
+const MINUTE_MS: u64 = 60_000;
+const DAY_MS: u64 = 24 * 60 * MINUTE_MS;
+const KIB: u64 = 1024;
+const MIB: u64 = 1024 * KIB;
+
+limits! {
+    /// Part of every function's registered name: old and new servers can share one store.
+    CONTRACT_MAJOR = 1;
+
+    // Names.
+
+    /// A lane is part of several keys, so it stays short.
+    LANE_BYTES_MAX = 64;
+    /// A namespace is stored with every execution and compared on every filtered read.
+    NAMESPACE_BYTES_MAX = 64;
+    /// Room for a host name, a pool name and a process number.
+    WORKER_BYTES_MAX = 256;
+    /// A kind is a handler's name, not a document.
+    KIND_BYTES_MAX = 128;
+    /// Room for a digest or a composed business key.
+    IDEMPOTENCY_KEY_BYTES_MAX = 256;
+    /// Log positions are two numbers and a separator; more than this is not one of ours.
+    EVENT_CURSOR_BYTES_MAX = 48;
+    /// Keeps a record's hash in the store's compact form: longer values get a key of their own.
+    INLINE_VALUE_BYTES = 64;
+
+    // Bytes and texts.
+
+    /// Accepts payloads of 4 MiB with room to spare, and keeps a call far below the store's cap.
+    PAYLOAD_BYTES_MAX = 8 * MIB;
+    /// Results travel the same way as payloads.
+    RESULT_BYTES_MAX = 8 * MIB;
+    /// A policy is settings; it is decoded inside the store on every failure.
+    POLICY_BYTES_MAX = 16 * KIB;
+    /// Nothing we accept nests deeper, and decoding a deeper text could exhaust the stack.
+    JSON_DEPTH_MAX = 16;
+    /// A claim answers all tags, so their number is bounded.
+    TAGS_MAX = 64;
+    /// All tags of one execution as JSON.
+    TAGS_BYTES_MAX = 128 * KIB;
+    /// Tag keys are short dotted names.
+    TAG_KEY_BYTES_MAX = 128;
+    /// Tag values are references and labels, not documents.
+    TAG_VALUE_BYTES_MAX = KIB;
+    /// A reason is a message for a person; stack traces belong in a result or a frame.
+    REASON_BYTES_MAX = 4 * KIB;
+    /// Room for a stack trace next to a failure's message.
+    FAILURE_DETAIL_BYTES_MAX = 16 * KIB;
+    /// A category is a word that retry policies list.
+    CATEGORY_BYTES_MAX = 64;
+    /// Progress is overwritten often, so each message stays small.
+    PROGRESS_MESSAGE_BYTES_MAX = KIB;
+    /// Who asked: a user, a service, a request id.
+    CREATOR_BYTES_MAX = 256;
+
+    // Claiming.
+
+    /// Priority times 10^12 plus a time in milliseconds stays exact in a double up to here.
+    PRIORITY_MAX = 9000;
+    /// A lease must last at least one tick of the clock it is measured with.
+    LEASE_TTL_MS_MIN = 1;
+    /// A lease longer than a day is a leak: nobody would notice the worker's death.
+    LEASE_TTL_MS_MAX = DAY_MS;
+    /// A grant holds work back from everybody else, so it is short.
+    GRANT_TTL_MS_MAX = 10 * MINUTE_MS;
+    /// Bounds the time of one claim call inside the store.
+    CLAIM_COUNT_MAX = 256;
+    /// Queue entries one claim looks at past those the worker cannot take.
+    CLAIM_SCAN_MAX = 256;
+    /// Running attempts a repeated claim looks through for its own leases.
+    CLAIM_RECALL_MAX = 1000;
+    /// Bounds the time of one create call inside the store.
+    CREATE_BATCH_MAX = 256;
+    /// More tokens than this is a configuration mistake.
+    CAPABILITIES_MAX = 256;
+    /// The sorted list is passed with every claim.
+    CAPABILITIES_BYTES_MAX = 4 * KIB;
+
+    // Attempts.
+
+    /// A policy that wants more retries than this wants a schedule.
+    MAX_RETRIES_MAX = 1000;
+    /// How often an execution may be taken over from dead workers, at most.
+    MAX_RECLAIMS_MAX = 1000;
+    /// How often an execution may be replayed, at most.
+    MAX_REPLAYS_MAX = 1000;
+    /// Survives a bad day of worker crashes, ends work that kills its workers.
+    RECLAIMS_DEFAULT = 100;
+    /// Replays are made by hand; ten is plenty.
+    REPLAYS_DEFAULT = 10;
+    /// Bounds the list a policy check walks.
+    RETRYABLE_CATEGORIES_MAX = 64;
+    /// Older attempts of one execution are dropped from its history.
+    ATTEMPT_HISTORY_MAX = 1000;
+
+    // Time.
+
+    /// The last millisecond of the year 9999: exact in a double, four-digit years everywhere.
+    TIMESTAMP_MS_MAX = 253_402_300_799_999;
+    /// A bit more than a year: covers yearly work, catches seconds mistaken for milliseconds.
+    DELAY_MS_MAX = 400 * DAY_MS;
+    /// Ended executions are kept a day unless the policy says otherwise.
+    RETENTION_MS_DEFAULT = DAY_MS;
+    /// Keeping longer than a year is the archive's work.
+    RETENTION_MS_MAX = 366 * DAY_MS;
+    /// A repeated submission is recognised for a day unless the policy says otherwise.
+    DEDUP_MS_DEFAULT = DAY_MS;
+    /// Remembered keys cost memory, so they are not remembered for ever.
+    DEDUP_MS_MAX = 30 * DAY_MS;
+
+    // Background work and reads.
+
+    /// Entries kept in a partition's event log.
+    EVENT_LOG_LENGTH = 10_000;
+    /// Bounds the time of one tick inside the store.
+    TICK_BATCH_MAX = 1000;
+    /// The engine looks at each partition this often; nearer timers are announced by a push.
+    TICK_SWEEP_MS = 10_000;
+    /// Bounds the size of one page.
+    LIST_LIMIT_MAX = 1000;
+    /// Entries one listing call looks at before it answers with a cursor.
+    LIST_SCAN_MAX = 1000;
+    /// Entries a listing reads from an index at a time.
+    LIST_PAGE = 128;
+    /// Lanes a listing by state can walk.
+    LANES_MAX = 1000;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_carries_every_limit_under_its_lower_case_name() {
+        assert_eq!(
+            ALL.iter().find(|(name, _)| *name == "priority_max"),
+            Some(&("priority_max", 9000))
+        );
+        let names: std::collections::BTreeSet<&str> = ALL.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names.len(), ALL.len());
+        assert!(names.iter().all(|name| !name.contains(|letter: char| letter.is_uppercase())));
+    }
+
+    #[test]
+    fn every_limit_is_exact_in_a_double() {
+        assert!(ALL.iter().all(|(_, value)| *value > 0 && *value < 1 << 53));
+    }
+
+    #[test]
+    fn scores_built_from_the_limits_are_exact_in_a_double() {
+        const { assert!(PRIORITY_MAX * 1_000_000_000_000 < 1 << 53) };
+        const { assert!(PRIORITY_MAX * DELAY_MS_MAX + TIMESTAMP_MS_MAX < 1 << 53) };
+    }
+
+    #[test]
+    fn a_payload_of_four_mebibytes_is_accepted() {
+        const { assert!(PAYLOAD_BYTES_MAX >= 4_194_304 && RESULT_BYTES_MAX >= 4_194_304) };
+    }
+}

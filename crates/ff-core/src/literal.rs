@@ -1,0 +1,58 @@
+//! Enums whose values are words of the wire: one table row gives the variant and its text.
+
+/// A text that is none of an enum's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown {what} {text:?}")]
+pub struct UnknownLiteral {
+    /// Which kind of word was wanted.
+    pub what: &'static str,
+    /// The text as given.
+    pub text: String,
+}
+
+/// Declares enums by their words: `as_str`, strict `FromStr`, `Display`, serde and `ALL`.
+macro_rules! literals {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident($what:literal) { $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)* }
+    )*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum $name {
+            $($(#[$variant_doc])* $variant,)*
+        }
+
+        impl $name {
+            /// Every value, in the order of declaration.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// The word on the wire and in records.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text,)*
+                }
+            }
+        }
+
+        impl ::std::str::FromStr for $name {
+            type Err = $crate::literal::UnknownLiteral;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                match text {
+                    $($text => Ok(Self::$variant),)*
+                    _ => Err(Self::Err { what: $what, text: text.to_owned() }),
+                }
+            }
+        }
+
+        impl ::std::fmt::Display for $name {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+
+        $crate::wire_text::serde_as_text!($name, concat!("one of the words for ", $what));
+    )*};
+}
+
+pub(crate) use literals;

@@ -1,0 +1,199 @@
+//! What an execution's submitter decides about retries, time, routing and keeping. Everything is
+//! optional; what is absent is left out of the JSON and has the default of [`crate::limits`].
+
+mod retry;
+mod validate;
+
+pub use crate::capability::{CapabilityError, CapabilitySet};
+pub use retry::{Backoff, RetryPolicy};
+pub use validate::PolicyError;
+
+pub(crate) use validate::{CATEGORY_RULE, is_category};
+
+use serde::{Deserialize, Serialize};
+
+use crate::json_object::serde_as_object;
+use crate::limits;
+
+/// The settings of one execution, fixed when it is created.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(remote = "Self", deny_unknown_fields)]
+pub struct ExecutionPolicy {
+    /// How failures are retried; absent means not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_policy: Option<RetryPolicy>,
+    /// How long things may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_policy: Option<TimeoutPolicy>,
+    /// How often a lost worker's execution is taken over before it fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_reclaim_count: Option<u64>,
+    /// How often it may be replayed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_replay_count: Option<u64>,
+    /// How long it is kept after its end; zero removes it at the next occasion.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retention_ms: Option<u64>,
+    /// Which workers may run it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub routing_requirements: Option<RoutingRequirements>,
+    /// One step of priority is worth this much waiting: zero makes priorities count for nothing,
+    /// absent makes them strict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ageing_ms: Option<u64>,
+    /// How long its idempotency key is remembered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dedup_window_ms: Option<u64>,
+}
+
+/// How long things may take.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(remote = "Self", deny_unknown_fields)]
+pub struct TimeoutPolicy {
+    /// How long one attempt may run; then it fails with category `timeout`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt_timeout_ms: Option<u64>,
+    /// How long the whole execution may take from its creation; then it expires.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub execution_deadline_ms: Option<u64>,
+    /// The same as the policy's own field; the smaller of the two counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_reclaim_count: Option<u64>,
+}
+
+/// Which workers may run an execution.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(remote = "Self", deny_unknown_fields)]
+pub struct RoutingRequirements {
+    /// What a worker must be able to do; empty means any worker.
+    #[serde(default, skip_serializing_if = "CapabilitySet::is_empty")]
+    pub required_capabilities: CapabilitySet,
+}
+
+serde_as_object!(ExecutionPolicy, TimeoutPolicy, RoutingRequirements);
+
+impl ExecutionPolicy {
+    /// Reads and checks a policy, as it comes from outside.
+    pub fn from_json(json: &[u8]) -> Result<Self, PolicyError> {
+        validate::check_json_size(json.len())?;
+        let policy: Self = serde_json::from_slice(json).map_err(PolicyError::malformed)?;
+        policy.validate()?;
+        Ok(policy)
+    }
+
+    /// Checks and writes the policy. Numbers are plain decimals, as the library reads them.
+    pub fn to_json(&self) -> Result<String, PolicyError> {
+        self.validate()?;
+        let json = serde_json::to_string(self).map_err(PolicyError::malformed)?;
+        validate::check_json_size(json.len())?;
+        Ok(json)
+    }
+
+    /// The capabilities a worker must have.
+    pub fn required_capabilities(&self) -> CapabilitySet {
+        let routing = self.routing_requirements.as_ref();
+        routing.map(|routing| routing.required_capabilities.clone()).unwrap_or_default()
+    }
+
+    /// How often the execution is taken over from lost workers before it fails.
+    pub fn reclaim_limit(&self) -> u64 {
+        let in_timeouts = self.timeout_policy.as_ref().and_then(|policy| policy.max_reclaim_count);
+        let stated = self.max_reclaim_count.into_iter().chain(in_timeouts).min();
+        stated.unwrap_or(limits::RECLAIMS_DEFAULT)
+    }
+
+    /// How often the execution may be replayed.
+    pub fn replay_limit(&self) -> u64 {
+        self.max_replay_count.unwrap_or(limits::REPLAYS_DEFAULT)
+    }
+
+    /// How long the execution is kept after its end.
+    pub fn retention_or_default_ms(&self) -> u64 {
+        self.retention_ms.unwrap_or(limits::RETENTION_MS_DEFAULT)
+    }
+
+    /// How long its idempotency key is remembered.
+    pub fn dedup_window_or_default_ms(&self) -> u64 {
+        self.dedup_window_ms.unwrap_or(limits::DEDUP_MS_DEFAULT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(json: &str) -> Result<ExecutionPolicy, PolicyError> {
+        ExecutionPolicy::from_json(json.as_bytes())
+    }
+
+    #[test]
+    fn absent_fields_stay_absent() {
+        assert_eq!(ExecutionPolicy::default().to_json().as_deref(), Ok("{}"));
+        assert_eq!(parse("{}"), Ok(ExecutionPolicy::default()));
+        assert_eq!(parse(r#"{"retention_ms":null}"#), Ok(ExecutionPolicy::default()));
+    }
+
+    #[test]
+    fn a_full_policy_survives_json() {
+        let json = concat!(
+            r#"{"retry_policy":{"max_retries":5,"backoff":{"type":"exponential","#,
+            r#""initial_delay_ms":100,"max_delay_ms":5000,"multiplier":1.5,"jitter":true},"#,
+            r#""retryable_categories":["timeout","transient"]},"#,
+            r#""timeout_policy":{"attempt_timeout_ms":1000,"execution_deadline_ms":60000},"#,
+            r#""max_reclaim_count":7,"max_replay_count":2,"retention_ms":0,"#,
+            r#""routing_requirements":{"required_capabilities":["avx","gpu"]},"#,
+            r#""ageing_ms":60000,"dedup_window_ms":1000}"#,
+        );
+        assert_eq!(parse(json).and_then(|policy| policy.to_json()).as_deref(), Ok(json));
+    }
+
+    #[test]
+    fn defaults_hold_where_nothing_is_said() {
+        let policy = ExecutionPolicy::default();
+        assert_eq!((policy.reclaim_limit(), policy.replay_limit()), (100, 10));
+        assert_eq!(policy.retention_or_default_ms(), 86_400_000);
+        assert_eq!(policy.dedup_window_or_default_ms(), 86_400_000);
+        assert!(policy.required_capabilities().is_empty());
+    }
+
+    #[test]
+    fn the_smaller_reclaim_limit_counts() {
+        let both = r#"{"max_reclaim_count":7,"timeout_policy":{"max_reclaim_count":3}}"#;
+        assert_eq!(parse(both).map(|policy| policy.reclaim_limit()), Ok(3));
+        let one = r#"{"timeout_policy":{"max_reclaim_count":200}}"#;
+        assert_eq!(parse(one).map(|policy| policy.reclaim_limit()), Ok(200));
+    }
+
+    #[test]
+    fn what_is_not_a_policy_is_refused() {
+        for json in [
+            "",
+            "null",
+            "7",
+            "[]",
+            r#"{"prioritty":1}"#,
+            r#"{"retention_ms":-1}"#,
+            r#"{"retention_ms":1.5}"#,
+            r#"{"retention_ms":"1"}"#,
+            r#"{"retention_ms":1,"retention_ms":2}"#,
+            r#"{"retry_policy":{"backoff":{"type":"linear"}}}"#,
+            r#"{"retry_policy":{"backoff":{"type":"fixed","delay_ms":1,"jitter":true}}}"#,
+            r#"{"routing_requirements":{"required_capabilities":{"0":"gpu"}}}"#,
+            r#"{"routing_requirements":{"required_capabilities":["a b"]}}"#,
+            r#"{"routing_requirements":7}"#,
+            r#"{"routing_requirements":[]}"#,
+            r#"{"timeout_policy":[1]}"#,
+            r#"{"retry_policy":[3]}"#,
+            r#"{"retry_policy":{"backoff":["fixed",1]}}"#,
+        ] {
+            let error = parse(json).expect_err(json);
+            assert_eq!(error.path, "$", "{error}");
+        }
+    }
+
+    #[test]
+    fn a_policy_that_is_too_long_is_refused_before_it_is_read() {
+        let json = format!(r#"{{"retention_ms":1{}}}"#, " ".repeat(16 * 1024));
+        assert!(parse(&json).expect_err("long").rule.contains("16384"));
+    }
+}

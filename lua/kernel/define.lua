@@ -42,7 +42,8 @@ end
 
 -- The arguments by name, or nil and a refusal.
 local function parse(specs, argv, p, now)
-  local a, count = {}, #specs
+  -- One table per function serves all its calls: each call assigns every name anew.
+  local a, count = specs.values, #specs
   local last = specs[count]
   local open = last and last.rest
   if #argv ~= count and not (open and #argv >= count - 1) then
@@ -87,7 +88,7 @@ local function runner(spec)
     local now = take_time(p.key)
     local a, refusal = parse(specs, argv, p, now)
     if not a then return refusal end
-    local w = {}
+    local w = { nil, nil, nil, nil, nil, nil, nil, nil }
     local answer = check_declared(spec, run(p, a, now, w))
     writes.apply(w)
     return answer
@@ -95,6 +96,7 @@ local function runner(spec)
 end
 
 function define.define(spec)
+  spec.args.values = {}
   define.functions[#define.functions + 1] = spec
   redis.register_function {
     function_name = spec.name .. '_v' .. limit.contract_major,

@@ -28,6 +28,11 @@ function attempt.lifecycle(x)
   return x.state == 'running' and 'started' or 'suspended'
 end
 
+function attempt.kind(x) return x.attempt_type or 'initial' end
+
+-- When the execution's first attempt began.
+function attempt.first_started_at(x) return x.started_at or x.attempt_started_at end
+
 function attempt.ended_at(x) return x.attempt_ended_at or x.ended_at end
 
 function attempt.index(x) return number.stored(x.attempt_count, 0) - 1 end
@@ -35,7 +40,7 @@ function attempt.index(x) return number.stored(x.attempt_count, 0) - 1 end
 -- One line: no id contains a colon, and the free text comes last.
 function attempt.pack(x)
   return table.concat({
-    number.text(attempt.index(x)), x.attempt_id, x.attempt_type, attempt.lifecycle(x),
+    number.text(attempt.index(x)), lease.attempt_id(x), attempt.kind(x), attempt.lifecycle(x),
     x.attempt_started_at, attempt.ended_at(x) or '', x.lease_epoch or '', x.worker_id or '',
     x.worker_instance_id or '', x.failure_category or '', x.attempt_cause or '',
     x.failure_reason or '',
@@ -51,7 +56,7 @@ function attempt.close(x, how, now)
   record.touch(x, CLOSED)
 end
 
-local LEFTOVERS = { 'attempt_end', 'attempt_ended_at', 'attempt_cause', 'failure_reason',
+local LEFTOVERS = { 'attempt_id', 'attempt_type', 'attempt_end', 'attempt_ended_at', 'attempt_cause', 'failure_reason',
   'failure_category', 'revoke_reason', 'replay_reason', 'replay_requested_by', 'timeout_at',
   'timeout_left_ms', 'renewed_at', 'resumed_at', 'progress_pct', 'progress_message',
   'progress_at' }
@@ -90,8 +95,9 @@ local BEGUN = record.group { 'attempt_count', 'attempt_id', 'attempt_type', 'att
 -- Begins a new attempt under a new lease.
 function attempt.begin(w, x, holder, now)
   local kind, why = next_type(x), cause(x)
-  if x.attempt_id then
+  if x.attempt_count then
     archive(w, x)
+    x.started_at = attempt.first_started_at(x)
     record.drop(x, LEFTOVERS)
   end
   record.drop(x, PENDING)
@@ -101,10 +107,9 @@ function attempt.begin(w, x, holder, now)
   lease.acquire(x, holder, now)
   x.attempt_count = number.stored(x.attempt_count, 0) + 1
   x.attempt_id = holder.attempt_id
-  x.attempt_type = kind
+  x.attempt_type = kind ~= 'initial' and kind
   x.attempt_started_at = now
   x.attempt_cause = why
-  x.started_at = x.started_at or now
   record.touch(x, BEGUN)
   arm_timeout(x, now, x.attempt_timeout_ms)
   return kind
@@ -113,6 +118,7 @@ end
 -- Continues a paused attempt under a new lease, with the time it had left.
 function attempt.resume(x, holder, now)
   local left_ms = x.timeout_left_ms
+  record.set(x, 'attempt_id', lease.attempt_id(x))
   record.drop(x, PENDING)
   record.drop(x, { 'timeout_left_ms', 'renewed_at', 'progress_pct', 'progress_message',
     'progress_at' })

@@ -10,6 +10,7 @@ local number = require('kernel.number')
 local record = require('kernel.record')
 local attempt = require('model.attempt')
 local index = require('model.index')
+local lease = require('model.lease')
 
 local claim = {}
 
@@ -35,7 +36,7 @@ end
 -- Everything the worker needs, so that no other read follows a claim.
 function claim.row(p, x, kind)
   local tags = x.tagged and redis.call('HGETALL', keys.tags(x.key)) or NONE
-  return { p.tag .. x.uuid, x.lease_id, x.lease_epoch, x.lease_expires_at, x.attempt_id,
+  return { p.tag .. x.uuid, x.lease_id, x.lease_epoch, x.lease_expires_at, lease.attempt_id(x),
     attempt.index(x), kind, x.lane, x.kind, x.namespace, x.priority or 0, x.created_at,
     x.timeout_at or '', x.deadline_at or '', blob.get(x, 'payload'), tags }
 end
@@ -63,7 +64,7 @@ end
 
 -- What the latest claim of a running execution was, for a repeated call.
 function claim.kind_of(x)
-  return x.resumed_at and 'resumed' or x.attempt_type
+  return x.resumed_at and 'resumed' or attempt.kind(x)
 end
 
 return claim

@@ -13,7 +13,7 @@ return {
   creator = 'by',
   capabilities = 'ca',       -- sorted, comma-joined
   tagged = 'tg',             -- 1 if there is a tags record
-  transition_at = 'mt',      -- last change of state
+  transition_at = 'mt',      -- last change of state that no other time tells
   mutation_at = 'lm',        -- last other write
   next_attempt = 'nx',       -- what the next claim starts: retry replay resume; absent: initial
   delay_until = 'du',
@@ -28,8 +28,8 @@ return {
   replays_max = 'mp',
   retention_ms = 're',
   attempt_count = 'ac',
-  attempt_id = 'ai',
-  attempt_type = 'ty',
+  attempt_id = 'ai',         -- absent: the id of the lease that began it
+  attempt_type = 'ty',       -- absent: initial
   attempt_cause = 'ay',      -- why a reclaim or replay came about
   attempt_started_at = 'as',
   attempt_ended_at = 'ae',
@@ -46,7 +46,7 @@ return {
   grant_worker_id = 'gw',
   grant_instance_id = 'gn',
   grant_expires_at = 'gx',
-  started_at = 'sa',
+  started_at = 'sa',         -- first attempt's begin; absent while that is the latest
   ended_at = 'et',
   retry_count = 'rc',
   reclaim_count = 'rl',

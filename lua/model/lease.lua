@@ -29,18 +29,18 @@ function lease.gives(own)
   return own
 end
 
--- The fields that `guard` looks at.
-lease.FIELDS = { 'lease_id', 'lease_epoch', 'attempt_id', 'lease_expires_at' }
-
 function lease.not_active(x)
   return reply.refuse('execution_not_active', state.outcome(x), x.lease_epoch or '0',
-    state.phase(x), x.attempt_id or '')
+    state.phase(x), lease.attempt_id(x) or '')
 end
+
+-- An attempt goes by the id of the lease that began it unless it was given one of its own.
+function lease.attempt_id(x) return x.attempt_id or x.lease_id end
 
 -- Is this the fence of the latest lease, whatever became of it?
 function lease.matches(x, a)
   return x.lease_id == a.lease_id and x.lease_epoch == a.lease_epoch
-    and x.attempt_id == a.attempt_id
+    and lease.attempt_id(x) == a.attempt_id
 end
 
 local function incomplete(a)
@@ -64,13 +64,12 @@ function lease.guard(x, a, now)
   return nil
 end
 
-local ACQUIRED = record.group { 'state', 'transition_at', 'lease_id', 'lease_epoch',
+local ACQUIRED = record.group { 'state', 'lease_id', 'lease_epoch',
   'lease_expires_at', 'worker_id', 'worker_instance_id' }
 
 -- Gives the execution to a worker: a new lease with the next epoch.
 function lease.acquire(x, holder, now)
   x.state = 'running'
-  x.transition_at = now
   x.lease_id = holder.lease_id
   x.lease_epoch = number.stored(x.lease_epoch, 0) + 1
   x.lease_expires_at = now + holder.ttl_ms

@@ -42,6 +42,10 @@ local function object(fields)
 end
 
 local function into(name) return function(s, value) s.out[name] = value end end
+-- Where a limit may stand in two places, the smaller one holds.
+local function least(name)
+  return function(s, value) s.out[name] = math.min(s.out[name] or value, value) end
+end
 local function into_rule(name) return function(s, value) s.rule[name] = value end end
 
 local function categories(s, value, path)
@@ -94,7 +98,13 @@ local function backoff(s, value, path)
     s.rule.type = 'fixed'
     return FIXED(s, value, path)
   end
-  if kind == 'exponential' then return EXPONENTIAL(s, value, path) end
+  if kind == 'exponential' then
+    EXPONENTIAL(s, value, path)
+    if s.rule.first_ms > s.rule.max_ms then
+      wrong(s, path .. '.initial_delay_ms', 'must be at most max_delay_ms')
+    end
+    return
+  end
   wrong(s, path .. '.type', 'must be "fixed" or "exponential"')
 end
 
@@ -131,12 +141,12 @@ local POLICY = object {
   timeout_policy = object {
     attempt_timeout_ms = int(duration[1], duration[2], into('attempt_timeout_ms')),
     execution_deadline_ms = int(duration[1], duration[2], into('deadline_ms')),
-    max_reclaim_count = int(0, limit.max_reclaims_max, into('reclaims_max')),
+    max_reclaim_count = int(0, limit.max_reclaims_max, least('reclaims_max')),
   },
-  max_reclaim_count = int(0, limit.max_reclaims_max, into('reclaims_max')),
+  max_reclaim_count = int(0, limit.max_reclaims_max, least('reclaims_max')),
   max_replay_count = int(0, limit.max_replays_max, into('replays_max')),
   retention_ms = int(0, limit.retention_ms_max, into('retention_ms')),
-  ageing_ms = int(0, 1000000000000, into('ageing_ms')),
+  ageing_ms = int(0, limit.delay_ms_max, into('ageing_ms')),
   dedup_window_ms = int(1, limit.dedup_ms_max, into('dedup_ms')),
   routing_requirements = object { required_capabilities = required_capabilities },
 }

@@ -54,7 +54,8 @@ end
 function state.attempt(x)
   if x.state == 'running' then return 'running_attempt' end
   if state.LOST[x.state] then return 'attempt_interrupted' end
-  if state.ENDED[x.state] and x.attempt_id then return 'attempt_terminal' end
+  if state.ENDED[x.state] and x.attempt_count then return 'attempt_terminal' end
+  if x.state == 'skipped' then return 'none' end
   return PENDING[x.next_attempt] or 'pending_first_attempt'
 end
 

@@ -8,6 +8,7 @@ local number = require('kernel.number')
 local record = require('kernel.record')
 local reply = require('kernel.reply')
 local claim = require('model.claim')
+local lease = require('model.lease')
 local loss = require('model.loss')
 local state = require('model.state')
 
@@ -35,7 +36,7 @@ end
 -- This very claim was done before and its answer was lost.
 local function repeated(p, x, a)
   if x.state ~= 'running' or x.lease_id ~= a.lease_id then return nil end
-  if a.attempt_id and x.attempt_id ~= a.attempt_id then return nil end
+  if a.attempt_id and lease.attempt_id(x) ~= a.attempt_id then return nil end
   return reply.duplicate(claim.row(p, x, claim.kind_of(x)))
 end
 

@@ -26,7 +26,7 @@ local function take_page(w, p, a, now, has, page, rows)
     if claimable(w, queue, page[i], x) and claim.in_time(x, now)
       and not capability.missing(x.capabilities, has) then
       local lease_id = a.lease_ids[#rows + 1]
-      local kind = claim.take(w, p, x, claim.holder(a, lease_id, lease_id), now)
+      local kind = claim.take(w, p, x, claim.holder(a, lease_id), now)
       rows[#rows + 1] = claim.row(p, x, kind)
     end
   end

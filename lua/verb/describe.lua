@@ -10,11 +10,14 @@ local record = require('kernel.record')
 local reply = require('kernel.reply')
 local attempt = require('model.attempt')
 local index = require('model.index')
+local lease = require('model.lease')
 local state = require('model.state')
 
 local function latest(a, b) return math.max(number.stored(a, 0), number.stored(b, 0)) end
 
-local function transition_at(x) return x.ended_at or x.transition_at or x.created_at end
+local function transition_at(x)
+  return latest(latest(x.ended_at, x.transition_at), latest(x.attempt_started_at, x.created_at))
+end
 
 local function mutation_at(x)
   local at = latest(transition_at(x), x.mutation_at)
@@ -46,9 +49,10 @@ define {
     if not x then return reply.refuse('execution_not_found') end
     return reply.fill({ 1, 'OK', x.namespace, x.lane, x.kind, x.priority or 0, x.creator, state.phase(x),
       state.ownership(x), state.eligibility(x), state.blocking_reason(x), state.outcome(x),
-      state.attempt(x), state.public(x), state.blocking_detail(x), x.created_at, x.started_at,
-      x.ended_at, transition_at(x), mutation_at(x), x.delay_until, x.deadline_at,
-      x.attempt_count or 0, x.attempt_id, x.attempt_type, held(x, x.lease_id), x.lease_epoch or 0,
+      state.attempt(x), state.public(x), state.blocking_detail(x), x.created_at,
+      attempt.first_started_at(x),       x.ended_at, transition_at(x), mutation_at(x), x.delay_until, x.deadline_at,
+      x.attempt_count or 0, x.attempt_count and lease.attempt_id(x),
+      x.attempt_count and attempt.kind(x), held(x, x.lease_id), x.lease_epoch or 0,
       held(x, x.lease_expires_at), held(x, x.worker_id), held(x, x.worker_instance_id),
       held(x, x.timeout_at), x.retry_count or 0, x.reclaim_count or 0, x.replay_count or 0,
       x.failure_reason, x.failure_category, x.cancel_reason, x.cancelled_by, x.progress_pct,
@@ -98,7 +102,7 @@ define {
     local x = record.read(p, a.execution_id)
     if not x then return reply.refuse('execution_not_found') end
     local list = redis.call('LRANGE', keys.attempts(x.key), -a.limit, -1)
-    if x.attempt_id then list[#list + 1] = attempt.pack(x) end
+    if x.attempt_count then list[#list + 1] = attempt.pack(x) end
     if #list > a.limit then table.remove(list, 1) end
     return reply.ok(list)
   end,

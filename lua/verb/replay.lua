@@ -22,7 +22,7 @@ local OVER = { 'ended_at', 'cancel_reason', 'cancelled_by', 'retry_count', 'recl
 local ENDS = { success = 'done', failed = 'fail', expired = 'timeout', cancelled = 'cancel' }
 
 local function reopen(w, x, a, now)
-  if x.attempt_id and not x.attempt_end then
+  if x.attempt_count and not x.attempt_end then
     record.set(x, 'attempt_end', ENDS[x.state] or 'cancel')
     record.set(x, 'attempt_ended_at', x.ended_at)
   end

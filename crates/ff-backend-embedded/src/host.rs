@@ -61,7 +61,7 @@ impl EmbeddedHost {
         let (started, start) = mpsc::channel();
         let source = library.source.clone();
         let clock = Arc::clone(&config.clock);
-        let commit = CommitToMemory { hub: Arc::clone(hub) };
+        let commit = CommitToMemory { hub: Arc::clone(hub), answers: Vec::new() };
         let counters = Arc::clone(&self.counters);
         let name = format!("ff-shard-{}", self.shards.len());
         let thread = std::thread::Builder::new().name(name).spawn(move || {

@@ -147,9 +147,11 @@ impl<C: Commit> Shard<C> {
     }
 }
 
-/// Answers at once: there is no journal.
+/// Answers as soon as a batch was run: there is no journal. Not earlier, because waking a caller
+/// costs more than a call, unless many are woken together.
 pub(crate) struct CommitToMemory {
     pub(crate) hub: Arc<WakeHub>,
+    pub(crate) answers: Vec<Answer>,
 }
 
 impl Commit for CommitToMemory {
@@ -158,8 +160,10 @@ impl Commit for CommitToMemory {
     }
 
     fn answer(&mut self, _machine: &mut Machine, answer: Answer) {
-        answer.deliver(&self.hub);
+        self.answers.push(answer);
     }
 
-    fn end_batch(&mut self, _machine: &mut Machine) {}
+    fn end_batch(&mut self, _machine: &mut Machine) {
+        self.answers.drain(..).for_each(|answer| answer.deliver(&self.hub));
+    }
 }

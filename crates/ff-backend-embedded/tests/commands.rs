@@ -1,0 +1,300 @@
+//! Every command, with the reply that Valkey gives.
+
+mod support;
+
+use ff_backend_embedded::{COMMANDS, EmbeddedConfig, EmbeddedHost};
+use support::{HOME, ManualClock, RUN, call, in_memory, library, outcome, run};
+
+/// Runs lines of `command => reply` in order on one fresh store, which must be empty at first.
+/// `K` stands for a key of the partition.
+async fn table(lines: &str) {
+    let host = in_memory(RUN);
+    for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let (command, expected) = line.split_once(" => ").expect("a line has a reply");
+        let result = run(&host, &command.replace("K", "ff:{fp:7}:k")).await;
+        assert_eq!(outcome(&result), expected, "{command}");
+    }
+}
+
+const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
+
+#[tokio::test]
+async fn strings_and_keys() {
+    table(
+        r#"
+        GET K => (nil)
+        SET K one => "OK"
+        GET K => "one"
+        SET K  => "OK"
+        GET K => ""
+        EXISTS K K K2 => 2
+        DEL K2 K K => 1
+        EXISTS K => 0
+        SET K one EX 1 => ERR syntax error
+        SET K => ERR Wrong number of args calling command from script
+        GET K K2 => ERR Wrong number of args calling command from script
+        NOSUCH K => ERR Unknown command called from script
+        set K lower => "OK"
+        get K => "lower"
+        "#,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn hashes() {
+    table(
+        r#"
+        HSET K a 1 b 2 => 2
+        HSET K a 3 c 4 => 1
+        HGET K a => "3"
+        HGET K z => (nil)
+        HMGET K c z a => ["4" (nil) "3"]
+        HMGET K2 a b => [(nil) (nil)]
+        HGETALL K => ["a" "3" "b" "2" "c" "4"]
+        HGETALL K2 => []
+        HLEN K => 3
+        HDEL K a z b => 2
+        HDEL K2 a => 0
+        HINCRBY K c 38 => 42
+        HINCRBY K n -5 => -5
+        HINCRBY K n 9223372036854775807 => -9223372036854775808
+        HINCRBY K n 6 => ERR increment or decrement would overflow
+        HSET K t 01 => 1
+        HINCRBY K t 1 => ERR hash value is not an integer
+        HINCRBY K c 1.5 => ERR value is not an integer or out of range
+        HSET K a => ERR Wrong number of args calling command from script
+        HSET K a 1 b => ERR wrong number of arguments for 'hset' command
+        HDEL K c n t => 3
+        EXISTS K => 0
+        HLEN K => 0
+        "#,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn sorted_sets() {
+    table(
+        r#"
+        ZADD K 3 c 1 a 2 b => 3
+        ZADD K 1 a 5 b => 0
+        ZRANGE K 0 -1 => ["a" "c" "b"]
+        ZRANGE K 0 -1 WITHSCORES => ["a" "1" "c" "3" "b" "5"]
+        ZRANGE K 0 0 REV => ["b"]
+        ZRANGE K 1 1 => ["c"]
+        ZRANGE K 5 9 => []
+        ZRANGE K -100 1 => ["a" "c"]
+        ZRANGE K (1 5 BYSCORE => ["c" "b"]
+        ZRANGE K -inf (5 BYSCORE => ["a" "c"]
+        ZRANGE K +inf -inf BYSCORE REV LIMIT 1 1 => ["c"]
+        ZRANGE K -inf +inf BYSCORE LIMIT 0 -1 => ["a" "c" "b"]
+        ZRANGE K -inf +inf BYSCORE LIMIT -1 2 => []
+        ZRANGE K 0 1 LIMIT 0 1 => ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX
+        ZRANGE K 0 1 FOO => ERR syntax error
+        ZRANGE K a b => ERR value is not an integer or out of range
+        ZRANGE K a b BYSCORE => ERR min or max is not a float
+        ZRANGE K2 0 -1 => []
+        ZADD K NX 9 a 9 d => 1
+        ZSCORE K a => "1"
+        ZADD K XX 7 a 7 e => 0
+        ZSCORE K a => "7"
+        ZSCORE K e => (nil)
+        ZADD K2 XX 1 a => 0
+        EXISTS K2 => 0
+        ZADD K NX XX 1 a => ERR XX and NX options at the same time are not compatible
+        ZADD K nan a => ERR value is not a valid float
+        ZADD K 1 x y z => ERR value is not a valid float
+        ZADD K 1 x y => ERR syntax error
+        ZADD K 1.5 f 1e17 g -1.25e-7 h +inf i => 4
+        ZSCORE K f => "1.5"
+        ZSCORE K g => "100000000000000000"
+        ZSCORE K h => "-1.25e-7"
+        ZSCORE K i => "inf"
+        ZCARD K => 8
+        ZCOUNT K 3 (9 => 3
+        ZCOUNT K -inf +inf => 8
+        ZCOUNT K2 0 1 => 0
+        ZREM K a b zz => 2
+        ZREM K c d f g h i => 6
+        EXISTS K => 0
+        ZCARD K => 0
+        "#,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn streams() {
+    table(
+        r#"
+        XADD K 1 a b => "1-0"
+        XADD K 1-1 c d e f => "1-1"
+        XADD K 1-1 a b => ERR The ID specified in XADD is equal or smaller than the target stream top item
+        XADD K 0-0 a b => ERR The ID specified in XADD must be greater than 0-0
+        XADD K x a b => ERR Invalid stream ID specified as stream command argument
+        XADD K 5 a => ERR Wrong number of args calling command from script
+        XADD K 5 a b c => ERR wrong number of arguments for 'xadd' command
+        XADD K 5-7 g h => "5-7"
+        XLEN K => 3
+        XRANGE K - + => [["1-0" ["a" "b"]] ["1-1" ["c" "d" "e" "f"]] ["5-7" ["g" "h"]]]
+        XRANGE K (1 5 => [["1-1" ["c" "d" "e" "f"]] ["5-7" ["g" "h"]]]
+        XRANGE K 1 1 => [["1-0" ["a" "b"]] ["1-1" ["c" "d" "e" "f"]]]
+        XRANGE K - (1-1 => [["1-0" ["a" "b"]]]
+        XRANGE K - + COUNT 1 => [["1-0" ["a" "b"]]]
+        XRANGE K - + COUNT 0 => (nil)
+        XRANGE K2 - + COUNT 0 => []
+        XRANGE K x + => ERR Invalid stream ID specified as stream command argument
+        XREVRANGE K + - COUNT 1 => [["5-7" ["g" "h"]]]
+        XREVRANGE K (5-7 - => [["1-1" ["c" "d" "e" "f"]] ["1-0" ["a" "b"]]]
+        XADD K MAXLEN = 2 6 i j => "6-0"
+        XLEN K => 2
+        XADD K MAXLEN ~ 1000 7 k l => "7-0"
+        XADD K MAXLEN ~ x * k l => ERR value is not an integer or out of range
+        XADD K MAXLEN ~ -1 * k l => ERR The MAXLEN argument must be >= 0.
+        XRANGE K2 - + => []
+        XLEN K2 => 0
+        "#,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn lists() {
+    table(
+        r#"
+        RPUSH K a b c => 3
+        RPUSH K d => 4
+        LLEN K => 4
+        LRANGE K 0 -1 => ["a" "b" "c" "d"]
+        LRANGE K -2 99 => ["c" "d"]
+        LRANGE K 3 1 => []
+        LRANGE K2 0 -1 => []
+        LRANGE K a b => ERR value is not an integer or out of range
+        LTRIM K 1 -2 => "OK"
+        LRANGE K 0 -1 => ["b" "c"]
+        LTRIM K2 0 1 => "OK"
+        LTRIM K 5 9 => "OK"
+        EXISTS K => 0
+        LLEN K => 0
+        "#,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn sets() {
+    table(
+        r#"
+        SADD K b a b => 2
+        SADD K a c => 1
+        SISMEMBER K a => 1
+        SISMEMBER K z => 0
+        SISMEMBER K2 z => 0
+        SMEMBERS K => ["a" "b" "c"]
+        SMEMBERS K2 => []
+        SCARD K => 3
+        SCARD K2 => 0
+        SREM K a z => 1
+        SREM K2 a => 0
+        SREM K b c => 2
+        EXISTS K => 0
+        "#,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_key_of_another_type_is_refused() {
+    let host = in_memory(RUN);
+    run(&host, "SET ff:{fp:7}:s x ; RPUSH ff:{fp:7}:l x").await.unwrap();
+    for command in [
+        "GET ff:{fp:7}:l",
+        "HGET ff:{fp:7}:s a",
+        "HMGET ff:{fp:7}:s a",
+        "HGETALL ff:{fp:7}:s",
+        "HSET ff:{fp:7}:s a b",
+        "HDEL ff:{fp:7}:s a",
+        "HLEN ff:{fp:7}:s",
+        "HINCRBY ff:{fp:7}:s a 1",
+        "ZADD ff:{fp:7}:s 1 a",
+        "ZREM ff:{fp:7}:s a",
+        "ZRANGE ff:{fp:7}:s 0 1",
+        "ZSCORE ff:{fp:7}:s a",
+        "ZCARD ff:{fp:7}:s",
+        "ZCOUNT ff:{fp:7}:s 0 1",
+        "XADD ff:{fp:7}:s * a b",
+        "XRANGE ff:{fp:7}:s - +",
+        "XREVRANGE ff:{fp:7}:s + -",
+        "XLEN ff:{fp:7}:s",
+        "RPUSH ff:{fp:7}:s a",
+        "LRANGE ff:{fp:7}:s 0 1",
+        "LTRIM ff:{fp:7}:s 0 1",
+        "LLEN ff:{fp:7}:s",
+        "SADD ff:{fp:7}:s a",
+        "SREM ff:{fp:7}:s a",
+        "SISMEMBER ff:{fp:7}:s a",
+        "SMEMBERS ff:{fp:7}:s",
+        "SCARD ff:{fp:7}:s",
+    ] {
+        assert_eq!(outcome(&run(&host, command).await), WRONG_TYPE, "{command}");
+    }
+    assert_eq!(host.dump().await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn time_stands_still_during_a_call_and_ids_never_go_back() {
+    let clock = ManualClock::at_ms(1_794_768_315_577);
+    let config = EmbeddedConfig { clock: clock.clone(), ..EmbeddedConfig::in_memory() };
+    let host = EmbeddedHost::open(config, &library(RUN)).unwrap();
+    let time = run(&host, "TIME").await;
+    assert_eq!(outcome(&time), r#"["1794768315" "577000"]"#);
+    let add = "XADD ff:{fp:7}:log * a b";
+    assert_eq!(outcome(&run(&host, add).await), r#""1794768315577-0""#);
+    clock.set_ms(5);
+    assert_eq!(outcome(&run(&host, add).await), r#""1794768315577-1""#);
+    clock.set_ms(1_794_768_315_578);
+    assert_eq!(outcome(&run(&host, add).await), r#""1794768315578-0""#);
+}
+
+#[tokio::test]
+async fn keys_of_another_partition_are_out_of_reach() {
+    let host = in_memory(RUN);
+    let slot = "ERR Script attempted to access keys that do not hash to the same slot";
+    for command in [
+        "SET ff:{fp:8}:k x",
+        "SET plain x",
+        "DEL ff:{fp:7}:k ff:{fp:70}:k",
+        "SET {fp:70}ff:{fp:7} x",
+        "SPUBLISH ff:{fp:8}:ready x",
+        "GET ff:{b:7}:k",
+    ] {
+        assert_eq!(outcome(&run(&host, command).await), slot, "{command}");
+    }
+    assert_eq!(outcome(&run(&host, "SET x{fp:7}y z").await), r#""OK""#);
+    assert_eq!(host.dump().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_read_only_function_cannot_write() {
+    let host = in_memory(RUN);
+    for command in [&[&b"SET"[..], b"ff:{fp:7}:k", b"x"][..], &[b"SPUBLISH", b"ff:{fp:7}:ready", b"x"]] {
+        let refused = call(&host, "read", HOME, command).await;
+        let expected = "ERR Write commands are not allowed from read-only scripts.";
+        assert_eq!(outcome(&refused), expected);
+    }
+    assert!(host.dump().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn the_list_of_commands_names_each_once() {
+    let mut names = COMMANDS.to_vec();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), COMMANDS.len());
+    let host = in_memory(RUN);
+    for name in COMMANDS {
+        let unknown = outcome(&run(&host, name).await).contains("Unknown command");
+        assert!(!unknown, "{name} is listed but not there");
+    }
+}

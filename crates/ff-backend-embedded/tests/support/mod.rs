@@ -1,0 +1,134 @@
+//! A host with a library from a string, and short ways to call it.
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+pub mod valkey;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost};
+use ff_core::backend_error::BackendError;
+use ff_core::clock::Clock;
+use ff_core::partition::Partition;
+use ff_script::args::Args;
+use ff_script::host::{Function, Host};
+use ff_script::library::Library;
+use ff_script::value::Value;
+
+/// Runs one command, or several separated by an argument `;`, and answers the last reply.
+pub const RUN: &str = "#!lua name=run
+local function run(keys, args)
+  local reply, command = nil, {}
+  for i = 1, #args do
+    if args[i] == ';' then
+      reply = redis.call(unpack(command))
+      command = {}
+    else
+      command[#command + 1] = args[i]
+    end
+  end
+  reply = redis.call(unpack(command))
+  return reply
+end
+redis.register_function('run', run)
+redis.register_function{function_name = 'read', callback = run, flags = {'no-writes'}}
+redis.register_function('boom', function(keys, args)
+  redis.call('SET', keys[1] .. ':boom', args[1])
+  error('boom')
+end)
+";
+
+/// The partition that tests use unless it matters.
+pub const HOME: Partition = Partition::flow(7);
+
+pub fn library(source: &str) -> Library {
+    Library { name: "test", version: 1, hash: String::new(), source: source.to_owned() }
+}
+
+pub fn in_memory(source: &str) -> EmbeddedHost {
+    let config = EmbeddedConfig { shards: 2, ..EmbeddedConfig::in_memory() };
+    EmbeddedHost::open(config, &library(source)).expect("the store opens")
+}
+
+pub fn function(wire_name: &'static str) -> Function {
+    Function { wire_name, read_only: wire_name == "read" }
+}
+
+pub async fn call(
+    host: &EmbeddedHost,
+    name: &'static str,
+    partition: Partition,
+    args: &[&[u8]],
+) -> Result<Value, BackendError> {
+    let args: Args = args.iter().copied().collect();
+    host.call(function(name), partition, args).await
+}
+
+/// Runs commands in the home partition. Words are separated by spaces.
+pub async fn run(host: &EmbeddedHost, commands: &str) -> Result<Value, BackendError> {
+    let words: Vec<&[u8]> = commands.split(' ').map(str::as_bytes).collect();
+    call(host, "run", HOME, &words).await
+}
+
+/// A reply on one line: `(nil)`, numbers, bytes with escapes, lists in brackets.
+pub fn show(value: &Value) -> String {
+    match value {
+        Value::Nil => "(nil)".to_owned(),
+        Value::Int(number) => number.to_string(),
+        Value::Bytes(bytes) => format!("\"{}\"", bytes.escape_ascii()),
+        Value::Array(values) => {
+            format!("[{}]", values.iter().map(show).collect::<Vec<_>>().join(" "))
+        }
+    }
+}
+
+/// A reply or an error's text, without where it was raised.
+pub fn outcome(result: &Result<Value, BackendError>) -> String {
+    match result {
+        Ok(value) => show(value),
+        Err(error) => {
+            let text = error.message.split_once(": ").map_or(&*error.message, |split| split.1);
+            text.rsplit_once(" (line").map_or(text, |split| split.0).to_owned()
+        }
+    }
+}
+
+/// A clock that moves when it is told to.
+#[derive(Default)]
+pub struct ManualClock(pub AtomicU64);
+
+impl ManualClock {
+    pub fn at_ms(ms: u64) -> Arc<Self> {
+        Arc::new(Self(AtomicU64::new(ms * 1000)))
+    }
+
+    pub fn set_ms(&self, ms: u64) {
+        self.0.store(ms * 1000, Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now_us(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// A small generator of numbers: the same seed, the same run.
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(2).wrapping_add(1))
+    }
+
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % limit
+    }
+
+    pub fn pick<'a, T: ?Sized>(&mut self, choices: &[&'a T]) -> &'a T {
+        choices[self.below(choices.len() as u64) as usize]
+    }
+}

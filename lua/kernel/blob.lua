@@ -16,12 +16,14 @@ local PIECES = {
   payload = { 'payload', 'payload2', 'payload3', 'payload4' },
   result = { 'result', 'result2', 'result3', 'result4' },
   policy = { 'policy', 'policy2', 'policy3', 'policy4' },
+  detail = { 'detail', 'detail2', 'detail3', 'detail4' },
 }
 
 local GROUPS = {
   payload = record.group(PIECES.payload),
   result = record.group(PIECES.result),
   policy = record.group(PIECES.policy),
+  detail = record.group(PIECES.detail),
 }
 
 function blob.put(x, w, name, bytes)

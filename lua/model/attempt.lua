@@ -1,6 +1,7 @@
 -- Attempts: numbered runs of an execution. The latest one is part of the record; when a new one
 -- begins, the one before moves, packed, to the list of past attempts.
 
+local blob = require('kernel.blob')
 local keys = require('kernel.keys')
 local limit = require('kernel.limit')
 local number = require('kernel.number')
@@ -37,13 +38,14 @@ function attempt.ended_at(x) return x.attempt_ended_at or x.ended_at end
 
 function attempt.index(x) return number.stored(x.attempt_count, 0) - 1 end
 
--- One line: no id contains a colon, and the free text comes last.
+-- One line: no id contains a colon, and the free texts come last, the first with its length.
 function attempt.pack(x)
+  local why = x.attempt_cause or ''
   return table.concat({
     number.text(attempt.index(x)), lease.attempt_id(x), attempt.kind(x), attempt.lifecycle(x),
     x.attempt_started_at, attempt.ended_at(x) or '', x.lease_epoch or '', x.worker_id or '',
-    x.worker_instance_id or '', x.failure_category or '', x.attempt_cause or '',
-    x.failure_reason or '',
+    x.worker_instance_id or '', x.failure_category or '', number.text(#why),
+    why .. (x.failure_reason or ''),
   }, ':')
 end
 
@@ -97,6 +99,7 @@ function attempt.begin(w, x, holder, now)
   local kind, why = next_type(x), cause(x)
   if x.attempt_count then
     archive(w, x)
+    blob.drop(x, w, 'detail')
     x.started_at = attempt.first_started_at(x)
     record.drop(x, LEFTOVERS)
   end

@@ -64,5 +64,6 @@ return {
   flow_id = 'fl',
   payload = 'in', payload2 = 'in2', payload3 = 'in3', payload4 = 'in4', -- kernel/blob.lua
   result = 'out', result2 = 'out2', result3 = 'out3', result4 = 'out4',
+  detail = 'de', detail2 = 'de2', detail3 = 'de3', detail4 = 'de4',
   policy = 'po', policy2 = 'po2', policy3 = 'po3', policy4 = 'po4',
 }

@@ -17,7 +17,7 @@ local worker_id, worker_instance_id = claim.worker_args()
 local function args(own)
   local out = {
     arg.execution('execution_id'), worker_id, worker_instance_id,
-    arg.label('lane', limit.lane_bytes_max), arg.given('grant_id'),
+    arg.optional(arg.label('lane', limit.lane_bytes_max)), arg.given('grant_id'),
     arg.uuid('lease_id'), claim.ttl(),
   }
   for i = 1, #own do out[#out + 1] = own[i] end
@@ -40,11 +40,11 @@ local function repeated(p, x, a)
   return reply.duplicate(claim.row(p, x, claim.kind_of(x)))
 end
 
--- A grant is bound to its kind, worker, instance and id; the lane must be the execution's own.
+-- A grant is bound to its kind, worker, instance and id; a lane, if named, must be the right one.
 local function wrong_grant(x, a, kind, now)
   if not x.grant_expires_at or x.grant_kind ~= kind or x.grant_worker_id ~= a.worker_id
-    or x.grant_instance_id ~= a.worker_instance_id or x.lane ~= a.lane
-    or a.grant_id ~= '' and x.grant_id ~= a.grant_id then
+    or x.grant_instance_id ~= a.worker_instance_id or x.grant_id ~= a.grant_id
+    or a.lane and x.lane ~= a.lane then
     return reply.refuse('invalid_claim_grant')
   end
   if number.stored(x.grant_expires_at, 0) <= now then

@@ -39,7 +39,8 @@ define {
       'last_transition_at', 'last_mutation_at', 'delay_until', 'deadline_at', 'attempt_count',
       'attempt_id', 'attempt_type', 'lease_id', 'lease_epoch', 'lease_expires_at', 'worker_id',
       'worker_instance_id', 'attempt_timeout_at', 'retry_count', 'reclaim_count', 'replay_count',
-      'failure_reason', 'failure_category', 'cancel_reason', 'cancelled_by', 'progress_pct',
+      'failure_reason', 'failure_category', 'failure_detail', 'cancel_reason', 'cancelled_by',
+      'progress_pct',
       'progress_message', 'progress_at', 'required_capabilities', 'flow_id', 'purge_at',
       'policy_json', 'tags' },
     execution_not_found = {},
@@ -55,10 +56,10 @@ define {
       x.attempt_count and attempt.kind(x), held(x, x.lease_id), x.lease_epoch or 0,
       held(x, x.lease_expires_at), held(x, x.worker_id), held(x, x.worker_instance_id),
       held(x, x.timeout_at), x.retry_count or 0, x.reclaim_count or 0, x.replay_count or 0,
-      x.failure_reason, x.failure_category, x.cancel_reason, x.cancelled_by, x.progress_pct,
+      x.failure_reason, x.failure_category, blob.get(x, 'detail'), x.cancel_reason, x.cancelled_by, x.progress_pct,
       x.progress_message, x.progress_at, x.capabilities, x.flow_id,
       state.ENDED[x.state] and index.purge_at(x), blob.get(x, 'policy'),
-      x.tagged and redis.call('HGETALL', keys.tags(x.key)) or {} }, 46)
+      x.tagged and redis.call('HGETALL', keys.tags(x.key)) or {} }, 47)
   end,
 }
 

@@ -1,6 +1,7 @@
 -- Fail: the holder gave up; another attempt is scheduled, or the execution ends.
 
 local arg = require('kernel.arg')
+local blob = require('kernel.blob')
 local define = require('kernel.define').define
 local limit = require('kernel.limit')
 local record = require('kernel.record')
@@ -25,6 +26,7 @@ define {
   args = lease.args {
     arg.text('failure_reason', limit.reason_bytes_max),
     arg.optional(arg.label('failure_category', limit.category_bytes_max), ''),
+    arg.text('failure_detail', limit.failure_detail_bytes_max),
   },
   gives = lease.gives {
     OK = { 'result', 'delay_until' },
@@ -35,6 +37,7 @@ define {
     if not x then return reply.refuse('execution_not_found') end
     local answer = repeated(x, a) or lease.guard(x, a, now)
     if answer then return answer end
+    blob.put(x, w, 'detail', a.failure_detail)
     local at = failure.attempt_failed(w, p, x, now, 'fail', a.failure_reason, a.failure_category,
       'failed')
     if at then return reply.ok('retry_scheduled', at) end

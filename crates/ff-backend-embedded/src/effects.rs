@@ -3,7 +3,6 @@
 use ff_script::host::Topic;
 
 use crate::journal::record::{self, Mark};
-use crate::number;
 
 /// Collects the effects of the calls of one shard until they are handed to the journal.
 #[derive(Debug, Default)]
@@ -32,6 +31,14 @@ impl Transactions {
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.marks.clear();
+    }
+
+    /// Numbers the transactions from the one after `sequence` on, which is moved to the last.
+    pub(crate) fn number(&mut self, sequence: &mut u64, salt: u64) {
+        for mark in &self.marks {
+            *sequence += 1;
+            record::fill_mark(&mut self.bytes, *mark, *sequence, salt);
+        }
     }
 }
 
@@ -111,10 +118,5 @@ impl Effects {
 
     pub(crate) fn has_batch(&self) -> bool {
         !self.batch.is_empty()
-    }
-
-    /// Appends a decimal number as an argument.
-    pub(crate) fn number(&mut self, value: u64) {
-        self.written(|text| number::write_uint(text, value));
     }
 }

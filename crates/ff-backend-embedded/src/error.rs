@@ -1,4 +1,6 @@
-//! Why a store could not be opened.
+//! Why a store could not be opened or read.
+
+use std::path::{Path, PathBuf};
 
 /// Why a store could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -9,7 +11,72 @@ pub enum OpenError {
     /// The function library does not load.
     #[error("the function library does not load: {0}")]
     Library(String),
-    /// The operating system refused something.
-    #[error("the embedded store could not start: {0}")]
-    Io(#[from] std::io::Error),
+    /// The data directory cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The operating system refused a thread.
+    #[error("the embedded store could not start a thread: {0}")]
+    Thread(#[source] std::io::Error),
+}
+
+/// Why a data directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Another process, or another store in this one, uses the directory.
+    #[error("{} is in use by {}", .directory.display(), holder(.pid))]
+    Locked {
+        /// The data directory.
+        directory: PathBuf,
+        /// The process that holds it, if it said so.
+        pid: Option<u32>,
+    },
+    /// Data that was once on the disk has changed or is missing. Nothing was dropped.
+    #[error("{} is damaged at byte {offset}: {reason}", .file.display())]
+    Damaged {
+        /// The file with the damage.
+        file: PathBuf,
+        /// Where the damage starts.
+        offset: u64,
+        /// What is wrong there.
+        reason: String,
+    },
+    /// The directory holds data that this store did not write.
+    #[error("{}: {reason}", .file.display())]
+    Foreign {
+        /// The file in question.
+        file: PathBuf,
+        /// What it holds instead.
+        reason: String,
+    },
+    /// The operating system refused to read or write.
+    #[error("{}: {source}", .path.display())]
+    Io {
+        /// What was read or written.
+        path: PathBuf,
+        /// Why it was refused.
+        source: std::io::Error,
+    },
+}
+
+impl StoreError {
+    /// Turns an error of the operating system into one that names its file.
+    pub(crate) fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { path, source }
+    }
+
+    pub(crate) fn damaged(file: &Path, offset: u64, reason: impl Into<String>) -> Self {
+        Self::Damaged { file: file.to_owned(), offset, reason: reason.into() }
+    }
+
+    pub(crate) fn foreign(file: &Path, reason: impl Into<String>) -> Self {
+        Self::Foreign { file: file.to_owned(), reason: reason.into() }
+    }
+}
+
+fn holder(pid: &Option<u32>) -> String {
+    match pid {
+        Some(pid) => format!("process {pid}"),
+        None => "another process".to_owned(),
+    }
 }

@@ -17,7 +17,7 @@ use crate::wake::WakeHub;
 
 /// Calls that are run before what they did is handed to the journal: enough to share a sync, few
 /// enough that the first does not wait long for the last.
-const BATCH_MAX: usize = 64;
+const BATCH_MAX: usize = 32;
 
 /// What a shard can be asked to do.
 pub(crate) enum Job {

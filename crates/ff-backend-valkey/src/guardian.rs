@@ -35,5 +35,5 @@ async fn check(master: &Node, loader: &Loader) -> Result<(), Failure> {
     let checked = loader.check(&connection).await;
     // Whatever is wrong, the next call finds out for itself and is told.
     connection.set_verified(checked.is_ok());
-    checked
+    checked.inspect_err(|failure| master.react(failure, &connection))
 }

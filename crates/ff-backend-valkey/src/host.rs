@@ -14,10 +14,9 @@ use redis::Cmd;
 use tokio::task::JoinHandle;
 
 use crate::config::ValkeyConfig;
-use crate::connection::{Connection, Connector};
+use crate::connection::Connector;
 use crate::errors::{Failure, Remedy};
 use crate::loader::Loader;
-use crate::node::Node;
 use crate::retry::Backoff;
 use crate::subscriptions::Subscriptions;
 use crate::topology::Topology;
@@ -59,7 +58,7 @@ impl ValkeyHost {
     }
 
     /// Runs a raw command on the server of a partition. For tests and measurements.
-    pub async fn raw(&self, partition: Partition, words: &[&[u8]]) -> Result<Value, BackendError> {
+    pub async fn exec(&self, partition: Partition, words: &[&[u8]]) -> Result<Value, BackendError> {
         self.run(partition, &raw_command(words)).await
     }
 
@@ -97,7 +96,9 @@ impl ValkeyHost {
                 Err(next) => failure = next,
             }
         }
-        self.amend_later(&failure);
+        if matches!(failure.remedy, Remedy::Refresh | Remedy::Reconnect) {
+            self.topology.refresh_soon();
+        }
         Err(failure.error)
     }
 
@@ -106,29 +107,20 @@ impl ValkeyHost {
         let connection = node.connection().await?;
         if !connection.is_verified() {
             let verified = self.loader.verify(&connection).await;
-            verified.inspect_err(|failure| react(failure, &node, &connection)).map_err(not_sent)?;
+            verified.inspect_err(|failure| node.react(failure, &connection)).map_err(not_sent)?;
         }
         let answer = connection.run(command).await;
-        answer.inspect_err(|failure| react(failure, &node, &connection))
+        answer.inspect_err(|failure| node.react(failure, &connection))
     }
 
     /// Learns what the failure taught about the cluster, before the next attempt.
     async fn amend(&self, partition: Partition, failure: &Failure) {
         if let Some(address) = &failure.moved_to {
             self.topology.note_move(partition, address);
-            self.amend_later(failure);
+            self.topology.refresh_soon();
         } else if matches!(failure.remedy, Remedy::Refresh | Remedy::Reconnect) {
             // If nobody answers, the next attempt says so in its own words.
             let _ = self.topology.refresh().await;
-        }
-    }
-
-    /// The same for calls to come, without keeping this caller waiting.
-    fn amend_later(&self, failure: &Failure) {
-        let config = &self.topology.connector.config;
-        if config.cluster && matches!(failure.remedy, Remedy::Refresh | Remedy::Reconnect) {
-            let topology = Arc::clone(&self.topology);
-            tokio::spawn(async move { topology.refresh().await });
         }
     }
 }
@@ -178,21 +170,9 @@ async fn prepare_once(topology: &Topology, loader: &Loader) -> Result<(), Failur
             preflight::inspect(&connection, topology.connector.config.cluster).await?;
             loader.verify(&connection).await
         };
-        ready
-            .await
-            .inspect_err(|failure| react(failure, &master, &connection))
-            .map_err(not_sent)?;
+        ready.await.inspect_err(|failure| master.react(failure, &connection)).map_err(not_sent)?;
     }
     Ok(())
-}
-
-/// What a failure means for the connection it happened on.
-fn react(failure: &Failure, node: &Node, connection: &Arc<Connection>) {
-    match failure.remedy {
-        Remedy::Reconnect => node.discard(connection),
-        Remedy::LoadLibrary => connection.set_verified(false),
-        Remedy::GiveUp | Remedy::Wait | Remedy::Refresh => {}
-    }
 }
 
 /// A check that lost its reply says nothing about the call, which was never sent.

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::config::Address;
 use crate::connection::{Connection, Connector};
-use crate::errors::Failure;
+use crate::errors::{Failure, Remedy};
 
 /// A server that calls can go to.
 pub(crate) struct Node {
@@ -34,9 +34,14 @@ impl Node {
         }
     }
 
-    /// Takes a connection out of use. Calls that wait on it keep it until they are answered.
-    pub(crate) fn discard(&self, connection: &Arc<Connection>) {
-        self.lanes.iter().for_each(|lane| lane.discard(connection));
+    /// Does what a failure means for the connection it happened on. One that broke, or that nobody
+    /// answers on, is taken out of use; calls that wait on it keep it until they are answered.
+    pub(crate) fn react(&self, failure: &Failure, connection: &Arc<Connection>) {
+        match failure.remedy {
+            Remedy::Reconnect => self.lanes.iter().for_each(|lane| lane.discard(connection)),
+            Remedy::LoadLibrary => connection.set_verified(false),
+            Remedy::GiveUp | Remedy::Wait | Remedy::Refresh => {}
+        }
     }
 
     fn next_lane(&self) -> &Lane {

@@ -27,8 +27,8 @@ pub(crate) struct Topology {
     pub(crate) connector: Arc<Connector>,
     map: RwLock<Arc<SlotMap>>,
     nodes: Mutex<HashMap<Address, Arc<Node>>>,
-    /// Held by the one who refreshes. Remembers when the last refresh succeeded.
-    refreshing: tokio::sync::Mutex<Option<Instant>>,
+    /// Held by the one who refreshes. Remembers when and how the last refresh ended.
+    refreshing: tokio::sync::Mutex<Option<(Instant, Result<(), Failure>)>>,
     changes: watch::Sender<u64>,
 }
 
@@ -99,7 +99,8 @@ impl Topology {
     pub(crate) fn note_move(&self, partition: Partition, to: &Address) {
         let slot = slot_of(partition);
         let map = self.map();
-        if map.owner(slot).is_some_and(|owner| owner.address == *to) {
+        let known = map.owner(slot).is_some_and(|owner| owner.address == *to);
+        if known || !self.connector.config.cluster {
             return;
         }
         let mut ranges = Vec::new();
@@ -126,16 +127,29 @@ impl Topology {
             return Ok(());
         }
         let asked_at = Instant::now();
-        let mut refreshed_at = self.refreshing.lock().await;
-        if refreshed_at.is_some_and(|at| at >= asked_at) {
-            return Ok(());
+        let mut last = self.refreshing.lock().await;
+        if let Some((_, result)) = last.as_ref().filter(|(at, _)| *at >= asked_at) {
+            return result.clone();
         }
+        let result = self.ask_around().await;
+        *last = Some((Instant::now(), result.clone()));
+        result
+    }
+
+    /// Refreshes without keeping the caller waiting, unless somebody is at it already.
+    pub(crate) fn refresh_soon(self: &Arc<Self>) {
+        if self.connector.config.cluster && self.refreshing.try_lock().is_ok() {
+            let topology = Arc::clone(self);
+            tokio::spawn(async move { topology.refresh().await });
+        }
+    }
+
+    async fn ask_around(&self) -> Result<(), Failure> {
         let mut last = None;
         for address in self.candidates() {
             match self.ask(&address).await {
                 Ok((ranges, known)) => {
                     self.install(ranges, known);
-                    *refreshed_at = Some(Instant::now());
                     return Ok(());
                 }
                 Err(failure) => last = Some(failure),
@@ -192,8 +206,9 @@ impl Topology {
         Arc::clone(nodes.entry(address.clone()).or_insert_with(new))
     }
 
-    fn install(&self, mut ranges: Ranges, known: BTreeSet<Address>) {
+    fn install(&self, mut ranges: Ranges, mut known: BTreeSet<Address>) {
         ranges.sort();
+        known.extend(ranges.iter().map(|(_, _, address)| address.clone()));
         let serving =
             |(start, end, address): (u16, u16, Address)| (start, end, self.node(&address));
         let map = SlotMap { ranges: ranges.into_iter().map(serving).collect(), known };
@@ -253,4 +268,77 @@ fn parse_node(node: &Value, asked: &Address) -> Option<Address> {
         _ => asked.host.clone(),
     };
     Some(Address { host, port: u16::try_from(*port).ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::ValkeyConfig;
+
+    fn address(host: &str, port: u16) -> Address {
+        Address { host: host.to_owned(), port }
+    }
+
+    fn cluster_of(ranges: &[(u16, u16, u16)]) -> Topology {
+        let config = ValkeyConfig::parse("valkey-cluster://seed").expect("the URL is right");
+        let connector = Connector::new(config).expect("no file is needed");
+        let topology = Topology::new(Arc::new(connector));
+        let ranges = ranges.iter().map(|(start, end, port)| (*start, *end, address("h", *port)));
+        topology.install(ranges.collect(), BTreeSet::new());
+        topology
+    }
+
+    fn ports(topology: &Topology) -> Vec<(u16, u16, u16)> {
+        let map = topology.map();
+        map.ranges.iter().map(|(start, end, node)| (*start, *end, node.address.port)).collect()
+    }
+
+    #[test]
+    fn a_partition_has_the_slot_that_the_server_computes() {
+        // CLUSTER KEYSLOT of `ff:{fp:0}` and `ff:{b:31}`.
+        assert_eq!(slot_of(Partition::flow(0)), 14_926);
+        let budget = Partition { family: ff_core::partition::PartitionFamily::Budget, index: 31 };
+        assert_eq!(slot_of(budget), 106);
+    }
+
+    #[test]
+    fn a_slot_without_a_master_is_an_error_that_a_refresh_may_cure() {
+        let topology = cluster_of(&[(0, 99, 1)]);
+        let far = (0..).map(Partition::flow).find(|it| slot_of(*it) > 99).expect("most are");
+        let failure = topology.master_of(far).err().expect("nobody serves it");
+        assert_eq!((failure.error.retry, failure.remedy), (Retry::Safe, Remedy::Refresh));
+    }
+
+    #[test]
+    fn a_move_takes_one_slot_out_of_its_range() {
+        let partition = Partition::flow(0);
+        let slot = slot_of(partition);
+        let topology = cluster_of(&[(0, 16_383, 1)]);
+        let mut changes = topology.changes();
+        topology.note_move(partition, &address("h", 2));
+        assert_eq!(ports(&topology), [(0, slot - 1, 1), (slot, slot, 2), (slot + 1, 16_383, 1)]);
+        assert!(changes.has_changed().expect("the topology is alive"));
+        changes.mark_unchanged();
+        topology.note_move(partition, &address("h", 2));
+        assert!(!changes.has_changed().expect("the topology is alive"), "nothing is new");
+        assert_eq!(topology.masters().len(), 2);
+    }
+
+    #[test]
+    fn the_answer_names_masters_replicas_and_nodes_without_a_host() {
+        let bytes = |text: &str| Value::Bytes(text.as_bytes().to_vec());
+        let node =
+            |host: &str, port| Value::Array(vec![bytes(host), Value::Int(port), bytes("id")]);
+        let range = |start, end, nodes: &[Value]| {
+            Value::Array([&[Value::Int(start), Value::Int(end)], nodes].concat())
+        };
+        let reply = Value::Array(vec![
+            range(0, 5, &[node("a", 1), node("b", 2)]),
+            range(6, 16_383, &[node("", 3)]),
+        ]);
+        let (ranges, known) = parse_slots(&reply, &address("asked", 9)).expect("it is an answer");
+        assert_eq!(ranges, [(0, 5, address("a", 1)), (6, 16_383, address("asked", 3))]);
+        assert_eq!(known.len(), 3);
+        assert_eq!(parse_slots(&Value::Int(1), &address("asked", 9)), None);
+    }
 }

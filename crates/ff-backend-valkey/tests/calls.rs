@@ -2,7 +2,7 @@
 
 mod fixture;
 
-use ff_backend_valkey::{TlsOptions, ValkeyHost};
+use ff_backend_valkey::ValkeyHost;
 use ff_core::backend_error::{BackendErrorKind, Retry};
 use ff_core::partition::{Partition, PartitionFamily};
 use ff_script::dump::Stored;
@@ -99,6 +99,8 @@ async fn a_password_of_the_default_user_is_enough() {
 #[cfg(feature = "tls")]
 #[tokio::test]
 async fn tls_trusts_the_given_authority_and_no_other() {
+    use ff_backend_valkey::TlsOptions;
+
     let options = ValkeyOptions { tls: true, ..ValkeyOptions::default() };
     let server = Valkey::start(options).expect("the server starts");
     let mut trusting = config(&server.url());
@@ -144,7 +146,7 @@ async fn a_dump_holds_every_key_of_ours_with_its_value() {
         "SET other 1",
     ] {
         let words: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
-        host.raw(Partition::flow(1), &words).await.expect("the command works");
+        host.exec(Partition::flow(1), &words).await.expect("the command works");
     }
     let dump = host.dump().await.expect("the store can be read");
     let mut keys: Vec<&[u8]> = dump.keys().map(Vec::as_slice).collect();

@@ -5,7 +5,7 @@ mod fixture;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use ff_backend_valkey::{TlsOptions, ValkeyHost};
+use ff_backend_valkey::ValkeyHost;
 use ff_core::backend_error::{BackendErrorKind, Retry};
 use ff_core::partition::{Partition, crc16};
 use ff_script::host::Host;
@@ -52,6 +52,8 @@ async fn one_reachable_seed_is_enough() {
 #[cfg(feature = "tls")]
 #[tokio::test]
 async fn a_cluster_with_tls_and_a_user_works_the_same() {
+    use ff_backend_valkey::TlsOptions;
+
     let options = ValkeyOptions {
         tls: true,
         username: Some("ff".to_owned()),
@@ -110,7 +112,9 @@ async fn calls_succeed_again_on_the_promoted_replica() {
 #[tokio::test]
 async fn a_promoted_replica_with_an_older_library_gets_ours_before_it_runs_a_call() {
     let mut cluster = ValkeyCluster::start(3, 1).expect("the cluster forms");
-    let host = connect(&cluster.url()).await;
+    let mut unguarded = config(&cluster.url());
+    unguarded.check_interval = Duration::from_secs(600);
+    let host = ValkeyHost::connect(unguarded, library(3, "ours")).await.expect("it connects");
     let victim = cluster.master_of(slot_of(5)).expect("the slot is covered");
     let replica = cluster
         .nodes()
@@ -137,6 +141,41 @@ async fn a_promoted_replica_with_an_older_library_gets_ours_before_it_runs_a_cal
         panic!("the library is there");
     };
     assert_eq!(parts[3].text(), "ours");
+}
+
+#[tokio::test]
+async fn a_master_that_hangs_is_replaced_by_its_replica() {
+    let cluster = ValkeyCluster::start(3, 1).expect("the cluster forms");
+    let mut hasty = config(&cluster.url());
+    hasty.response_timeout = Duration::from_millis(300);
+    let host = ValkeyHost::connect(hasty, library(3, "ours")).await.expect("it connects");
+    let victim = cluster.master_of(slot_of(5)).expect("the slot is covered");
+    cluster.nodes()[victim].pause().expect("the node can be paused");
+    eventually("a call after the failover", || async { call(&host, COUNT, 5, &[]).await.is_ok() })
+        .await;
+    cluster.nodes()[victim].resume().expect("the node can be resumed");
+    cluster.wait_until_whole().expect("the old master becomes a replica");
+    assert_ne!(cluster.master_of(slot_of(5)).expect("the slot is covered"), victim);
+    count_everywhere(&host).await;
+}
+
+#[tokio::test]
+async fn a_planned_failover_fails_no_call() {
+    let cluster = ValkeyCluster::start(3, 1).expect("the cluster forms");
+    let host = connect(&cluster.url()).await;
+    let before = cluster.master_of(slot_of(5)).expect("the slot is covered");
+    let replica = before + 3;
+    let mut count = 0;
+    let started = cluster.nodes()[replica].command(&["CLUSTER", "FAILOVER"]);
+    assert_eq!(started.expect("the node answers").text(), "OK");
+    while cluster.master_of(slot_of(5)).expect("the slot is covered") == before {
+        count += 1;
+        assert_eq!(call(&host, COUNT, 5, &[]).await, Ok(Value::Int(count)));
+    }
+    for _ in 0..100 {
+        count += 1;
+        assert_eq!(call(&host, COUNT, 5, &[]).await, Ok(Value::Int(count)));
+    }
 }
 
 #[tokio::test]

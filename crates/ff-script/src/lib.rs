@@ -1,7 +1,15 @@
 //! The function library, its typed calls, and one `EngineBackend` over any host that runs it.
 
-pub mod args;
-pub mod dump;
-pub mod host;
 pub mod library;
+
+pub mod args;
+pub mod host;
 pub mod value;
+
+pub mod call;
+pub mod calls;
+pub mod wire;
+
+pub mod backend;
+
+pub mod dump;

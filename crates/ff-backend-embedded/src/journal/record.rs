@@ -11,6 +11,8 @@
 //!   before such a place is never a torn write.
 //! * `sealed`: the file is complete. The number is the last transaction that it accounts for.
 
+use std::hash::{BuildHasher, RandomState};
+
 use crate::number;
 
 /// Starts every transaction.
@@ -63,6 +65,11 @@ impl Word {
             Self::Sealed => "sealed",
         }
     }
+}
+
+/// A salt for a new file: any number that a payload cannot know.
+pub(crate) fn new_salt() -> u64 {
+    RandomState::new().hash_one(0u8)
 }
 
 /// Length of the longest line.

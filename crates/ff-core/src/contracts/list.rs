@@ -1,7 +1,7 @@
 //! Listings, page by page.
 
 use crate::state::PublicState;
-use crate::types::{ExecutionId, ExecutionKind, LaneId, Namespace, TimestampMs};
+use crate::types::{ExecutionId, ExecutionKind, LaneId, Namespace, TimestampMs, WorkerId};
 
 /// Which executions to list. What is absent does not restrict.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,8 +54,10 @@ pub struct ExecutionSummary {
     pub total_attempt_count: u32,
     /// When it was submitted.
     pub created_at: TimestampMs,
-    /// When anything about it last changed.
-    pub last_mutation_at: TimestampMs,
+    /// When it ended, if it has.
+    pub completed_at: Option<TimestampMs>,
+    /// The worker of its latest attempt, if there was one.
+    pub worker_id: Option<WorkerId>,
 }
 
 /// A page of executions of one partition.
@@ -92,7 +94,8 @@ mod tests {
             priority: 0,
             total_attempt_count: 1,
             created_at: TimestampMs(100),
-            last_mutation_at: TimestampMs(100),
+            completed_at: None,
+            worker_id: None,
         };
         let all = ListFilter::default;
         assert!(all().matches(&execution));

@@ -115,6 +115,8 @@ pub struct FailureSummary {
     pub reason: String,
     /// The category that the retry policy looks at.
     pub category: String,
+    /// What else the worker had to say: opaque bytes, often empty.
+    pub detail: Vec<u8>,
 }
 
 /// Why an execution was cancelled.

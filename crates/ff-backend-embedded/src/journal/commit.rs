@@ -1,0 +1,217 @@
+//! Where shards and the journal's thread meet: batches go in, and answers wait for them.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::Duration;
+
+use ff_core::backend_error::BackendError;
+
+use super::disk::JournalFile;
+use crate::effects::Transactions;
+use crate::refusal;
+use crate::shard::{Answer, Commit};
+use crate::vm::Machine;
+use crate::wake::WakeHub;
+
+/// What a shard did in one go.
+#[derive(Default)]
+pub(crate) struct Batch {
+    pub(crate) transactions: Transactions,
+    pub(crate) answers: Vec<Answer>,
+}
+
+/// Whether calls are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    Open,
+    /// The disk is full: only reads are run.
+    Full,
+    /// The disk failed: nothing is run.
+    Stopped,
+}
+
+/// A file to go on in, once the current one is sealed.
+pub(crate) struct NextFile {
+    pub(crate) file: Box<dyn JournalFile>,
+    pub(crate) salt: u64,
+    pub(crate) length: u64,
+    /// Told the last transaction of the old file when it is sealed.
+    pub(crate) sealed: mpsc::Sender<u64>,
+}
+
+/// What the journal's thread is to do.
+#[derive(Default)]
+pub(crate) struct Work {
+    pub(crate) batches: Vec<Batch>,
+    pub(crate) next_file: Option<NextFile>,
+    /// Somebody wants to write while the disk is full.
+    pub(crate) retry: bool,
+    /// Every shard has ended.
+    pub(crate) closing: bool,
+    /// Number of the last batch.
+    pub(crate) ticket: u64,
+}
+
+/// Shared by the shards, the journal's thread and the compaction.
+#[derive(Default)]
+pub(crate) struct Shared {
+    queue: Mutex<Queue>,
+    arrived: Condvar,
+    gate: AtomicU8,
+    /// Number of the last batch whose effects are as durable as configured.
+    committed: AtomicU64,
+    /// Length of the rewritten journal.
+    pub(crate) base_bytes: AtomicU64,
+    /// A rewrite is under way.
+    pub(crate) compacting: AtomicBool,
+}
+
+#[derive(Default)]
+struct Queue {
+    work: Work,
+    spares: Vec<Transactions>,
+}
+
+/// Buffers that are kept for reuse, and how large they may be.
+const SPARES_MAX: usize = 16;
+const SPARE_BYTES_MAX: usize = 1 << 20;
+
+impl Shared {
+    pub(crate) fn gate(&self) -> Gate {
+        match self.gate.load(Ordering::Acquire) {
+            0 => Gate::Open,
+            1 => Gate::Full,
+            _ => Gate::Stopped,
+        }
+    }
+
+    pub(crate) fn set_gate(&self, gate: Gate) {
+        self.gate.store(gate as u8, Ordering::Release);
+    }
+
+    pub(crate) fn committed(&self) -> u64 {
+        self.committed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_committed(&self, ticket: u64) {
+        self.committed.store(ticket, Ordering::Release);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        // Nothing that can panic runs under this lock.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands over a batch; answers its number.
+    fn submit(&self, batch: Batch) -> u64 {
+        let mut queue = self.lock();
+        queue.work.ticket += 1;
+        queue.work.batches.push(batch);
+        let ticket = queue.work.ticket;
+        drop(queue);
+        self.arrived.notify_one();
+        ticket
+    }
+
+    fn spare(&self) -> Transactions {
+        self.lock().spares.pop().unwrap_or_default()
+    }
+
+    /// Takes back buffers that were written.
+    pub(crate) fn reuse(&self, spares: impl Iterator<Item = Transactions>) {
+        let mut queue = self.lock();
+        for mut spare in spares {
+            if queue.spares.len() < SPARES_MAX && spare.bytes.capacity() <= SPARE_BYTES_MAX {
+                spare.clear();
+                queue.spares.push(spare);
+            }
+        }
+    }
+
+    fn ask_for_retry(&self) {
+        self.lock().work.retry = true;
+        self.arrived.notify_one();
+    }
+
+    /// Asks the journal's thread to seal its file and go on in another.
+    pub(crate) fn switch_to(&self, next: NextFile) {
+        self.lock().work.next_file = Some(next);
+        self.arrived.notify_one();
+    }
+
+    /// Tells the journal's thread that no more batches will come.
+    pub(crate) fn close(&self) {
+        self.lock().work.closing = true;
+        self.arrived.notify_one();
+    }
+
+    /// Waits until there is something to do, or for the given time at most.
+    pub(crate) fn wait(&self, patience: Option<Duration>) -> Work {
+        let nothing = |queue: &mut Queue| {
+            let work = &queue.work;
+            work.batches.is_empty() && work.next_file.is_none() && !work.retry && !work.closing
+        };
+        let queue = self.lock();
+        let mut queue = match patience {
+            None => self.arrived.wait_while(queue, nothing).unwrap_or_else(PoisonError::into_inner),
+            Some(time) => {
+                let waited = self.arrived.wait_timeout_while(queue, time, nothing);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+        let (ticket, closing) = (queue.work.ticket, queue.work.closing);
+        let fresh = Work { ticket, closing, ..Work::default() };
+        std::mem::replace(&mut queue.work, fresh)
+    }
+}
+
+/// Answers calls through the journal.
+pub(crate) struct CommitToJournal {
+    shared: Arc<Shared>,
+    hub: Arc<WakeHub>,
+    answers: Vec<Answer>,
+    /// Number of this shard's last batch.
+    last_ticket: u64,
+}
+
+impl CommitToJournal {
+    pub(crate) fn new(shared: Arc<Shared>, hub: Arc<WakeHub>) -> Self {
+        Self { shared, hub, answers: Vec::new(), last_ticket: 0 }
+    }
+
+    /// True if everything that this shard did is as durable as configured.
+    fn is_settled(&self, machine: &mut Machine) -> bool {
+        !machine.session().effects.has_batch() && self.shared.committed() >= self.last_ticket
+    }
+}
+
+impl Commit for CommitToJournal {
+    fn admits(&self, read_only: bool) -> Result<(), BackendError> {
+        match self.shared.gate() {
+            Gate::Open => Ok(()),
+            Gate::Full if read_only => Ok(()),
+            Gate::Full => {
+                self.shared.ask_for_retry();
+                Err(refusal::disk_full())
+            }
+            Gate::Stopped => Err(refusal::stopped()),
+        }
+    }
+
+    fn answer(&mut self, machine: &mut Machine, answer: Answer) {
+        if self.is_settled(machine) {
+            answer.deliver(&self.hub);
+        } else {
+            self.answers.push(answer);
+        }
+    }
+
+    fn end_batch(&mut self, machine: &mut Machine) {
+        if self.answers.is_empty() {
+            return;
+        }
+        let transactions = machine.session().effects.take_batch(self.shared.spare());
+        let answers = std::mem::take(&mut self.answers);
+        self.last_ticket = self.shared.submit(Batch { transactions, answers });
+    }
+}

@@ -1,0 +1,276 @@
+//! Reads a file of the journal, one unit at a time: a transaction with its line, or a line.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::Range;
+use std::path::Path;
+
+use super::record::{self, EXEC, LINE_MAX, MULTI, SELECT, Word};
+use crate::number;
+
+/// How much is read at once, at first; more when a unit is larger.
+const READ_BYTES: usize = 256 << 10;
+
+/// One unit of a file, checked.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// A transaction with this number; its commands are in the scanner.
+    Transaction(u64),
+    /// Everything up to this transaction was synced.
+    Synced(u64),
+    /// The file is complete up to this transaction.
+    Sealed(u64),
+    /// The file ends here, between units.
+    End,
+    /// Not what we wrote.
+    Damage(&'static str),
+    /// Commands that Valkey appended.
+    Foreign,
+}
+
+/// What the start of a file looks like.
+pub(crate) enum Opening {
+    /// As it must; units follow.
+    Good(Scanner),
+    /// The file ends within its first line: it was being made.
+    Unfinished,
+    /// Anything else.
+    Damaged,
+}
+
+/// Reads units, and remembers where it is.
+pub(crate) struct Scanner {
+    file: File,
+    buffer: Vec<u8>,
+    start: usize,
+    at_end: bool,
+    /// Where the next unit starts in the file.
+    pub(crate) offset: u64,
+    /// Part of every checksum in the file.
+    pub(crate) salt: u64,
+    transaction: Transaction,
+}
+
+/// The commands of a transaction, as places in the buffer.
+#[derive(Default)]
+struct Transaction {
+    start: usize,
+    arguments: Vec<Range<usize>>,
+    /// For each command, where its arguments end in the list above.
+    ends: Vec<usize>,
+}
+
+/// How far reading a transaction got.
+enum Parsed {
+    /// Ends after as many bytes.
+    Whole(usize),
+    Cut,
+    Wrong,
+}
+
+impl Scanner {
+    /// Opens a file and reads its first line.
+    pub(crate) fn open(path: &Path) -> io::Result<Opening> {
+        let mut scanner = Self {
+            file: File::open(path)?,
+            buffer: Vec::new(),
+            start: 0,
+            at_end: false,
+            offset: 0,
+            salt: 0,
+            transaction: Transaction::default(),
+        };
+        scanner.fill()?;
+        let mut shortest = Vec::new();
+        record::write_line(&mut shortest, Word::Version, 0, 0);
+        if scanner.buffer.len() < shortest.len() {
+            return Ok(Opening::Unfinished);
+        }
+        match record::read_line(&scanner.buffer) {
+            Some((Word::Version, salt)) if scanner.take_line(Word::Version, salt) => {
+                scanner.salt = salt;
+                Ok(Opening::Good(scanner))
+            }
+            _ => Ok(Opening::Damaged),
+        }
+    }
+
+    /// The next unit. After `End`, `Damage` or `Foreign` there is no other.
+    pub(crate) fn next(&mut self) -> io::Result<Unit> {
+        loop {
+            let parsed = match &self.buffer[self.start..] {
+                [] => Parsed::Cut,
+                [b'#', ..] => Parsed::Whole(0),
+                bytes => self.transaction.parse(bytes),
+            };
+            let left = self.buffer.len() - self.start;
+            match parsed {
+                Parsed::Cut if !self.at_end => self.fill()?,
+                Parsed::Cut if left == 0 => return Ok(Unit::End),
+                Parsed::Cut => return Ok(Unit::Damage("the file ends within a transaction")),
+                Parsed::Wrong => return Ok(self.wrong()),
+                // The line that follows may not have been read yet.
+                Parsed::Whole(end) if left < end + LINE_MAX && !self.at_end => self.fill()?,
+                Parsed::Whole(end) => return Ok(self.finish(end)),
+            }
+        }
+    }
+
+    /// Hands each command of the transaction that was read last to `apply`.
+    pub(crate) fn commands<E>(
+        &self,
+        mut apply: impl FnMut(&[&[u8]]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let bytes = &self.buffer[self.transaction.start..];
+        let mut from = 0;
+        let mut arguments = Vec::new();
+        for end in &self.transaction.ends {
+            let places = &self.transaction.arguments[from..*end];
+            arguments.extend(places.iter().map(|place| &bytes[place.clone()]));
+            apply(&arguments)?;
+            arguments.clear();
+            from = *end;
+        }
+        Ok(())
+    }
+
+    /// True if a line further on says that this transaction was synced. Reads the rest of the file.
+    pub(crate) fn was_synced(&mut self, sequence: u64) -> io::Result<bool> {
+        self.file.read_to_end(&mut self.buffer)?;
+        let rest = &self.buffer[self.start..];
+        let places = rest.iter().enumerate().filter(|(_, byte)| **byte == b'#');
+        Ok(places.into_iter().any(|(place, _)| {
+            let line = &rest[place..];
+            match record::read_line(line) {
+                Some((word @ (Word::Synced | Word::Sealed), value)) if value >= sequence => {
+                    let mut expected = Vec::with_capacity(LINE_MAX);
+                    record::write_line(&mut expected, word, value, self.salt);
+                    line.starts_with(&expected)
+                }
+                _ => false,
+            }
+        }))
+    }
+
+    fn fill(&mut self) -> io::Result<()> {
+        self.buffer.drain(..self.start);
+        self.start = 0;
+        let wanted = READ_BYTES.max(self.buffer.len());
+        let read = (&mut self.file).take(wanted as u64).read_to_end(&mut self.buffer)?;
+        self.at_end = read < wanted;
+        Ok(())
+    }
+
+    fn wrong(&self) -> Unit {
+        if self.buffer[self.start..].starts_with(SELECT) {
+            Unit::Foreign
+        } else {
+            Unit::Damage("this is no transaction")
+        }
+    }
+
+    /// Checks the line that follows as many bytes of commands, and steps over both.
+    fn finish(&mut self, end: usize) -> Unit {
+        let line = &self.buffer[self.start + end..];
+        let Some((word, value)) = record::read_line(line) else {
+            return Unit::Damage("a transaction or line has no checksum");
+        };
+        match word {
+            Word::Transaction if end > 0 => {
+                let bytes = &self.buffer[self.start..self.start + end];
+                let expected = record::transaction_line(bytes, value, self.salt);
+                if !line.starts_with(&expected) {
+                    return Unit::Damage("a transaction does not match its checksum");
+                }
+                self.transaction.start = self.start;
+                self.step(end + expected.len());
+                Unit::Transaction(value)
+            }
+            Word::Synced if end == 0 && self.take_line(word, value) => Unit::Synced(value),
+            Word::Sealed if end == 0 && self.take_line(word, value) => Unit::Sealed(value),
+            _ => Unit::Damage("a line does not match its checksum"),
+        }
+    }
+
+    /// Steps over a line if it reads as it must.
+    fn take_line(&mut self, word: Word, value: u64) -> bool {
+        let mut expected = Vec::with_capacity(LINE_MAX);
+        record::write_line(&mut expected, word, value, self.salt);
+        let good = self.buffer[self.start..].starts_with(&expected);
+        if good {
+            self.step(expected.len());
+        }
+        good
+    }
+
+    fn step(&mut self, bytes: usize) {
+        self.start += bytes;
+        self.offset += bytes as u64;
+    }
+}
+
+impl Transaction {
+    /// Reads from `MULTI` to `EXEC`.
+    fn parse(&mut self, bytes: &[u8]) -> Parsed {
+        self.arguments.clear();
+        self.ends.clear();
+        if !bytes.starts_with(MULTI) {
+            return if MULTI.starts_with(bytes) { Parsed::Cut } else { Parsed::Wrong };
+        }
+        let mut at = MULTI.len();
+        loop {
+            if bytes[at..].starts_with(EXEC) {
+                return Parsed::Whole(at + EXEC.len());
+            }
+            match self.command(bytes, at) {
+                Parsed::Whole(end) => at = end,
+                other => return other,
+            }
+        }
+    }
+
+    fn command(&mut self, bytes: &[u8], at: usize) -> Parsed {
+        let (count, mut at) = match prefixed_number(bytes, at, b'*') {
+            Ok(read) => read,
+            Err(other) => return other,
+        };
+        for _ in 0..count {
+            let (length, start) = match prefixed_number(bytes, at, b'$') {
+                Ok(read) => read,
+                Err(other) => return other,
+            };
+            let Some(end) = start.checked_add(length) else { return Parsed::Wrong };
+            match bytes.get(end..).map(|rest| &rest[..rest.len().min(2)]) {
+                Some(b"\r\n") => {}
+                Some(b"" | b"\r") | None => return Parsed::Cut,
+                Some(_) => return Parsed::Wrong,
+            }
+            self.arguments.push(start..end);
+            at = end + 2;
+        }
+        self.ends.push(self.arguments.len());
+        Parsed::Whole(at)
+    }
+}
+
+/// Reads `<prefix><number>\r\n`: the number, and where it ends.
+fn prefixed_number(bytes: &[u8], at: usize, prefix: u8) -> Result<(usize, usize), Parsed> {
+    /// Longer than any number that we write.
+    const DIGITS_MAX: usize = 12;
+    let Some((first, rest)) = bytes.get(at..).and_then(<[u8]>::split_first) else {
+        return Err(Parsed::Cut);
+    };
+    if *first != prefix {
+        return Err(Parsed::Wrong);
+    }
+    let Some(digits) = rest.iter().take(DIGITS_MAX).position(|byte| *byte == b'\r') else {
+        return Err(if rest.len() < DIGITS_MAX { Parsed::Cut } else { Parsed::Wrong });
+    };
+    match rest.get(digits + 1) {
+        None => return Err(Parsed::Cut),
+        Some(b'\n') => {}
+        Some(_) => return Err(Parsed::Wrong),
+    }
+    let value = number::parse_uint(&rest[..digits]).and_then(|value| usize::try_from(value).ok());
+    Ok((value.ok_or(Parsed::Wrong)?, at + 1 + digits + 2))
+}

@@ -1,0 +1,204 @@
+//! Claims and grants.
+
+use ff_core::backend::Handle;
+use ff_core::contracts::{
+    ClaimGrant, ClaimRequest, Claimed, GrantRequest, LeaseRequest, ReclaimGrant,
+};
+use ff_core::error::EngineError;
+use ff_core::partition::Partition;
+use ff_core::types::{AttemptId, LeaseFence, WorkerId, WorkerInstanceId};
+
+use super::ScriptBackend;
+use crate::calls::claim::{
+    ClaimExecution, ClaimExecutionReply, ClaimResumedExecution, ClaimResumedExecutionReply,
+    ClaimRow, ReclaimExecution, ReclaimExecutionReply,
+};
+use crate::calls::claim_next::{ClaimNext, ClaimNextReply};
+use crate::calls::grant::{
+    IssueClaimGrant, IssueClaimGrantReply, IssueReclaimGrant, IssueReclaimGrantReply,
+};
+use crate::host::Host;
+use crate::wire::Rest;
+
+/// Who claims, and for how long.
+struct Holder<'a> {
+    worker_id: &'a WorkerId,
+    worker_instance_id: &'a WorkerInstanceId,
+    lease_ttl_ms: u64,
+}
+
+impl Holder<'_> {
+    fn claimed(&self, row: ClaimRow) -> Claimed {
+        Claimed {
+            handle: Handle {
+                execution_id: row.execution_id,
+                fence: LeaseFence {
+                    lease_id: row.lease_id,
+                    lease_epoch: row.lease_epoch,
+                    attempt_id: row.attempt_id,
+                },
+                attempt_index: row.attempt_index,
+                attempt_type: row.attempt_kind.attempt_type(),
+                lane: row.lane,
+                worker_id: self.worker_id.clone(),
+                worker_instance_id: self.worker_instance_id.clone(),
+                lease_ttl_ms: self.lease_ttl_ms,
+                kind: row.attempt_kind.handle_kind(),
+            },
+            namespace: row.namespace,
+            kind: row.kind,
+            payload: row.payload,
+            tags: row.tags,
+            priority: row.priority,
+            created_at: row.created_at,
+            lease_expires_at: row.lease_expires_at,
+            attempt_timeout_at: row.attempt_timeout_at,
+            deadline_at: row.deadline_at,
+        }
+    }
+}
+
+impl<H: Host> ScriptBackend<H> {
+    pub(super) async fn claim_from_queue(
+        &self,
+        partition: Partition,
+        request: ClaimRequest,
+    ) -> Result<Vec<Claimed>, EngineError> {
+        request.validate()?;
+        let (worker_id, worker_instance_id) =
+            (request.worker_id.clone(), request.worker_instance_id.clone());
+        let holder = Holder {
+            worker_id: &worker_id,
+            worker_instance_id: &worker_instance_id,
+            lease_ttl_ms: request.lease_ttl_ms,
+        };
+        let call = ClaimNext {
+            lane: request.lane,
+            worker_id: request.worker_id,
+            worker_instance_id: request.worker_instance_id,
+            capabilities: request.capabilities,
+            lease_ttl_ms: request.lease_ttl_ms,
+            retry: request.retry,
+            lease_ids: Rest(request.lease_ids),
+        };
+        let (ClaimNextReply::Claimed { claims } | ClaimNextReply::ClaimedBefore { claims }) =
+            self.call(partition, call).await?;
+        Ok(claims.0.into_iter().map(|row| holder.claimed(row)).collect())
+    }
+
+    pub(super) async fn grant_claim(
+        &self,
+        request: GrantRequest,
+    ) -> Result<ClaimGrant, EngineError> {
+        request.validate()?;
+        let (worker_id, worker_instance_id) =
+            (request.worker_id.clone(), request.worker_instance_id.clone());
+        let call = IssueClaimGrant {
+            execution_id: request.execution_id,
+            worker_id: request.worker_id,
+            worker_instance_id: request.worker_instance_id,
+            capabilities: request.capabilities,
+            grant_ttl_ms: request.grant_ttl_ms,
+            grant_id: request.grant_id,
+        };
+        let (IssueClaimGrantReply::Granted { execution_id, grant_id, grant_expires_at }
+        | IssueClaimGrantReply::Existing { execution_id, grant_id, grant_expires_at }) =
+            self.call_on(request.execution_id, call).await?;
+        let expires_at = grant_expires_at;
+        Ok(ClaimGrant { grant_id, execution_id, worker_id, worker_instance_id, expires_at })
+    }
+
+    pub(super) async fn grant_reclaim(
+        &self,
+        request: GrantRequest,
+    ) -> Result<ReclaimGrant, EngineError> {
+        request.validate()?;
+        let (worker_id, worker_instance_id) =
+            (request.worker_id.clone(), request.worker_instance_id.clone());
+        let call = IssueReclaimGrant {
+            execution_id: request.execution_id,
+            worker_id: request.worker_id,
+            worker_instance_id: request.worker_instance_id,
+            capabilities: request.capabilities,
+            grant_ttl_ms: request.grant_ttl_ms,
+            grant_id: request.grant_id,
+        };
+        let (IssueReclaimGrantReply::Granted { execution_id, grant_id, grant_expires_at }
+        | IssueReclaimGrantReply::Existing { execution_id, grant_id, grant_expires_at }) =
+            self.call_on(request.execution_id, call).await?;
+        let expires_at = grant_expires_at;
+        Ok(ReclaimGrant { grant_id, execution_id, worker_id, worker_instance_id, expires_at })
+    }
+
+    pub(super) async fn claim_granted(
+        &self,
+        grant: &ClaimGrant,
+        lease: LeaseRequest,
+    ) -> Result<Claimed, EngineError> {
+        lease.validate()?;
+        let call = ClaimExecution {
+            execution_id: grant.execution_id,
+            worker_id: grant.worker_id.clone(),
+            worker_instance_id: grant.worker_instance_id.clone(),
+            lane: None,
+            grant_id: grant.grant_id,
+            lease_id: lease.lease_id,
+            lease_ttl_ms: lease.lease_ttl_ms,
+            attempt_id: AttemptId::from_uuid(lease.lease_id.as_uuid()),
+        };
+        let (ClaimExecutionReply::Claimed { claim } | ClaimExecutionReply::ClaimedBefore { claim }) =
+            self.call_on(grant.execution_id, call).await?;
+        Ok(holder(&grant.worker_id, &grant.worker_instance_id, lease).claimed(claim))
+    }
+
+    pub(super) async fn claim_paused(
+        &self,
+        grant: &ClaimGrant,
+        lease: LeaseRequest,
+    ) -> Result<Claimed, EngineError> {
+        lease.validate()?;
+        let call = ClaimResumedExecution {
+            execution_id: grant.execution_id,
+            worker_id: grant.worker_id.clone(),
+            worker_instance_id: grant.worker_instance_id.clone(),
+            lane: None,
+            grant_id: grant.grant_id,
+            lease_id: lease.lease_id,
+            lease_ttl_ms: lease.lease_ttl_ms,
+        };
+        let (ClaimResumedExecutionReply::Claimed { claim }
+        | ClaimResumedExecutionReply::ClaimedBefore { claim }) =
+            self.call_on(grant.execution_id, call).await?;
+        Ok(holder(&grant.worker_id, &grant.worker_instance_id, lease).claimed(claim))
+    }
+
+    pub(super) async fn reclaim_granted(
+        &self,
+        grant: &ReclaimGrant,
+        lease: LeaseRequest,
+    ) -> Result<Claimed, EngineError> {
+        lease.validate()?;
+        let call = ReclaimExecution {
+            execution_id: grant.execution_id,
+            worker_id: grant.worker_id.clone(),
+            worker_instance_id: grant.worker_instance_id.clone(),
+            lane: None,
+            grant_id: grant.grant_id,
+            lease_id: lease.lease_id,
+            lease_ttl_ms: lease.lease_ttl_ms,
+            attempt_id: AttemptId::from_uuid(lease.lease_id.as_uuid()),
+        };
+        let (ReclaimExecutionReply::Claimed { claim }
+        | ReclaimExecutionReply::ClaimedBefore { claim }) =
+            self.call_on(grant.execution_id, call).await?;
+        Ok(holder(&grant.worker_id, &grant.worker_instance_id, lease).claimed(claim))
+    }
+}
+
+fn holder<'a>(
+    worker_id: &'a WorkerId,
+    worker_instance_id: &'a WorkerInstanceId,
+    lease: LeaseRequest,
+) -> Holder<'a> {
+    Holder { worker_id, worker_instance_id, lease_ttl_ms: lease.lease_ttl_ms }
+}

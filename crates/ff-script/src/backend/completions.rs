@@ -1,0 +1,206 @@
+//! Completions: the ended events of all partitions as one stream, at least once, from a cursor that
+//! can be stored. Wake-ups only say where to look; a slow sweep finds what a lost one missed.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use ff_core::backend::{CompletionPayload, ScannerFilter};
+use ff_core::completion_backend::{CompletionBackend, CompletionCursor, CompletionStream};
+use ff_core::contracts::Event;
+use ff_core::engine_backend::{Answer, EngineBackend};
+use ff_core::error::EngineError;
+use ff_core::partition::{Partition, PartitionConfig};
+use futures_core::Stream;
+use tokio::sync::mpsc;
+
+use super::ScriptBackend;
+use crate::host::{Host, Subscription, Topic, Wake};
+
+/// Completions that may wait for a slow consumer; then reading pauses, nothing is dropped.
+const QUEUE: usize = 1024;
+/// Events read from one partition at a time.
+const PAGE: u32 = 256;
+/// How often all partitions are looked at although nothing was heard from them.
+const SWEEP: Duration = Duration::from_secs(30);
+/// Pause before a failed read is tried again.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// A backend that can be shared with the task behind a stream.
+pub struct Completions<H>(pub Arc<ScriptBackend<H>>);
+
+impl<H: Host> CompletionBackend for Completions<H> {
+    fn completion_cursor(&self) -> Answer<'_, CompletionCursor> {
+        Box::pin(end_of_logs(&self.0))
+    }
+
+    fn subscribe_completions(
+        &self,
+        from: Option<CompletionCursor>,
+    ) -> Answer<'_, CompletionStream> {
+        Box::pin(subscribe(&self.0, ScannerFilter::NOOP, from))
+    }
+
+    fn subscribe_completions_filtered<'a>(
+        &'a self,
+        filter: &'a ScannerFilter,
+        from: Option<CompletionCursor>,
+    ) -> Answer<'a, CompletionStream> {
+        Box::pin(subscribe(&self.0, filter.clone(), from))
+    }
+}
+
+async fn end_of_logs<H: Host>(backend: &ScriptBackend<H>) -> Result<CompletionCursor, EngineError> {
+    let mut cursor = CompletionCursor::default();
+    for partition in backend.partition_config().flow_partitions() {
+        let page = backend.events_from(partition, "$".to_owned(), 1).await?;
+        if let Some(position) = page.next_cursor {
+            cursor.set(partition, position);
+        }
+    }
+    Ok(cursor)
+}
+
+/// Wake-ups are subscribed to before the position is taken, so that nothing falls in between.
+async fn subscribe<H: Host>(
+    backend: &Arc<ScriptBackend<H>>,
+    filter: ScannerFilter,
+    from: Option<CompletionCursor>,
+) -> Result<CompletionStream, EngineError> {
+    let wakes = backend.host().subscribe(Topic::Ended).await?;
+    let cursor = match from {
+        Some(cursor) => cursor,
+        None => end_of_logs(backend).await?,
+    };
+    let (sender, receiver) = mpsc::channel(QUEUE);
+    let follower = Follower { backend: Arc::clone(backend), filter, cursor, sender };
+    tokio::spawn(follower.run(wakes));
+    Ok(Box::pin(Receiver(receiver)))
+}
+
+struct Receiver(mpsc::Receiver<CompletionPayload>);
+
+impl Stream for Receiver {
+    type Item = CompletionPayload;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_recv(context)
+    }
+}
+
+/// Follows the logs of all partitions for one subscriber.
+struct Follower<H> {
+    backend: Arc<ScriptBackend<H>>,
+    filter: ScannerFilter,
+    cursor: CompletionCursor,
+    sender: mpsc::Sender<CompletionPayload>,
+}
+
+/// The subscriber is gone.
+struct Gone;
+
+impl<H: Host> Follower<H> {
+    async fn run(mut self, mut wakes: Subscription) {
+        let mut look = Look::Everywhere;
+        while self.read(look).await.is_ok() {
+            let woken = tokio::select! {
+                () = self.sender.closed() => return,
+                woken = tokio::time::timeout(SWEEP, wakes.next()) => woken,
+            };
+            look = match woken {
+                Ok(None) => return,
+                Ok(Some(Wake::Message { partition, .. })) => Look::At(partition),
+                Ok(Some(Wake::Missed)) | Err(_) => Look::Everywhere,
+            };
+        }
+    }
+
+    async fn read(&mut self, look: Look) -> Result<(), Gone> {
+        for partition in look.partitions(self.backend.partition_config()) {
+            while let Err(error) = self.drain(partition).await? {
+                tracing::warn!(%partition, %error, "reading the event log failed, trying again");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands on everything new in one partition.
+    async fn drain(&mut self, partition: Partition) -> Result<Result<(), EngineError>, Gone> {
+        loop {
+            let after = self.cursor.get(partition).cloned();
+            let page = match self.backend.events(partition, after, PAGE).await {
+                Ok(page) => page,
+                Err(error) => return Ok(Err(error)),
+            };
+            if page.truncated {
+                tracing::warn!(%partition, "events were trimmed before this subscriber read them");
+            }
+            let full = page.events.len() == PAGE as usize;
+            for event in page.events {
+                match self.hand_on(&event).await {
+                    Ok(()) => self.cursor.set(partition, event.cursor),
+                    Err(HandOn::Gone) => return Err(Gone),
+                    Err(HandOn::Failed(error)) => return Ok(Err(error)),
+                }
+            }
+            if !full {
+                return Ok(Ok(()));
+            }
+        }
+    }
+
+    async fn hand_on(&self, event: &Event) -> Result<(), HandOn> {
+        let Some(completion) = completion(event) else { return Ok(()) };
+        if self.passes(&completion).await.map_err(HandOn::Failed)? {
+            self.sender.send(completion).await.map_err(|_| HandOn::Gone)?;
+        }
+        Ok(())
+    }
+
+    async fn passes(&self, completion: &CompletionPayload) -> Result<bool, EngineError> {
+        let Some((name, _)) = &self.filter.instance_tag else {
+            return Ok(self.filter.matches(Some(&completion.namespace), None));
+        };
+        let snapshot = self.backend.describe_execution(completion.execution_id).await?;
+        let tag = snapshot.and_then(|snapshot| snapshot.tags.get(name).cloned());
+        Ok(self.filter.matches(Some(&completion.namespace), tag.as_deref()))
+    }
+}
+
+enum HandOn {
+    Gone,
+    Failed(EngineError),
+}
+
+enum Look {
+    Everywhere,
+    At(Partition),
+}
+
+impl Look {
+    fn partitions(&self, config: PartitionConfig) -> Vec<Partition> {
+        match self {
+            Self::Everywhere => config.flow_partitions().collect(),
+            Self::At(partition) => vec![*partition],
+        }
+    }
+}
+
+/// The completion that an `ended` event tells of: its reason is `outcome:cause:namespace`.
+fn completion(event: &Event) -> Option<CompletionPayload> {
+    if event.kind != "ended" {
+        return None;
+    }
+    let mut parts = event.reason.as_deref()?.splitn(3, ':');
+    let (outcome, _cause, namespace) = (parts.next()?, parts.next()?, parts.next()?);
+    Some(CompletionPayload {
+        execution_id: event.execution_id,
+        outcome: outcome.parse().ok()?,
+        namespace: namespace.parse().ok()?,
+        produced_at: event.at,
+        flow_id: None,
+        cursor: event.cursor.clone(),
+    })
+}

@@ -1,0 +1,176 @@
+//! Typed calls: a function's name, arguments and outcomes, declared once in a row and compared with
+//! the library's own description by a test.
+
+use ff_core::error::{Code, EngineError};
+
+use crate::args::Args;
+use crate::host::Function;
+use crate::value::Value;
+use crate::wire::Reading;
+
+/// A typed call of one function.
+pub trait Call: Send + Sync {
+    /// What the host needs to know.
+    const FUNCTION: Function;
+    /// The declared contract.
+    const CONTRACT: Contract;
+    /// What comes back when the call was not refused.
+    type Reply;
+
+    /// The arguments in wire order.
+    fn encode(&self) -> Args;
+
+    /// Reads the values behind a status word.
+    fn decode(status: &str, values: Values) -> Result<Self::Reply, EngineError>;
+
+    /// Called before the call is sent again because its answer was lost.
+    fn mark_repeated(&mut self) {}
+}
+
+/// A function's contract as Rust knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contract {
+    /// The public name.
+    pub name: &'static str,
+    /// True if it never writes.
+    pub read_only: bool,
+    /// The names of its arguments, in wire order.
+    pub args: &'static [&'static str],
+    /// Status words with the names of their values.
+    pub statuses: &'static [(&'static str, &'static [&'static str])],
+    /// The codes it refuses with, besides those of malformed arguments.
+    pub refusals: &'static [Code],
+}
+
+/// The values of a reply, taken in order.
+pub struct Values {
+    function: &'static str,
+    rest: std::vec::IntoIter<Value>,
+}
+
+impl Values {
+    /// The next value.
+    pub fn take<T: Reading>(&mut self, field: &'static str) -> Result<T, EngineError> {
+        let value = self.rest.next().unwrap_or(Value::Nil);
+        T::read(value.clone()).ok_or_else(|| malformed(self.function, field, &value))
+    }
+
+    /// Nothing may be left when all declared values were taken.
+    pub fn finish(mut self) -> Result<(), EngineError> {
+        match self.rest.next() {
+            None => Ok(()),
+            Some(value) => Err(malformed(self.function, "end of reply", &value)),
+        }
+    }
+}
+
+fn malformed(function: &str, field: &str, value: &Value) -> EngineError {
+    let shown: String = format!("{value:?}").chars().take(200).collect();
+    EngineError::corrupt(format!("reply of {function}"), field, shown)
+}
+
+/// Takes a raw reply apart: the status and its values, or the refusal.
+pub fn open_reply(function: &'static str, reply: Value) -> Result<(String, Values), EngineError> {
+    let Value::Array(elements) = reply else {
+        return Err(malformed(function, "envelope", &reply));
+    };
+    let mut rest = elements.into_iter();
+    let (first, word) = (rest.next(), rest.next().and_then(String::read));
+    match (first, word) {
+        (Some(Value::Int(1)), Some(status)) => Ok((status, Values { function, rest })),
+        (Some(Value::Int(0)), Some(code)) => {
+            let details = rest.map(|detail| String::read(detail).unwrap_or_default()).collect();
+            Err(EngineError::from_reply(&code, details))
+        }
+        (first, _) => Err(malformed(function, "envelope", &first.unwrap_or(Value::Nil))),
+    }
+}
+
+/// An undeclared status word: the library and this build disagree.
+pub fn unknown_status(function: &'static str, status: &str) -> EngineError {
+    EngineError::corrupt(format!("reply of {function}"), "status", status)
+}
+
+/// Declares functions. One row each:
+///
+/// ```text
+/// /// What it does.
+/// write ff_name(CallStruct { argument: Type, … })
+/// -> ReplyEnum { "OK" => Variant { value: Type, … }, … }
+/// refuses [Code, …];
+/// ```
+macro_rules! functions {
+    (@read_only read) => { true };
+    (@read_only write) => { false };
+    ($(
+        $(#[$doc:meta])*
+        $mode:ident $name:ident($call:ident { $($arg:ident: $aty:ty),* $(,)? })
+        -> $reply:ident { $($status:literal => $variant:ident { $($field:ident: $fty:ty),* $(,)? }),* $(,)? }
+        refuses [$($code:ident),* $(,)?];
+    )*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Debug)]
+            #[allow(missing_docs, reason = "the arguments are documented with the function")]
+            pub struct $call { $(pub $arg: $aty),* }
+
+            #[doc = concat!("What `", stringify!($name), "` answers.")]
+            #[derive(Clone, Debug, PartialEq)]
+            #[allow(missing_docs, reason = "the values are documented with the function")]
+            pub enum $reply { $($variant { $($field: $fty),* }),* }
+
+            impl $crate::call::Call for $call {
+                const FUNCTION: $crate::host::Function = $crate::host::Function {
+                    wire_name: concat!(stringify!($name), "_v1"),
+                    read_only: $crate::call::functions!(@read_only $mode),
+                };
+                const CONTRACT: $crate::call::Contract = $crate::call::Contract {
+                    name: stringify!($name),
+                    read_only: $crate::call::functions!(@read_only $mode),
+                    args: &[$(stringify!($arg)),*],
+                    statuses: &[$(($status, &[$(stringify!($field)),*])),*],
+                    refusals: &[$(ff_core::error::Code::$code),*],
+                };
+                type Reply = $reply;
+
+                fn encode(&self) -> $crate::args::Args {
+                    #[allow(unused_mut, reason = "some functions take no arguments")]
+                    let mut args = $crate::args::Args::with_capacity(Self::CONTRACT.args.len());
+                    $($crate::wire::Argument::encode(&self.$arg, &mut args);)*
+                    args
+                }
+
+                fn decode(
+                    status: &str,
+                    #[allow(unused_mut, reason = "some outcomes have no values")]
+                    mut values: $crate::call::Values,
+                ) -> Result<$reply, ff_core::error::EngineError> {
+                    match status {
+                        $($status => {
+                            let reply = $reply::$variant {
+                                $($field: values.take(stringify!($field))?),*
+                            };
+                            values.finish()?;
+                            Ok(reply)
+                        })*
+                        _ => Err($crate::call::unknown_status(stringify!($name), status)),
+                    }
+                }
+
+                $crate::call::functions!(@repeated $call);
+            }
+        )*
+
+        /// The contracts of this file.
+        pub(crate) const CONTRACTS: &[$crate::call::Contract] =
+            &[$(<$call as $crate::call::Call>::CONTRACT),*];
+    };
+    // Only a claim needs to be told that it is a repetition: it has no id of its own to recognise.
+    (@repeated ClaimNext) => {
+        fn mark_repeated(&mut self) {
+            self.retry = true;
+        }
+    };
+    (@repeated $call:ident) => {};
+}
+pub(crate) use functions;

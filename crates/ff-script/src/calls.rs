@@ -1,0 +1,51 @@
+//! Every function of the library, one row each. The files have the names of those in `lua/verb/`.
+
+pub mod cancel;
+pub mod change;
+pub mod claim;
+pub mod claim_next;
+pub mod complete;
+pub mod create;
+pub mod deployment;
+pub mod describe;
+pub mod events;
+pub mod expire;
+pub mod fail;
+pub mod grant;
+pub mod lease;
+pub mod library;
+pub mod list;
+pub mod pause;
+pub mod progress;
+pub mod replay;
+pub mod tick;
+
+use crate::call::Contract;
+
+/// The contract of every function.
+pub fn contracts() -> impl Iterator<Item = Contract> {
+    [
+        library::CONTRACTS,
+        deployment::CONTRACTS,
+        create::CONTRACTS,
+        claim_next::CONTRACTS,
+        grant::CONTRACTS,
+        claim::CONTRACTS,
+        lease::CONTRACTS,
+        progress::CONTRACTS,
+        complete::CONTRACTS,
+        fail::CONTRACTS,
+        cancel::CONTRACTS,
+        pause::CONTRACTS,
+        expire::CONTRACTS,
+        replay::CONTRACTS,
+        change::CONTRACTS,
+        describe::CONTRACTS,
+        list::CONTRACTS,
+        events::CONTRACTS,
+        tick::CONTRACTS,
+    ]
+    .into_iter()
+    .flatten()
+    .copied()
+}

@@ -1,0 +1,39 @@
+//! Creating executions.
+
+use ff_core::state::PublicState;
+use ff_core::types::{ExecutionId, ExecutionKind, IdempotencyKey, LaneId, Namespace, TimestampMs};
+
+use crate::call::functions;
+use crate::value::Value;
+use crate::wire::{List, Rest};
+
+functions! {
+    /// Creates an execution.
+    write ff_create_execution(CreateExecution {
+        execution_id: ExecutionId,
+        namespace: Namespace,
+        lane: LaneId,
+        kind: ExecutionKind,
+        priority: u16,
+        creator: String,
+        policy_json: String,
+        payload: Vec<u8>,
+        delay_until: Option<TimestampMs>,
+        deadline_at: Option<TimestampMs>,
+        tags_json: String,
+        idempotency_key: Option<IdempotencyKey>,
+        dedup_ms: Option<u64>,
+        content_digest: String,
+    })
+    -> CreateExecutionReply {
+        "OK" => Created { execution_id: ExecutionId, public_state: PublicState },
+        "DUPLICATE" => Duplicate { execution_id: ExecutionId, public_state: PublicState },
+    }
+    refuses [IdempotencyConflict, InvalidPolicyJson, InvalidCapabilities, InvalidTagKey];
+
+    /// Creates several executions of one partition; each gets an answer of its own. `items` are the
+    /// arguments of `ff_create_execution`, one execution after the other.
+    write ff_create_executions(CreateExecutions { items: Rest<Vec<u8>> })
+    -> CreateExecutionsReply { "OK" => Answers { answers: List<Value> } }
+    refuses [];
+}

@@ -1,0 +1,27 @@
+//! Facts that hold for all partitions.
+
+use ff_core::types::LaneId;
+
+use crate::call::functions;
+use crate::wire::List;
+
+functions! {
+    /// Fixes the partition counts of a new deployment, or checks them against an existing one.
+    write ff_open_deployment(OpenDeployment {
+        num_flow_partitions: u16,
+        num_budget_partitions: u16,
+        num_quota_partitions: u16,
+    })
+    -> OpenDeploymentReply { "OK" => Opened { created: bool } }
+    refuses [DeploymentMismatch];
+
+    /// Adds a lane to the list of lanes in use.
+    write ff_register_lane(RegisterLane { lane: LaneId })
+    -> RegisterLaneReply { "OK" => Registered {}, "ALREADY_SATISFIED" => Known {} }
+    refuses [];
+
+    /// Lists the lanes in use, sorted by name.
+    read ff_list_lanes(ListLanes {})
+    -> ListLanesReply { "OK" => Lanes { lanes: List<LaneId> } }
+    refuses [];
+}

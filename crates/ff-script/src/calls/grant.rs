@@ -1,0 +1,40 @@
+//! Reserving one execution for one worker.
+
+use ff_core::capability::CapabilitySet;
+use ff_core::types::{ExecutionId, GrantId, TimestampMs, WorkerId, WorkerInstanceId};
+
+use crate::call::functions;
+
+functions! {
+    /// Reserves a claimable execution for one worker.
+    write ff_issue_claim_grant(IssueClaimGrant {
+        execution_id: ExecutionId,
+        worker_id: WorkerId,
+        worker_instance_id: WorkerInstanceId,
+        capabilities: CapabilitySet,
+        grant_ttl_ms: u64,
+        grant_id: GrantId,
+    })
+    -> IssueClaimGrantReply {
+        "OK" => Granted { execution_id: ExecutionId, grant_id: GrantId, grant_expires_at: TimestampMs },
+        "DUPLICATE" => Existing { execution_id: ExecutionId, grant_id: GrantId, grant_expires_at: TimestampMs },
+    }
+    refuses [ExecutionNotFound, ExecutionNotEligible, GrantAlreadyExists, InvalidCapabilities,
+        CapabilityMismatch];
+
+    /// Reserves an execution that lost its lease for one worker.
+    write ff_issue_reclaim_grant(IssueReclaimGrant {
+        execution_id: ExecutionId,
+        worker_id: WorkerId,
+        worker_instance_id: WorkerInstanceId,
+        capabilities: CapabilitySet,
+        grant_ttl_ms: u64,
+        grant_id: GrantId,
+    })
+    -> IssueReclaimGrantReply {
+        "OK" => Granted { execution_id: ExecutionId, grant_id: GrantId, grant_expires_at: TimestampMs },
+        "DUPLICATE" => Existing { execution_id: ExecutionId, grant_id: GrantId, grant_expires_at: TimestampMs },
+    }
+    refuses [ExecutionNotFound, ExecutionNotReclaimable, MaxRetriesExhausted, GrantAlreadyExists,
+        InvalidCapabilities, CapabilityMismatch];
+}

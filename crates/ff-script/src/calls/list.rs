@@ -1,0 +1,28 @@
+//! Listing executions.
+
+use ff_core::state::PublicState;
+use ff_core::types::{ExecutionKind, LaneId, Namespace, TimestampMs};
+
+use crate::call::functions;
+use crate::value::Value;
+use crate::wire::{List, Rest};
+
+functions! {
+    /// Lists executions of a partition by filter, from a cursor. `lanes` are the lanes whose queues
+    /// may hold what is asked for.
+    read ff_list_executions(ListExecutions {
+        namespace: Option<Namespace>,
+        lane: Option<LaneId>,
+        state: Option<PublicState>,
+        kind: Option<ExecutionKind>,
+        from_ms: Option<TimestampMs>,
+        to_ms: Option<TimestampMs>,
+        cursor: String,
+        limit: u32,
+        lanes: Rest<LaneId>,
+    })
+    -> ListExecutionsReply {
+        "OK" => Page { executions: List<Value>, next_cursor: Option<String> },
+    }
+    refuses [];
+}

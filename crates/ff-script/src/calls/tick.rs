@@ -1,0 +1,25 @@
+//! What is due.
+
+use ff_core::types::TimestampMs;
+
+use crate::call::functions;
+
+functions! {
+    /// Executes what is due in a partition and tells when it is next needed.
+    write ff_tick(Tick { items_max: u32 })
+    -> TickReply {
+        "OK" => Ticked {
+            now: TimestampMs,
+            next_due_at: Option<TimestampMs>,
+            promoted: u32,
+            lapsed: u32,
+            timed_out: u32,
+            expired: u32,
+            ungranted: u32,
+            purged: u32,
+            forgotten: u32,
+            corrected: u32,
+        },
+    }
+    refuses [];
+}

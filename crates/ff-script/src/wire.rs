@@ -1,0 +1,205 @@
+//! How single values travel: arguments into bytes, values out of replies.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use ff_core::capability::CapabilitySet;
+use ff_core::contracts::Tags;
+use ff_core::state::{
+    AttemptState, AttemptType, BlockingReason, EligibilityState, LifecyclePhase, OwnershipState,
+    PublicState, TerminalOutcome,
+};
+use ff_core::types::{
+    AttemptId, AttemptIndex, EventCursor, ExecutionId, ExecutionKind, FlowId, GrantId,
+    IdempotencyKey, LaneId, LeaseEpoch, LeaseId, Namespace, TimestampMs, WorkerId,
+    WorkerInstanceId,
+};
+
+use crate::args::Args;
+use crate::value::Value;
+
+/// A value that can be an argument.
+pub trait Argument {
+    /// Appends itself.
+    fn encode(&self, args: &mut Args);
+}
+
+/// A value that can be read from a reply.
+pub trait Reading: Sized {
+    /// Reads the value; `None` if it is not of this form.
+    fn read(value: Value) -> Option<Self>;
+}
+
+fn text(value: Value) -> Option<String> {
+    match value {
+        Value::Bytes(bytes) => String::from_utf8(bytes).ok(),
+        Value::Int(number) => Some(number.to_string()),
+        Value::Nil | Value::Array(_) => None,
+    }
+}
+
+macro_rules! plain {
+    ($($name:ty),* $(,)?) => {$(
+        impl Argument for $name {
+            fn encode(&self, args: &mut Args) {
+                args.push_display(self);
+            }
+        }
+
+        impl Reading for $name {
+            fn read(value: Value) -> Option<Self> {
+                text(value).and_then(|text| Self::from_str(&text).ok())
+            }
+        }
+    )*};
+}
+
+plain! {
+    ExecutionId, LeaseId, AttemptId, GrantId, FlowId, LaneId, Namespace, ExecutionKind, WorkerId,
+    WorkerInstanceId, IdempotencyKey, EventCursor, u8, u16, u32, u64, PublicState, LifecyclePhase,
+    OwnershipState, EligibilityState, BlockingReason, TerminalOutcome, AttemptState, AttemptType,
+}
+
+macro_rules! numbers {
+    ($($name:ident),*) => {$(
+        impl Argument for $name {
+            fn encode(&self, args: &mut Args) {
+                args.push_display(&self.get());
+            }
+        }
+
+        impl Reading for $name {
+            fn read(value: Value) -> Option<Self> {
+                Reading::read(value).map(Self::new)
+            }
+        }
+    )*};
+}
+
+numbers!(LeaseEpoch, AttemptIndex, TimestampMs);
+
+impl Argument for str {
+    fn encode(&self, args: &mut Args) {
+        args.push(self.as_bytes());
+    }
+}
+
+impl Argument for String {
+    fn encode(&self, args: &mut Args) {
+        args.push(self.as_bytes());
+    }
+}
+
+impl Argument for Vec<u8> {
+    fn encode(&self, args: &mut Args) {
+        args.push(self);
+    }
+}
+
+impl Argument for CapabilitySet {
+    fn encode(&self, args: &mut Args) {
+        args.push(self.csv().as_bytes());
+    }
+}
+
+impl Argument for bool {
+    fn encode(&self, args: &mut Args) {
+        args.push(if *self { b"1" } else { b"0" });
+    }
+}
+
+/// Empty means not given.
+impl<T: Argument> Argument for Option<T> {
+    fn encode(&self, args: &mut Args) {
+        match self {
+            Some(value) => value.encode(args),
+            None => args.push(b""),
+        }
+    }
+}
+
+/// The last argument of a function may be a list.
+impl<T: Argument> Argument for Rest<T> {
+    fn encode(&self, args: &mut Args) {
+        self.0.iter().for_each(|value| value.encode(args));
+    }
+}
+
+/// All remaining arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rest<T>(pub Vec<T>);
+
+impl Reading for String {
+    fn read(value: Value) -> Option<Self> {
+        text(value)
+    }
+}
+
+impl Reading for Vec<u8> {
+    fn read(value: Value) -> Option<Self> {
+        match value {
+            Value::Bytes(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+}
+
+impl Reading for bool {
+    fn read(value: Value) -> Option<Self> {
+        u8::read(value).and_then(|number| (number < 2).then_some(number == 1))
+    }
+}
+
+impl Reading for CapabilitySet {
+    fn read(value: Value) -> Option<Self> {
+        let csv = text(value)?;
+        Self::try_new(csv.split(',').filter(|token| !token.is_empty())).ok()
+    }
+}
+
+/// The empty text means that there is no value.
+impl<T: Reading> Reading for Option<T> {
+    fn read(value: Value) -> Option<Self> {
+        if value.as_bytes().is_some_and(<[u8]>::is_empty) {
+            return Some(None);
+        }
+        T::read(value).map(Some)
+    }
+}
+
+/// Names and values in turn.
+impl Reading for Tags {
+    fn read(value: Value) -> Option<Self> {
+        let flat = List::<String>::read(value)?.0;
+        if flat.len() % 2 != 0 {
+            return None;
+        }
+        Some(
+            flat.chunks(2)
+                .map(|pair| (pair[0].clone(), pair[1].clone()))
+                .collect::<BTreeMap<_, _>>(),
+        )
+    }
+}
+
+/// An inner array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct List<T>(pub Vec<T>);
+
+impl<T: Reading> Reading for List<T> {
+    fn read(value: Value) -> Option<Self> {
+        match value {
+            Value::Array(values) => {
+                values.into_iter().map(T::read).collect::<Option<_>>().map(List)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// An inner array that is decoded later.
+impl Reading for Value {
+    fn read(value: Value) -> Option<Self> {
+        Some(value)
+    }
+}

@@ -1,7 +1,6 @@
 //! The host: routes calls to shards, and opens and closes them.
 
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 
 use ff_core::backend_error::BackendError;
 use ff_core::partition::Partition;
@@ -15,69 +14,51 @@ use tokio::sync::oneshot;
 
 use crate::config::EmbeddedConfig;
 use crate::error::OpenError;
-use crate::keyspace::Keyspace;
-use crate::moment::Moment;
+use crate::journal::disk::{Disk, RealDisk};
+use crate::journal::load::RecoveryReport;
+use crate::open::{self, Running};
 use crate::refusal;
-use crate::session::Session;
-use crate::shard::{CommitToMemory, Job, Shard};
+use crate::shard::Job;
 use crate::stats::{Counters, Stats};
-use crate::vm::Machine;
 use crate::wake::WakeHub;
 
 /// A store inside this process.
 pub struct EmbeddedHost {
     shards: Vec<mpsc::Sender<Job>>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    running: Mutex<Option<Running>>,
     hub: Mutex<Option<Arc<WakeHub>>>,
     counters: Arc<Counters>,
+    recovery: Option<RecoveryReport>,
 }
 
 impl EmbeddedHost {
-    /// Opens a store and loads the library into it.
+    /// Opens a store and loads the library into it. Reads a data directory back if there is one.
     pub fn open(config: EmbeddedConfig, library: &Library) -> Result<Self, OpenError> {
+        Self::open_on(config, library, Arc::new(RealDisk))
+    }
+
+    /// As [`Self::open`], on a disk that may be made to fail.
+    pub fn open_on(
+        config: EmbeddedConfig,
+        library: &Library,
+        disk: Arc<dyn Disk>,
+    ) -> Result<Self, OpenError> {
         if config.shards == 0 {
             return Err(OpenError::Config("there must be at least one shard"));
         }
-        let hub = Arc::new(WakeHub::new());
-        let mut host = Self {
-            shards: Vec::new(),
-            threads: Mutex::default(),
-            hub: Mutex::new(Some(Arc::clone(&hub))),
-            counters: Arc::default(),
-        };
-        for _ in 0..config.shards {
-            host.start_shard(&config, library, &hub)?;
-        }
-        Ok(host)
+        let opened = open::open(&config, library, &disk)?;
+        Ok(Self {
+            shards: opened.shards,
+            running: Mutex::new(Some(opened.running)),
+            hub: Mutex::new(Some(opened.hub)),
+            counters: opened.counters,
+            recovery: opened.recovery,
+        })
     }
 
-    fn start_shard(
-        &mut self,
-        config: &EmbeddedConfig,
-        library: &Library,
-        hub: &Arc<WakeHub>,
-    ) -> Result<(), OpenError> {
-        let (jobs, received) = mpsc::channel();
-        let (started, start) = mpsc::channel();
-        let source = library.source.clone();
-        let clock = Arc::clone(&config.clock);
-        let commit = CommitToMemory { hub: Arc::clone(hub), answers: Vec::new() };
-        let counters = Arc::clone(&self.counters);
-        let name = format!("ff-shard-{}", self.shards.len());
-        let thread = std::thread::Builder::new().name(name).spawn(move || {
-            let session = Session::new(Keyspace::default(), Moment::new(clock), false);
-            match Machine::new(&source, session) {
-                Err(error) => drop(started.send(Err(error))),
-                Ok(machine) => {
-                    drop(started.send(Ok(())));
-                    Shard { machine, commit, counters, broken: false }.run(&received);
-                }
-            }
-        })?;
-        self.shards.push(jobs);
-        lock(&self.threads).push(thread);
-        let outcome = start.recv().unwrap_or_else(|_| Err("the shard ended early".to_owned()));
-        outcome.map_err(OpenError::Library)
+    /// What was found in the data directory. `None` for a store in memory.
+    pub fn recovery(&self) -> Option<&RecoveryReport> {
+        self.recovery.as_ref()
     }
 
     /// What the store did since it was opened.
@@ -96,26 +77,28 @@ impl EmbeddedHost {
         Ok(dump)
     }
 
-    /// Finishes what is under way, and closes. Later calls are refused; later closes do nothing.
+    /// Finishes what is under way, syncs and unlocks. Later calls are refused; closing again does
+    /// nothing.
     pub async fn close(&self) {
-        let threads = self.stop();
+        let Some(running) = self.stop() else { return };
         let (done, closed) = oneshot::channel();
-        // Joining blocks, which this thread may not.
+        // Waiting for threads blocks, which this thread may not.
         std::thread::spawn(move || {
-            join(threads);
+            running.wait();
             let _ = done.send(());
         });
         let _ = closed.await;
     }
 
-    /// Tells every thread to end, and answers those that have not ended yet.
-    fn stop(&self) -> Vec<JoinHandle<()>> {
+    /// Tells every shard to end.
+    fn stop(&self) -> Option<Running> {
+        let running = lock(&self.running).take()?;
         for shard in &self.shards {
             // A shard that has ended needs no telling.
             let _ = shard.send(Job::Stop);
         }
         lock(&self.hub).take();
-        std::mem::take(&mut *lock(&self.threads))
+        Some(running)
     }
 
     fn shard_of(&self, partition: Partition) -> &mpsc::Sender<Job> {
@@ -160,18 +143,13 @@ impl Host for EmbeddedHost {
 impl Drop for EmbeddedHost {
     /// Closes as [`EmbeddedHost::close`] does, but blocks until it is done.
     fn drop(&mut self) {
-        join(self.stop());
-    }
-}
-
-fn join(threads: Vec<JoinHandle<()>>) {
-    for thread in threads {
-        // A thread that panicked has said so on its own.
-        let _ = thread.join();
+        if let Some(running) = self.stop() {
+            running.wait();
+        }
     }
 }
 
 /// Locks a mutex whose content is never left half-changed.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

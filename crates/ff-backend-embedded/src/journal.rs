@@ -12,7 +12,7 @@
 
 pub(crate) mod commit;
 pub(crate) mod compaction;
-pub mod disk;
+pub(crate) mod disk;
 pub(crate) mod layout;
 pub(crate) mod load;
 pub(crate) mod lock;
@@ -21,4 +21,5 @@ pub(crate) mod record;
 pub(crate) mod replay;
 pub(crate) mod scan;
 pub(crate) mod snapshot;
+pub(crate) mod start;
 pub(crate) mod writer;

@@ -86,6 +86,7 @@ impl<C: Commit> Shard<C> {
                 break;
             }
         }
+        jobs.try_iter().for_each(refuse);
     }
 
     /// False if this was the last job.
@@ -144,6 +145,13 @@ impl<C: Commit> Shard<C> {
         }
         self.commit.admits(loaded.read_only)?;
         Ok(loaded)
+    }
+}
+
+/// Answers a job that came too late.
+fn refuse(job: Job) {
+    if let Job::Call { reply, .. } = job {
+        let _ = reply.send(Err(refusal::closed()));
     }
 }
 

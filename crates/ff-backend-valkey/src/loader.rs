@@ -71,7 +71,8 @@ impl Loader {
     async fn load(&self, connection: &Connection, old: Option<&Loaded>) -> Result<(), Failure> {
         let Library { name, version, .. } = &self.library;
         let replaces = old.map(|old| old.version);
-        tracing::info!(address = %connection.address, name, version, ?replaces, "loads the library");
+        let address = &connection.address;
+        tracing::info!(%address, name, version, ?replaces, "loads the library");
         let mut command = redis::cmd("FUNCTION");
         command.arg("LOAD").arg("REPLACE").arg(&self.library.source);
         let doing = || format!("loading the function library {name}");

@@ -71,7 +71,8 @@ impl Topology {
 
     /// The server that serves a partition.
     pub(crate) fn master_of(&self, partition: Partition) -> Result<Arc<Node>, Failure> {
-        let map = self.map();
+        // Under the lock rather than on a clone: every call comes through here.
+        let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
         let owner = match map.ranges.as_slice() {
             [(start, end, only)] if (*start, *end) == ALL_SLOTS => Some(only),
             _ => map.owner(slot_of(partition)),

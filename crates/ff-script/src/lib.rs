@@ -11,5 +11,6 @@ pub mod calls;
 pub mod wire;
 
 pub mod backend;
+pub mod ids;
 
 pub mod dump;

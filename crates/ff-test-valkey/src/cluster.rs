@@ -71,14 +71,18 @@ impl ValkeyCluster {
         &mut self.nodes[index]
     }
 
-    /// Index of the node that serves this slot now, by the word of the nodes that are up.
+    /// Index of the running node that serves this slot now, by the word of the first node that
+    /// knows of one: after a failover, some nodes know later than others.
     pub fn master_of(&self, slot: u16) -> io::Result<usize> {
-        let (_, owner) = self.view_of_any()?;
-        let bus = owner[usize::from(slot)].ok_or_else(|| io::Error::other("slot not covered"))?;
-        self.nodes
-            .iter()
-            .position(|node| node.bus_port() == Some(bus))
-            .ok_or_else(|| io::Error::other("the slot's master is none of our nodes"))
+        for node in self.running() {
+            let (_, owner) = view(node)?;
+            let bus = owner[usize::from(slot)];
+            let serves = |node: &Valkey| node.bus_port() == bus && node.pid().is_some();
+            if let Some(index) = self.nodes.iter().position(serves) {
+                return Ok(index);
+            }
+        }
+        Err(io::Error::other(format!("no running node serves slot {slot}")))
     }
 
     /// Waits until every node that is up reports a whole cluster.
@@ -154,17 +158,6 @@ impl ValkeyCluster {
         }
         let agreed = views.len() == 1;
         Ok(agreed && views.iter().all(|(_, owner)| owner.iter().all(Option::is_some)))
-    }
-
-    fn view_of_any(&self) -> io::Result<View> {
-        let mut last = io::Error::other("no node is up");
-        for node in self.running() {
-            match view(node) {
-                Ok(view) => return Ok(view),
-                Err(error) => last = error,
-            }
-        }
-        Err(last)
     }
 
     fn running(&self) -> impl Iterator<Item = &Valkey> {

@@ -14,6 +14,7 @@ use crate::ports::Port;
 use crate::process;
 
 const START_TIMEOUT: Duration = Duration::from_secs(30);
+const REMOVE_TIMEOUT: Duration = Duration::from_secs(1);
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// How a server is to be started.
@@ -264,7 +265,8 @@ impl Drop for Valkey {
         // Nothing can be done about a failure here; the kernel kills the server with this process.
         let _ = self.kill9();
         if self.options.dir.is_none() {
-            let _ = fs::remove_dir_all(&self.dir);
+            // A child that the server forked to save its data may write for a moment longer.
+            let _ = wait_for(REMOVE_TIMEOUT, || Ok(fs::remove_dir_all(&self.dir).is_ok()));
         }
     }
 }

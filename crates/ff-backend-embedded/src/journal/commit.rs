@@ -145,11 +145,17 @@ impl Shared {
         self.arrived.notify_one();
     }
 
-    /// Waits until there is something to do, or for the given time at most.
-    pub(crate) fn wait(&self, patience: Option<Duration>) -> Work {
+    /// Waits until there is something to do, or for the given time at most. If there are calls to
+    /// answer, waits a little longer until there are as many as `gather` says.
+    pub(crate) fn wait(&self, patience: Option<Duration>, gather: (usize, Duration)) -> Work {
         let nothing = |queue: &mut Queue| {
             let work = &queue.work;
             work.batches.is_empty() && work.next_file.is_none() && !work.retry && !work.closing
+        };
+        let (calls, gather_time) = gather;
+        let too_few = |queue: &mut Queue| {
+            let waiting: usize = queue.work.batches.iter().map(|batch| batch.answers.len()).sum();
+            waiting > 0 && waiting < calls && !queue.work.closing
         };
         let queue = self.lock();
         let mut queue = match patience {
@@ -159,6 +165,10 @@ impl Shared {
                 waited.unwrap_or_else(PoisonError::into_inner).0
             }
         };
+        if too_few(&mut queue) {
+            let waited = self.arrived.wait_timeout_while(queue, gather_time, too_few);
+            queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
         let (ticket, closing) = (queue.work.ticket, queue.work.closing);
         let fresh = Work { ticket, closing, ..Work::default() };
         std::mem::replace(&mut queue.work, fresh)

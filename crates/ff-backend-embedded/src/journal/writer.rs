@@ -17,6 +17,10 @@ use crate::stats::{self, Counters};
 use crate::wake::WakeHub;
 
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
+/// Longest time to wait for callers that were just answered, so that they share the next sync.
+const GATHER_MAX: Duration = Duration::from_micros(250);
+/// Fewer callers than this are not worth waiting for.
+const GATHER_CALLS_MIN: usize = 8;
 /// When nothing else happened for as long, the file is told up to where it was synced.
 const IDLE: Duration = Duration::from_millis(100);
 
@@ -26,6 +30,15 @@ pub(crate) struct OpenFile {
     pub(crate) salt: u64,
     /// Length up to the last whole batch.
     pub(crate) length: u64,
+}
+
+/// Where the journal goes on.
+pub(crate) struct WriterStart {
+    pub(crate) open: OpenFile,
+    /// The last transaction that is there.
+    pub(crate) sequence: u64,
+    /// Bytes since the last rewrite.
+    pub(crate) appended: u64,
 }
 
 /// How the journal is written.
@@ -53,10 +66,11 @@ pub(crate) struct Writer {
     announced: u64,
     /// What could not be written while the disk was full.
     backlog: Vec<u8>,
-    /// Something after the last whole batch must be cut off before more is appended.
-    ragged: bool,
     next_file: Option<NextFile>,
     last_sync: Instant,
+    sync_took: Duration,
+    /// Calls that were answered last.
+    answered: usize,
     /// Bytes since the last rewrite after which the next one is due.
     compact_at: u64,
     /// Bytes since the last rewrite.
@@ -69,11 +83,10 @@ impl Writer {
         hub: Arc<WakeHub>,
         counters: Arc<Counters>,
         policy: Policy,
-        open: OpenFile,
-        sequence: u64,
+        tail: WriterStart,
         compact: mpsc::Sender<()>,
     ) -> Self {
-        let appended = open.length;
+        let WriterStart { open, sequence, appended } = tail;
         Self {
             shared,
             hub,
@@ -85,9 +98,10 @@ impl Writer {
             synced: sequence,
             announced: 0,
             backlog: Vec::new(),
-            ragged: false,
             next_file: None,
             last_sync: monotonic(),
+            sync_took: Duration::ZERO,
+            answered: 0,
             compact_at: policy.compaction.min_bytes,
             appended,
         }
@@ -96,7 +110,7 @@ impl Writer {
     /// Works until the store is closed and everything is written.
     pub(crate) fn run(mut self) {
         loop {
-            let work = self.shared.wait(self.patience());
+            let work = self.shared.wait(self.patience(), self.gathering());
             let closing = work.closing;
             self.step(work);
             if closing {
@@ -120,6 +134,16 @@ impl Writer {
             }
             Gate::Open if self.announced < self.synced => Some(IDLE),
             Gate::Open => None,
+        }
+    }
+
+    /// How many calls to expect, and how long to wait for them: those that were answered together
+    /// are likely to be back together. Small against what a sync takes, which they then share.
+    fn gathering(&self) -> (usize, Duration) {
+        if self.policy.sync == SyncMode::Always && self.answered >= GATHER_CALLS_MIN {
+            (self.answered, (self.sync_took / 8).min(GATHER_MAX))
+        } else {
+            (0, Duration::ZERO)
         }
     }
 
@@ -155,10 +179,7 @@ impl Writer {
         if self.announced < self.synced && (some || idle) {
             record::write_line(&mut lead, Word::Synced, self.synced, self.open.salt);
         }
-        for batch in batches.iter_mut() {
-            stats::add(&self.counters.transactions, batch.transactions.marks.len() as u64);
-            batch.transactions.number(&mut self.sequence, self.open.salt);
-        }
+        self.number(batches);
         let pieces = batches.iter().map(|batch| &*batch.transactions.bytes);
         let written = write_pieces(&mut *self.open.file, std::iter::once(&*lead).chain(pieces));
         match written {
@@ -168,11 +189,25 @@ impl Writer {
                 Ok(())
             }
             Err(error) if disk::is_full(&error) => {
-                self.ragged = true;
-                Err(Trouble::Full)
+                self.cut_back()?;
+                // A line that nobody waits for is not worth refusing writes.
+                self.announced = if some { self.announced } else { self.synced };
+                if some { Err(Trouble::Full) } else { Ok(()) }
             }
             Err(error) => Err(Trouble::Broken(error)),
         }
+    }
+
+    fn number(&mut self, batches: &mut [Batch]) {
+        for Batch { transactions, .. } in batches {
+            stats::add(&self.counters.transactions, transactions.marks.len() as u64);
+            transactions.number(&mut self.sequence, self.open.salt);
+        }
+    }
+
+    /// Removes what was appended since the last whole batch.
+    fn cut_back(&mut self) -> Result<(), Trouble> {
+        self.open.file.truncate(self.open.length).map_err(Trouble::Broken)
     }
 
     fn grown(&mut self, bytes: u64) {
@@ -195,10 +230,12 @@ impl Writer {
     }
 
     fn sync(&mut self) -> Result<(), Trouble> {
+        let started = monotonic();
         self.open.file.sync().map_err(Trouble::Broken)?;
         stats::add(&self.counters.journal_syncs, 1);
         self.synced = self.sequence;
         self.last_sync = monotonic();
+        self.sync_took = self.last_sync - started;
         Ok(())
     }
 
@@ -211,7 +248,7 @@ impl Writer {
             Err(error) if disk::is_full(&error) => {
                 // The batch is in the file; only the seal is not. Try again later.
                 self.next_file = Some(next);
-                self.open.file.truncate(self.open.length).map_err(Trouble::Broken)?;
+                self.cut_back()?;
                 return self.sync();
             }
             Err(error) => return Err(Trouble::Broken(error)),
@@ -229,6 +266,7 @@ impl Writer {
 
     fn answer_all(&mut self, batches: Vec<Batch>) {
         let mut spares: Vec<Transactions> = Vec::with_capacity(batches.len());
+        self.answered = batches.iter().map(|batch| batch.answers.len()).sum();
         for Batch { transactions, answers } in batches {
             spares.push(transactions);
             answers.into_iter().for_each(|answer| answer.deliver(&self.hub));
@@ -247,8 +285,8 @@ impl Writer {
     }
 
     fn step_full(&mut self, mut batches: Vec<Batch>) {
-        for batch in &mut batches {
-            batch.transactions.number(&mut self.sequence, self.open.salt);
+        self.number(&mut batches);
+        for batch in &batches {
             self.backlog.extend_from_slice(&batch.transactions.bytes);
         }
         match self.write_backlog() {
@@ -274,14 +312,10 @@ impl Writer {
     }
 
     fn write_backlog(&mut self) -> Result<(), Trouble> {
-        if self.ragged {
-            self.open.file.truncate(self.open.length).map_err(Trouble::Broken)?;
-            self.ragged = false;
-        }
         match disk::write_all(&mut *self.open.file, &self.backlog) {
             Ok(()) => {}
             Err(error) if disk::is_full(&error) => {
-                self.ragged = true;
+                self.cut_back()?;
                 return Err(Trouble::Full);
             }
             Err(error) => return Err(Trouble::Broken(error)),

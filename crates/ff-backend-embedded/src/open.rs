@@ -1,0 +1,212 @@
+//! Starts a store's threads, and ends them in the right order.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+
+use ff_core::clock::Clock;
+use ff_script::library::Library;
+
+use crate::config::{EmbeddedConfig, Storage, SyncMode};
+use crate::error::OpenError;
+use crate::journal::commit::{CommitToJournal, Shared};
+use crate::journal::compaction::Compaction;
+use crate::journal::disk::Disk;
+use crate::journal::load::RecoveryReport;
+use crate::journal::lock::DirectoryLock;
+use crate::journal::start::{self, Started};
+use crate::journal::writer::{Policy, Writer};
+use crate::keyspace::Keyspace;
+use crate::moment::Moment;
+use crate::session::Session;
+use crate::shard::{Commit, CommitToMemory, Job, Shard};
+use crate::stats::Counters;
+use crate::vm::Machine;
+use crate::wake::WakeHub;
+
+/// A store that runs.
+pub(crate) struct Opened {
+    pub(crate) shards: Vec<mpsc::Sender<Job>>,
+    pub(crate) running: Running,
+    pub(crate) hub: Arc<WakeHub>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) recovery: Option<RecoveryReport>,
+}
+
+/// The threads of a store.
+#[derive(Default)]
+pub(crate) struct Running {
+    shards: Vec<JoinHandle<()>>,
+    journal: Option<JournalThreads>,
+}
+
+struct JournalThreads {
+    shared: Arc<Shared>,
+    writer: JoinHandle<()>,
+    compaction: JoinHandle<()>,
+    cancelled: Arc<AtomicBool>,
+    /// Dropped last: the directory is free when everything is written.
+    lock: DirectoryLock,
+}
+
+impl Running {
+    /// Waits until the shards, which were told to stop, have ended, and then the journal.
+    pub(crate) fn wait(self) {
+        self.shards.into_iter().for_each(join);
+        if let Some(journal) = self.journal {
+            journal.cancelled.store(true, Ordering::Relaxed);
+            journal.shared.close();
+            join(journal.writer);
+            join(journal.compaction);
+            drop(journal.lock);
+        }
+    }
+}
+
+fn join(thread: JoinHandle<()>) {
+    // A thread that panicked has said so on its own.
+    let _ = thread.join();
+}
+
+/// Starts everything that the configuration asks for.
+pub(crate) fn open(
+    config: &EmbeddedConfig,
+    library: &Library,
+    disk: &Arc<dyn Disk>,
+) -> Result<Opened, OpenError> {
+    let mut opened = Opened {
+        shards: Vec::new(),
+        running: Running::default(),
+        hub: Arc::new(WakeHub::new()),
+        counters: Arc::default(),
+        recovery: None,
+    };
+    let outcome = match &config.storage {
+        Storage::Memory => opened.start_in_memory(config, library),
+        Storage::Directory { path, sync } => {
+            let started = start::start(path, disk, config.shards)?;
+            opened.start_on_disk(config, library, disk, started, *sync)
+        }
+    };
+    match outcome {
+        Ok(()) => Ok(opened),
+        Err(error) => {
+            opened.shards.clear();
+            opened.running.wait();
+            Err(error)
+        }
+    }
+}
+
+impl Opened {
+    fn start_in_memory(
+        &mut self,
+        config: &EmbeddedConfig,
+        library: &Library,
+    ) -> Result<(), OpenError> {
+        for _ in 0..config.shards {
+            let commit = CommitToMemory { hub: Arc::clone(&self.hub), answers: Vec::new() };
+            self.start_shard(config, library, Keyspace::default(), commit, false)?;
+        }
+        Ok(())
+    }
+
+    fn start_on_disk(
+        &mut self,
+        config: &EmbeddedConfig,
+        library: &Library,
+        disk: &Arc<dyn Disk>,
+        mut started: Started,
+        sync: SyncMode,
+    ) -> Result<(), OpenError> {
+        report(&started.report);
+        self.recovery = Some(started.report.clone());
+        let shared = Arc::new(Shared::default());
+        shared.base_bytes.store(started.base_bytes, Ordering::Relaxed);
+        let keyspaces = std::mem::take(&mut started.keyspaces);
+        let policy = Policy {
+            sync,
+            compaction: config.compaction,
+            full_disk_retry: config.full_disk_retry,
+        };
+        self.running.journal = Some(self.start_journal(&shared, disk, started, policy)?);
+        for keyspace in keyspaces {
+            let commit = CommitToJournal::new(Arc::clone(&shared), Arc::clone(&self.hub));
+            self.start_shard(config, library, keyspace, commit, true)?;
+        }
+        Ok(())
+    }
+
+    fn start_journal(
+        &self,
+        shared: &Arc<Shared>,
+        disk: &Arc<dyn Disk>,
+        started: Started,
+        policy: Policy,
+    ) -> Result<JournalThreads, OpenError> {
+        let (compact, requests) = mpsc::channel();
+        let cancelled = Arc::new(AtomicBool::new(false));
+        let counters = Arc::clone(&self.counters);
+        let compaction = Compaction {
+            layout: started.layout,
+            disk: Arc::clone(disk),
+            manifest: started.manifest,
+            shared: Arc::clone(shared),
+            counters: Arc::clone(&counters),
+            cancelled: Arc::clone(&cancelled),
+        };
+        let hub = Arc::clone(&self.hub);
+        let writer =
+            Writer::new(Arc::clone(shared), hub, counters, policy, started.writer, compact);
+        let writer = spawn("ff-journal".to_owned(), move || writer.run())?;
+        let compaction = spawn("ff-compaction".to_owned(), move || compaction.run(&requests))?;
+        let lock = started.lock;
+        Ok(JournalThreads { shared: Arc::clone(shared), writer, compaction, cancelled, lock })
+    }
+
+    fn start_shard<C: Commit + Send + 'static>(
+        &mut self,
+        config: &EmbeddedConfig,
+        library: &Library,
+        keyspace: Keyspace,
+        commit: C,
+        journaled: bool,
+    ) -> Result<(), OpenError> {
+        let (jobs, received) = mpsc::channel();
+        let (started, start) = mpsc::channel();
+        let source = library.source.clone();
+        let clock: Arc<dyn Clock> = Arc::clone(&config.clock);
+        let counters = Arc::clone(&self.counters);
+        let thread = spawn(format!("ff-shard-{}", self.shards.len()), move || {
+            let session = Session::new(keyspace, Moment::new(clock), journaled);
+            // A machine belongs to the thread that made it.
+            match Machine::new(&source, session) {
+                Err(error) => drop(started.send(Err(error))),
+                Ok(machine) => {
+                    drop(started.send(Ok(())));
+                    Shard { machine, commit, counters, broken: false }.run(&received);
+                }
+            }
+        })?;
+        self.shards.push(jobs);
+        self.running.shards.push(thread);
+        let outcome = start.recv().unwrap_or_else(|_| Err("the shard ended early".to_owned()));
+        outcome.map_err(OpenError::Library)
+    }
+}
+
+fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {
+    std::thread::Builder::new().name(name).spawn(body).map_err(OpenError::Thread)
+}
+
+fn report(recovery: &RecoveryReport) {
+    if let Some(torn) = &recovery.torn {
+        tracing::warn!(
+            "{}: the last {} bytes were not written to the end ({}) and were cut at byte {}",
+            torn.file.display(),
+            torn.bytes,
+            torn.reason,
+            torn.offset
+        );
+    }
+}

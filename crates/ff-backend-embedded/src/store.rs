@@ -1,0 +1,62 @@
+//! Tools for data directories that no store is running on: check and export.
+
+use std::io::Write;
+use std::path::Path;
+
+use ff_script::dump::Dump;
+
+pub use crate::error::StoreError;
+pub use crate::journal::load::{RecoveryReport, TornTail};
+use crate::journal::layout::Layout;
+use crate::journal::load;
+use crate::journal::lock::DirectoryLock;
+use crate::journal::manifest::Manifest;
+use crate::journal::replay::Replay;
+use crate::journal::{record, snapshot};
+use crate::keyspace::Keyspace;
+
+/// What a check found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CheckReport {
+    /// What the journal holds. A torn tail would be cut when the store is opened; nothing else is
+    /// ever dropped.
+    pub recovery: RecoveryReport,
+    /// Every key, for checks of what the keys mean.
+    pub dump: Dump,
+}
+
+/// Verifies every checksum of a data directory. Changes nothing.
+pub fn check(directory: &Path) -> Result<CheckReport, StoreError> {
+    let (recovery, keyspaces) = read(directory)?;
+    let mut dump = Dump::new();
+    keyspaces.iter().for_each(|keyspace| keyspace.dump_into(&mut dump));
+    Ok(CheckReport { recovery, dump })
+}
+
+/// Writes the content of a data directory as commands that `valkey-cli --pipe` loads. Each command
+/// touches one key, so that a cluster takes them too. Answers what was read.
+pub fn export(directory: &Path, out: &mut dyn Write) -> Result<RecoveryReport, StoreError> {
+    let (recovery, keyspaces) = read(directory)?;
+    let written = keyspaces.iter().flat_map(Keyspace::iter).try_for_each(|(key, object)| {
+        snapshot::commands(key, object, &mut |command| {
+            let mut bytes = Vec::new();
+            record::write_array(&mut bytes, command.len());
+            command.iter().for_each(|argument| record::write_bulk(&mut bytes, argument));
+            out.write_all(&bytes)
+        })
+    });
+    written.and_then(|()| out.flush()).map_err(StoreError::io(Path::new("the export")))?;
+    Ok(recovery)
+}
+
+fn read(directory: &Path) -> Result<(RecoveryReport, Vec<Keyspace>), StoreError> {
+    let layout = Layout::new(directory);
+    let missing = || StoreError::foreign(&layout.manifest(), "there is no store here");
+    // Looked for first: taking the lock makes a file.
+    Manifest::read(&layout)?.ok_or_else(missing)?;
+    let _lock = DirectoryLock::take(&layout)?;
+    let manifest = Manifest::read(&layout)?.ok_or_else(missing)?;
+    let mut replay = Replay::new(1);
+    let loaded = load::load(&layout, &manifest, &mut replay)?;
+    Ok((loaded.report, replay.into_keyspaces()))
+}

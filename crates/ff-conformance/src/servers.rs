@@ -1,0 +1,77 @@
+//! What is started once per process and shared by all tests: a runtime, a server, a cluster.
+
+use std::any::Any;
+use std::future::Future;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use ff_backend_valkey::{ValkeyConfig, ValkeyHost};
+use ff_core::partition::Partition;
+use ff_script::library::Library;
+use ff_test_valkey::{Valkey, ValkeyCluster, ValkeyOptions};
+use tokio::runtime::Runtime;
+use tokio::sync::OnceCell;
+
+/// Partitions from which wake-ups are received; each costs a subscription per topic.
+pub const WAKING_PARTITIONS: u16 = 4096;
+
+/// Takes the time from a key of the partition, so that every test has a time of its own although
+/// all share one server.
+const TIME_MODULE: &str =
+    "return function(key) return tonumber(redis.call('GET', key .. ':clock')) end\n";
+
+/// Connections belong to the runtime that opened them, so all tests run on this one.
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.enable_all().build().expect("threads can be started")
+});
+
+static STANDALONE: OnceCell<Arc<ValkeyHost>> = OnceCell::const_new();
+static CLUSTER: OnceCell<Arc<ValkeyHost>> = OnceCell::const_new();
+
+/// The processes behind the hosts, until [`stop_servers`].
+static PROCESSES: Mutex<Vec<Box<dyn Any + Send>>> = Mutex::new(Vec::new());
+
+/// Runs a test to its end on the shared runtime.
+pub fn run<F: Future>(test: F) -> F::Output {
+    RUNTIME.block_on(test)
+}
+
+/// The library with the time in the hands of the test.
+pub fn timed_library() -> Library {
+    Library::with_modules(&[("kernel/time", TIME_MODULE)])
+}
+
+/// The shared server.
+pub async fn standalone() -> Arc<ValkeyHost> {
+    let start = || async {
+        let server = Valkey::start(ValkeyOptions::default()).expect("the server starts");
+        connect(server.url(), server).await
+    };
+    Arc::clone(STANDALONE.get_or_init(start).await)
+}
+
+/// The shared cluster of three masters.
+pub async fn cluster() -> Arc<ValkeyHost> {
+    let start = || async {
+        let cluster = ValkeyCluster::start(3, 0).expect("the cluster starts");
+        connect(cluster.url(), cluster).await
+    };
+    Arc::clone(CLUSTER.get_or_init(start).await)
+}
+
+async fn connect(url: String, process: impl Any + Send) -> Arc<ValkeyHost> {
+    PROCESSES.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(process));
+    let config = ValkeyConfig::parse(&url).expect("the server knows its URL");
+    let config = config.with_flow_partitions(WAKING_PARTITIONS);
+    let host = ValkeyHost::connect(config, timed_library()).await.expect("the host connects");
+    // What concerns the whole deployment is in the first partition, which has a clock as well.
+    let clock = format!("{}:clock", Partition::flow(0).key());
+    let words: [&[u8]; 3] = [b"SET", clock.as_bytes(), b"0"];
+    host.exec(Partition::flow(0), &words).await.expect("the clock can be set");
+    Arc::new(host)
+}
+
+/// Ends the shared servers and removes their directories. Nothing can use them afterwards.
+pub fn stop_servers() {
+    PROCESSES.lock().unwrap_or_else(PoisonError::into_inner).clear();
+}

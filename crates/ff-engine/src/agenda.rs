@@ -1,0 +1,151 @@
+//! When each partition is to be looked at next. Store time is only compared with store time: the
+//! last tick tells how far it is ahead of the local clock.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use ff_core::contracts::TickReport;
+use ff_core::partition::Partition;
+use ff_core::types::TimestampMs;
+use tokio::time::Instant;
+
+/// The partitions by the time of their next look.
+pub(crate) struct Agenda {
+    order: BTreeSet<(Instant, Partition)>,
+    at: HashMap<Partition, Instant>,
+    /// The store's time at a local moment, from the latest tick.
+    reference: Option<(TimestampMs, Instant)>,
+}
+
+impl Agenda {
+    /// Every partition at once: nobody knows yet what is due.
+    pub(crate) fn all_now(partitions: impl Iterator<Item = Partition>, now: Instant) -> Self {
+        let mut agenda =
+            Self { order: BTreeSet::new(), at: HashMap::new(), reference: None };
+        partitions.for_each(|partition| agenda.schedule(partition, now));
+        agenda
+    }
+
+    /// The time of the nearest look.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.order.first().map(|(at, _)| *at)
+    }
+
+    /// Looks at a partition at this time, or earlier if that was planned already.
+    pub(crate) fn schedule(&mut self, partition: Partition, at: Instant) {
+        let planned = self.at.get(&partition).copied();
+        if planned.is_some_and(|planned| planned <= at) {
+            return;
+        }
+        if let Some(planned) = planned {
+            self.order.remove(&(planned, partition));
+        }
+        self.at.insert(partition, at);
+        self.order.insert((at, partition));
+    }
+
+    /// Takes the next partition whose time has come.
+    pub(crate) fn take_due(&mut self, now: Instant) -> Option<Partition> {
+        let (at, partition) = *self.order.first()?;
+        if at > now {
+            return None;
+        }
+        self.order.remove(&(at, partition));
+        self.at.remove(&partition);
+        Some(partition)
+    }
+
+    /// A timer was set in a partition, for a time of the store.
+    pub(crate) fn announce(
+        &mut self,
+        partition: Partition,
+        due_at: Option<TimestampMs>,
+        now: Instant,
+    ) {
+        let at = due_at.and_then(|due_at| self.local(due_at)).unwrap_or(now);
+        self.schedule(partition, at.max(now));
+    }
+
+    fn local(&self, store: TimestampMs) -> Option<Instant> {
+        let (reference, local) = self.reference?;
+        Some(local + Duration::from_millis(reference.millis_until(store)))
+    }
+
+    /// A tick is over: the next look is when it is needed, or with the next sweep.
+    pub(crate) fn ticked(
+        &mut self,
+        partition: Partition,
+        report: &TickReport,
+        started: Instant,
+        sweep: Duration,
+    ) {
+        self.reference = Some((report.now, started));
+        let needed = report.next_due_at.map(|due_at| {
+            started + Duration::from_millis(report.now.millis_until(due_at))
+        });
+        let swept = started + sweep;
+        self.schedule(partition, needed.map_or(swept, |needed| needed.min(swept)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SWEEP: Duration = Duration::from_secs(10);
+
+    fn report(now: u64, next: Option<u64>) -> TickReport {
+        let next_due_at = next.map(TimestampMs::new);
+        TickReport { now: TimestampMs::new(now), next_due_at, ..TickReport::default() }
+    }
+
+    fn one_partition() -> (Agenda, Partition, Instant) {
+        let (partition, now) = (Partition::flow(3), Instant::now());
+        (Agenda::all_now(std::iter::once(partition), now), partition, now)
+    }
+
+    #[test]
+    fn a_new_engine_looks_everywhere_at_once() {
+        let now = Instant::now();
+        let mut agenda = Agenda::all_now((0..4).map(Partition::flow), now);
+        let taken: Vec<_> = std::iter::from_fn(|| agenda.take_due(now)).collect();
+        assert_eq!(taken.len(), 4);
+        assert_eq!(agenda.next(), None);
+    }
+
+    #[test]
+    fn the_next_look_is_when_the_store_says() {
+        let (mut agenda, partition, now) = one_partition();
+        assert_eq!(agenda.take_due(now), Some(partition));
+        agenda.ticked(partition, &report(1_000_000, Some(1_000_250)), now, SWEEP);
+        assert_eq!(agenda.next(), Some(now + Duration::from_millis(250)));
+        assert_eq!(agenda.take_due(now), None);
+    }
+
+    #[test]
+    fn a_far_timer_waits_for_the_sweep() {
+        let (mut agenda, partition, now) = one_partition();
+        agenda.take_due(now);
+        agenda.ticked(partition, &report(1_000_000, Some(9_000_000)), now, SWEEP);
+        assert_eq!(agenda.next(), Some(now + SWEEP));
+    }
+
+    #[test]
+    fn what_is_overdue_is_looked_at_again_at_once() {
+        let (mut agenda, partition, now) = one_partition();
+        agenda.take_due(now);
+        agenda.ticked(partition, &report(1_000_000, Some(999_000)), now, SWEEP);
+        assert_eq!(agenda.take_due(now), Some(partition));
+    }
+
+    #[test]
+    fn an_announced_timer_brings_the_look_forward_but_never_back() {
+        let (mut agenda, partition, now) = one_partition();
+        agenda.take_due(now);
+        agenda.ticked(partition, &report(1_000_000, None), now, SWEEP);
+        agenda.announce(partition, Some(TimestampMs::new(1_000_040)), now);
+        assert_eq!(agenda.next(), Some(now + Duration::from_millis(40)));
+        agenda.announce(partition, Some(TimestampMs::new(1_005_000)), now);
+        assert_eq!(agenda.next(), Some(now + Duration::from_millis(40)));
+    }
+}

@@ -1,0 +1,117 @@
+//! A dump, sorted by partition and by what each key is for.
+
+use std::collections::BTreeMap;
+
+use ff_core::partition::{Partition, PartitionConfig};
+
+use super::keys::{self, Place};
+use super::record::Record;
+use super::{Findings, shown};
+use crate::dump::{Dump, Stored};
+
+pub(super) type Hash = BTreeMap<Vec<u8>, Vec<u8>>;
+pub(super) type Scores = BTreeMap<Vec<u8>, f64>;
+
+/// What one partition holds.
+pub(super) struct Contents<'a> {
+    pub(super) partition: Partition,
+    /// Every value of the right type, by its place.
+    pub(super) places: BTreeMap<Place<'a>, &'a Stored>,
+    /// The executions, by their uuid.
+    pub(super) records: BTreeMap<&'a str, Record<'a>>,
+}
+
+impl<'a> Contents<'a> {
+    fn new(partition: Partition) -> Self {
+        Self { partition, places: BTreeMap::new(), records: BTreeMap::new() }
+    }
+
+    /// The key of a place, for a person.
+    pub(super) fn key(&self, place: &Place<'_>) -> String {
+        keys::name(self.partition, place)
+    }
+
+    pub(super) fn hash(&self, place: &Place<'a>) -> Option<&'a Hash> {
+        match self.places.get(place) {
+            Some(Stored::Hash(hash)) => Some(hash),
+            _ => None,
+        }
+    }
+
+    pub(super) fn scores(&self, place: &Place<'a>) -> Option<&'a Scores> {
+        match self.places.get(place) {
+            Some(Stored::SortedSet(scores)) => Some(scores),
+            _ => None,
+        }
+    }
+
+    pub(super) fn list(&self, place: &Place<'a>) -> Option<&'a [Vec<u8>]> {
+        match self.places.get(place) {
+            Some(Stored::List(values)) => Some(values),
+            _ => None,
+        }
+    }
+
+    pub(super) fn string(&self, place: &Place<'a>) -> Option<&'a [u8]> {
+        match self.places.get(place) {
+            Some(Stored::String(bytes)) => Some(bytes),
+            _ => None,
+        }
+    }
+}
+
+/// Sorts a dump. What has no place, or the wrong type for it, is found and left out.
+pub(super) fn sort<'a>(
+    dump: &'a Dump,
+    config: &PartitionConfig,
+    found: &mut Findings,
+) -> BTreeMap<Partition, Contents<'a>> {
+    let mut partitions = BTreeMap::new();
+    for (key, stored) in dump {
+        let Some((partition, place)) = placed(key, stored, config, found) else { continue };
+        let contents =
+            partitions.entry(partition).or_insert_with(|| Contents::new(partition));
+        if let (Place::Record(uuid), Stored::Hash(fields)) = (place, stored) {
+            contents.records.insert(uuid, Record { key, uuid, fields });
+        }
+        contents.places.insert(place, stored);
+    }
+    partitions
+}
+
+fn placed<'a>(
+    key: &'a [u8],
+    stored: &Stored,
+    config: &PartitionConfig,
+    found: &mut Findings,
+) -> Option<(Partition, Place<'a>)> {
+    let mut wrong = |what: String| {
+        found.add("I9", shown(key), what);
+        None
+    };
+    let Some((partition, place)) = keys::parse(key) else {
+        return wrong("no key of ours".to_owned());
+    };
+    let count = config.count_for(partition.family);
+    if partition.index >= count {
+        return wrong(format!("under a partition that does not exist: there are {count}"));
+    }
+    if place.only_in_first() && partition.index != 0 {
+        return wrong("belongs in the first partition alone".to_owned());
+    }
+    if !place.fits(stored) {
+        return wrong(format!("holds {}, which is the wrong type", type_name(stored)));
+    }
+    Some((partition, place))
+}
+
+fn type_name(stored: &Stored) -> &'static str {
+    match stored {
+        Stored::String(_) => "a string",
+        Stored::Hash(_) => "a hash",
+        Stored::SortedSet(_) => "a sorted set",
+        Stored::List(_) => "a list",
+        Stored::Set(_) => "a set",
+        Stored::Stream(_) => "a stream",
+    }
+}

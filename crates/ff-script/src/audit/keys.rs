@@ -1,0 +1,165 @@
+//! The layout of keys: what each key of a store is for. The only file of the audit that spells one.
+
+use std::fmt;
+
+use ff_core::partition::{Partition, PartitionFamily};
+use ff_core::state::TerminalOutcome;
+use ff_core::types::LaneId;
+
+use crate::dump::Stored;
+
+/// What a key of a partition is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Place<'a> {
+    /// The record of an execution.
+    Record(&'a str),
+    /// A long value of an execution.
+    Blob(&'a str, BlobName),
+    /// The tags of an execution.
+    Tags(&'a str),
+    /// The past attempts of an execution.
+    Attempts(&'a str),
+    /// What can be claimed in a lane.
+    Queue(&'a str),
+    /// What happens later.
+    Due,
+    /// Every execution.
+    All,
+    /// What ended this way.
+    Ended(TerminalOutcome),
+    /// The events.
+    Log,
+    /// What is remembered under idempotency keys.
+    Idempotency,
+    /// The partition counts.
+    Deployment,
+    /// The lanes in use.
+    Lanes,
+}
+
+/// The values of a record that may get a key of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum BlobName {
+    Payload,
+    Result,
+    Policy,
+    Detail,
+}
+
+impl BlobName {
+    pub(super) const ALL: [Self; 4] = [Self::Payload, Self::Result, Self::Policy, Self::Detail];
+
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Payload => "payload",
+            Self::Result => "result",
+            Self::Policy => "policy",
+            Self::Detail => "detail",
+        }
+    }
+}
+
+/// The partition and the place that a key names.
+pub(super) fn parse(key: &[u8]) -> Option<(Partition, Place<'_>)> {
+    let text = std::str::from_utf8(key).ok()?.strip_prefix("ff:")?;
+    let (tag, rest) = text.split_at(text.find('}')? + 1);
+    let partition: Partition = tag.parse().ok()?;
+    let place = Place::parse(rest.strip_prefix(':')?)?;
+    (partition.family == PartitionFamily::Flow).then_some((partition, place))
+}
+
+/// The key of a place, for a person.
+pub(super) fn name(partition: Partition, place: &Place<'_>) -> String {
+    format!("{}:{place}", partition.key())
+}
+
+impl<'a> Place<'a> {
+    fn parse(rest: &'a str) -> Option<Self> {
+        match rest {
+            "due" => Some(Self::Due),
+            "all" => Some(Self::All),
+            "log" => Some(Self::Log),
+            "idem" => Some(Self::Idempotency),
+            "deployment" => Some(Self::Deployment),
+            "lanes" => Some(Self::Lanes),
+            _ => match rest.split_once(':')? {
+                ("q", lane) => LaneId::try_new(lane).is_ok().then_some(Self::Queue(lane)),
+                ("ended", outcome) => ended(outcome),
+                ("x", execution) => Self::of_execution(execution),
+                _ => None,
+            },
+        }
+    }
+
+    fn of_execution(text: &'a str) -> Option<Self> {
+        let (uuid, part) = text.split_once(':').unwrap_or((text, ""));
+        if !is_uuid(uuid.as_bytes()) {
+            return None;
+        }
+        match part {
+            "" if text.len() == uuid.len() => Some(Self::Record(uuid)),
+            "tags" => Some(Self::Tags(uuid)),
+            "attempts" => Some(Self::Attempts(uuid)),
+            _ => {
+                let name = BlobName::ALL.into_iter().find(|name| name.as_str() == part)?;
+                Some(Self::Blob(uuid, name))
+            }
+        }
+    }
+
+    /// Is this the type that the place has?
+    pub(super) fn fits(&self, stored: &Stored) -> bool {
+        match self {
+            Self::Record(_) | Self::Tags(_) | Self::Idempotency | Self::Deployment => {
+                matches!(stored, Stored::Hash(_))
+            }
+            Self::Blob(..) => matches!(stored, Stored::String(_)),
+            Self::Attempts(_) => matches!(stored, Stored::List(_)),
+            Self::Queue(_) | Self::Due | Self::All | Self::Ended(_) => {
+                matches!(stored, Stored::SortedSet(_))
+            }
+            Self::Log => matches!(stored, Stored::Stream(_)),
+            Self::Lanes => matches!(stored, Stored::Set(_)),
+        }
+    }
+
+    /// Facts about the whole deployment live in the first partition alone.
+    pub(super) fn only_in_first(&self) -> bool {
+        matches!(self, Self::Deployment | Self::Lanes)
+    }
+}
+
+fn ended(outcome: &str) -> Option<Place<'_>> {
+    let outcome: TerminalOutcome = outcome.parse().ok()?;
+    (outcome != TerminalOutcome::None).then_some(Place::Ended(outcome))
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Record(uuid) => write!(f, "x:{uuid}"),
+            Self::Blob(uuid, name) => write!(f, "x:{uuid}:{}", name.as_str()),
+            Self::Tags(uuid) => write!(f, "x:{uuid}:tags"),
+            Self::Attempts(uuid) => write!(f, "x:{uuid}:attempts"),
+            Self::Queue(lane) => write!(f, "q:{lane}"),
+            Self::Due => f.write_str("due"),
+            Self::All => f.write_str("all"),
+            Self::Ended(outcome) => write!(f, "ended:{outcome}"),
+            Self::Log => f.write_str("log"),
+            Self::Idempotency => f.write_str("idem"),
+            Self::Deployment => f.write_str("deployment"),
+            Self::Lanes => f.write_str("lanes"),
+        }
+    }
+}
+
+const UUID_BYTES: usize = 36;
+
+/// Lower-case and hyphenated: the one spelling of an id.
+pub(super) fn is_uuid(text: &[u8]) -> bool {
+    text.len() == UUID_BYTES
+        && text.iter().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => *byte == b'-',
+            _ => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
+        })
+}

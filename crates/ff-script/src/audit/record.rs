@@ -1,0 +1,266 @@
+//! The record of an execution: its fields by name, and the form of each.
+
+use ff_core::state::TerminalOutcome;
+
+use super::contents::Hash;
+use super::keys::is_uuid;
+use super::{Findings, shown};
+
+/// A field's name in the store.
+pub(super) type Field = &'static [u8];
+
+/// What a field's value looks like.
+enum Form {
+    /// Plain digits, one spelling per number.
+    Number,
+    /// An id.
+    Uuid,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// Capability tokens, sorted and joined by commas.
+    Tokens,
+    /// A compiled retry policy.
+    Rule,
+    /// Anything.
+    Text,
+}
+
+/// Declares the fields: `NAME b"stored name" Form;`
+macro_rules! fields {
+    ($($name:ident $stored:literal $form:expr;)*) => {
+        /// The fields by name.
+        #[allow(dead_code, reason = "the table is complete, whatever the checks use")]
+        pub(super) mod field {
+            $(pub(in super::super) const $name: super::Field = $stored;)*
+        }
+
+        fn form_of(stored: &[u8]) -> Option<(&'static str, Form)> {
+            match stored {
+                $($stored => Some((stringify!($name), $form)),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+fields! {
+    STATE b"st" Form::Word(&["waiting", "delayed", "running", "lapsed", "revoked", "success",
+        "failed", "cancelled", "expired", "skipped"]);
+    LANE b"la" Form::Text;
+    KIND b"ki" Form::Text;
+    NAMESPACE b"ns" Form::Text;
+    CREATED_AT b"ct" Form::Number;
+    PRIORITY b"pr" Form::Number;
+    AGEING_MS b"ag" Form::Number;
+    CREATOR b"by" Form::Text;
+    CAPABILITIES b"ca" Form::Tokens;
+    TAGGED b"tg" Form::Word(&["1"]);
+    TRANSITION_AT b"mt" Form::Number;
+    MUTATION_AT b"lm" Form::Number;
+    NEXT_ATTEMPT b"nx" Form::Word(&["retry", "replay", "resume"]);
+    DELAY_UNTIL b"du" Form::Number;
+    DELAY_REASON b"dr" Form::Word(&["delay", "retry_backoff"]);
+    DEADLINE_AT b"dl" Form::Number;
+    DEADLINE_MS b"dm" Form::Number;
+    ATTEMPT_TIMEOUT_MS b"at" Form::Number;
+    TIMEOUT_AT b"ta" Form::Number;
+    TIMEOUT_LEFT_MS b"tl" Form::Number;
+    RETRY_RULE b"rr" Form::Rule;
+    RECLAIMS_MAX b"mc" Form::Number;
+    REPLAYS_MAX b"mp" Form::Number;
+    RETENTION_MS b"re" Form::Number;
+    ATTEMPT_COUNT b"ac" Form::Number;
+    ATTEMPT_ID b"ai" Form::Uuid;
+    ATTEMPT_TYPE b"ty" Form::Word(&["retry", "reclaim", "replay"]);
+    ATTEMPT_CAUSE b"ay" Form::Text;
+    ATTEMPT_STARTED_AT b"as" Form::Number;
+    ATTEMPT_ENDED_AT b"ae" Form::Number;
+    ATTEMPT_END b"ax" Form::Word(&["fail", "timeout", "lapse", "revoke", "done", "cancel"]);
+    LEASE_ID b"li" Form::Uuid;
+    LEASE_EPOCH b"ep" Form::Number;
+    LEASE_EXPIRES_AT b"le" Form::Number;
+    RENEWED_AT b"lr" Form::Number;
+    RESUMED_AT b"ra" Form::Number;
+    WORKER_ID b"wo" Form::Text;
+    WORKER_INSTANCE_ID b"wi" Form::Text;
+    GRANT_ID b"gi" Form::Uuid;
+    GRANT_KIND b"gk" Form::Word(&["claim", "reclaim"]);
+    GRANT_WORKER_ID b"gw" Form::Text;
+    GRANT_INSTANCE_ID b"gn" Form::Text;
+    GRANT_EXPIRES_AT b"gx" Form::Number;
+    STARTED_AT b"sa" Form::Number;
+    ENDED_AT b"et" Form::Number;
+    RETRY_COUNT b"rc" Form::Number;
+    RECLAIM_COUNT b"rl" Form::Number;
+    REPLAY_COUNT b"rp" Form::Number;
+    FAILURE_REASON b"fr" Form::Text;
+    FAILURE_CATEGORY b"fc" Form::Text;
+    CANCEL_REASON b"cr" Form::Text;
+    CANCELLED_BY b"cb" Form::Text;
+    REVOKE_REASON b"vr" Form::Text;
+    REPLAY_REASON b"py" Form::Text;
+    REPLAY_REQUESTED_BY b"pb" Form::Text;
+    PROGRESS_PCT b"pp" Form::Number;
+    PROGRESS_MESSAGE b"pm" Form::Text;
+    PROGRESS_AT b"pt" Form::Number;
+    FLOW_ID b"fl" Form::Uuid;
+    PAYLOAD b"in" Form::Text;
+    PAYLOAD2 b"in2" Form::Text;
+    PAYLOAD3 b"in3" Form::Text;
+    PAYLOAD4 b"in4" Form::Text;
+    RESULT b"out" Form::Text;
+    RESULT2 b"out2" Form::Text;
+    RESULT3 b"out3" Form::Text;
+    RESULT4 b"out4" Form::Text;
+    DETAIL b"de" Form::Text;
+    DETAIL2 b"de2" Form::Text;
+    DETAIL3 b"de3" Form::Text;
+    DETAIL4 b"de4" Form::Text;
+    POLICY b"po" Form::Text;
+    POLICY2 b"po2" Form::Text;
+    POLICY3 b"po3" Form::Text;
+    POLICY4 b"po4" Form::Text;
+}
+
+/// An execution as it is stored.
+pub(super) struct Record<'a> {
+    pub(super) key: &'a [u8],
+    pub(super) uuid: &'a str,
+    pub(super) fields: &'a Hash,
+}
+
+/// The one stored word that says where an execution stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Waiting,
+    Delayed,
+    Running,
+    Lapsed,
+    Revoked,
+    Ended(TerminalOutcome),
+}
+
+impl State {
+    pub(super) fn is_ended(self) -> bool {
+        matches!(self, Self::Ended(_))
+    }
+
+    pub(super) fn is_lost(self) -> bool {
+        matches!(self, Self::Lapsed | Self::Revoked)
+    }
+
+    /// May it be claimed, if nobody reserved it?
+    pub(super) fn is_claimable(self) -> bool {
+        matches!(self, Self::Waiting | Self::Lapsed | Self::Revoked)
+    }
+}
+
+impl<'a> Record<'a> {
+    pub(super) fn has(&self, field: Field) -> bool {
+        self.fields.contains_key(field)
+    }
+
+    pub(super) fn bytes(&self, field: Field) -> Option<&'a [u8]> {
+        self.fields.get(field).map(Vec::as_slice)
+    }
+
+    /// A text, or the empty one if there is none that can be read.
+    pub(super) fn text(&self, field: Field) -> &'a str {
+        self.bytes(field).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or("")
+    }
+
+    /// A number; nothing if it is absent or no number, which the check of forms reports.
+    pub(super) fn number(&self, field: Field) -> Option<i64> {
+        self.bytes(field).and_then(number)
+    }
+
+    /// A counter: absent means none yet.
+    pub(super) fn count(&self, field: Field) -> i64 {
+        self.number(field).unwrap_or(0)
+    }
+
+    pub(super) fn state_word(&self) -> &'a str {
+        self.text(field::STATE)
+    }
+
+    /// The state, if the stored word is one.
+    pub(super) fn state(&self) -> Option<State> {
+        Some(match self.state_word() {
+            "waiting" => State::Waiting,
+            "delayed" => State::Delayed,
+            "running" => State::Running,
+            "lapsed" => State::Lapsed,
+            "revoked" => State::Revoked,
+            "success" => State::Ended(TerminalOutcome::Success),
+            "failed" => State::Ended(TerminalOutcome::Failed),
+            "cancelled" => State::Ended(TerminalOutcome::Cancelled),
+            "expired" => State::Ended(TerminalOutcome::Expired),
+            "skipped" => State::Ended(TerminalOutcome::Skipped),
+            _ => return None,
+        })
+    }
+
+    /// The record's key, for a person.
+    pub(super) fn name(&self) -> String {
+        shown(self.key)
+    }
+}
+
+/// The whole number that plain digits spell: no sign but a leading minus, no leading zeros.
+pub(super) fn number(digits: &[u8]) -> Option<i64> {
+    let plain = match digits {
+        b"0" => true,
+        [b'-', rest @ ..] => is_plain(rest),
+        _ => is_plain(digits),
+    };
+    plain.then(|| std::str::from_utf8(digits).ok()?.parse().ok()).flatten()
+}
+
+fn is_plain(digits: &[u8]) -> bool {
+    digits.first().is_some_and(|first| *first != b'0') && digits.iter().all(u8::is_ascii_digit)
+}
+
+/// I9: every field is a known one and has its form.
+pub(super) fn check_fields(record: &Record<'_>, found: &mut Findings) {
+    for (stored, value) in record.fields {
+        match form_of(stored) {
+            None => found.add("I9", record.name(), format!("unknown field {}", shown(stored))),
+            Some((name, form)) => {
+                if !form.fits(value) {
+                    let name = name.to_lowercase();
+                    found.add("I9", record.name(), format!("{name} is {:?}", shown(value)));
+                }
+            }
+        }
+    }
+}
+
+impl Form {
+    fn fits(&self, value: &[u8]) -> bool {
+        match self {
+            Self::Number => number(value).is_some(),
+            Self::Uuid => is_uuid(value),
+            Self::Word(words) => words.iter().any(|word| word.as_bytes() == value),
+            Self::Tokens => are_tokens(value),
+            Self::Rule => max_retries(value).is_some(),
+            Self::Text => true,
+        }
+    }
+}
+
+fn are_tokens(value: &[u8]) -> bool {
+    let tokens: Vec<&[u8]> = value.split(|byte| *byte == b',').collect();
+    tokens.iter().all(|token| !token.is_empty()) && tokens.is_sorted_by(|left, right| left < right)
+}
+
+/// How many retries a compiled retry policy allows:
+/// `max:type:first_ms:max_ms:multiplier in thousandths:jitter:categories`.
+pub(super) fn max_retries(rule: &[u8]) -> Option<i64> {
+    let parts: Vec<&[u8]> = rule.split(|byte| *byte == b':').collect();
+    let [max, kind, first_ms, max_ms, multiplier, jitter, _categories] = parts[..] else {
+        return None;
+    };
+    let known = matches!(kind, b"fixed" | b"exponential") && matches!(jitter, b"0" | b"1");
+    let numbers = [first_ms, max_ms, multiplier].iter().all(|text| number(text).is_some());
+    if known && numbers { number(max) } else { None }
+}

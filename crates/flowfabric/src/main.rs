@@ -1,0 +1,2 @@
+//! FlowFabric in one binary.
+fn main() {}

@@ -13,4 +13,5 @@ pub mod wire;
 pub mod backend;
 pub mod ids;
 
+pub mod audit;
 pub mod dump;

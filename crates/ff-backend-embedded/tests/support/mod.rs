@@ -1,12 +1,14 @@
 //! A host with a library from a string, and short ways to call it.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub mod faulty;
 pub mod valkey;
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost};
+use ff_backend_embedded::{Disk, EmbeddedConfig, EmbeddedHost, RealDisk, Storage, SyncMode};
 use ff_core::backend_error::BackendError;
 use ff_core::clock::Clock;
 use ff_core::partition::Partition;
@@ -48,6 +50,34 @@ pub fn library(source: &str) -> Library {
 pub fn in_memory(source: &str) -> EmbeddedHost {
     let config = EmbeddedConfig { shards: 2, ..EmbeddedConfig::in_memory() };
     EmbeddedHost::open(config, &library(source)).expect("the store opens")
+}
+
+/// A configuration for a data directory.
+pub fn on_disk(path: &Path, sync: SyncMode) -> EmbeddedConfig {
+    let storage = Storage::Directory { path: path.to_owned(), sync };
+    EmbeddedConfig { shards: 2, storage, ..EmbeddedConfig::in_memory() }
+}
+
+/// A store in a directory, which syncs each call.
+pub fn in_directory(path: &Path) -> EmbeddedHost {
+    in_directory_on(path, Arc::new(RealDisk))
+}
+
+/// A store in a directory on a disk that may fail.
+pub fn in_directory_on(path: &Path, disk: Arc<dyn Disk>) -> EmbeddedHost {
+    EmbeddedHost::open_on(on_disk(path, SyncMode::Always), &library(RUN), disk)
+        .expect("the store opens")
+}
+
+/// The journal's files of one kind in a data directory, in order.
+pub fn journal_files(root: &Path, kind: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(root.join("appendonlydir")).expect("there is a journal");
+    let mut files: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("it can be listed").path())
+        .filter(|path| path.to_string_lossy().ends_with(&format!(".{kind}.aof")))
+        .collect();
+    files.sort();
+    files
 }
 
 pub fn function(wire_name: &'static str) -> Function {

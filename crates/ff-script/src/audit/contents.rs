@@ -69,8 +69,7 @@ pub(super) fn sort<'a>(
     let mut partitions = BTreeMap::new();
     for (key, stored) in dump {
         let Some((partition, place)) = placed(key, stored, config, found) else { continue };
-        let contents =
-            partitions.entry(partition).or_insert_with(|| Contents::new(partition));
+        let contents = partitions.entry(partition).or_insert_with(|| Contents::new(partition));
         if let (Place::Record(uuid), Stored::Hash(fields)) = (place, stored) {
             contents.records.insert(uuid, Record { key, uuid, fields });
         }

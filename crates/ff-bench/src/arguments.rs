@@ -1,0 +1,201 @@
+//! The command line.
+
+use std::fmt;
+
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, value_parser};
+
+/// Measures FlowFabric. Each scenario prints one report.
+#[derive(Debug, Parser)]
+#[command(name = "ff-bench", version)]
+pub(crate) struct Arguments {
+    /// What is measured.
+    #[command(subcommand)]
+    pub(crate) scenario: Scenario,
+
+    /// Print the report as one JSON object instead of a table.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    /// Threads that run the callers; 0 runs them all on the main thread.
+    #[arg(long, global = true, value_name = "T", default_value_t = CLIENT_THREADS)]
+    pub(crate) client_threads: usize,
+}
+
+/// One worker thread.
+const CLIENT_THREADS: usize = 1;
+
+/// The scenarios, each in a file of its own under `scenario/`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Scenario {
+    /// Creates, claims and completes executions: throughput, latency, and what the store spends.
+    Lifecycle(Lifecycle),
+}
+
+/// Where the executions live. Shared by all scenarios.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct StoreOptions {
+    /// The store: inside this process, one Valkey server, or a Valkey cluster.
+    #[arg(long)]
+    pub(crate) host: HostKind,
+
+    /// A running Valkey or cluster to measure instead of one started for the run. Its executions
+    /// are left there.
+    #[arg(long, value_name = "URL")]
+    pub(crate) url: Option<String>,
+
+    /// When a call counts as done: after it is on the disk, after it was handed to the operating
+    /// system, which syncs once a second, or at once, with no journal at all.
+    #[arg(long, value_enum, default_value_t = Journal::Off)]
+    pub(crate) journal: Journal,
+
+    /// Number of flow partitions.
+    #[arg(long, value_name = "P", default_value_t = 256, value_parser = value_parser!(u16).range(1..))]
+    pub(crate) partitions: u16,
+
+    /// Shards of the embedded store, each with a thread of its own (default: 1).
+    #[arg(long, value_name = "S", value_parser = value_parser!(u16).range(1..=64))]
+    pub(crate) shards: Option<u16>,
+
+    /// Masters of the cluster that is started (default: 3).
+    #[arg(long, value_name = "M", value_parser = value_parser!(u16).range(1..=16))]
+    pub(crate) masters: Option<u16>,
+}
+
+impl StoreOptions {
+    /// Ends the program with a message if options contradict each other.
+    pub(crate) fn check(&self) {
+        let complaint = match (self.host, &self.url) {
+            (HostKind::Embedded, Some(_)) => "--url is for --host valkey and --host cluster",
+            (_, Some(_)) if self.journal != Journal::Off => {
+                "--journal is for a store that is started here; the one at --url already runs"
+            }
+            (_, Some(_)) if self.masters.is_some() => {
+                "--masters is for a cluster that is started here; the one at --url already runs"
+            }
+            (HostKind::Embedded | HostKind::Valkey, _) if self.masters.is_some() => {
+                "--masters is for --host cluster"
+            }
+            (HostKind::Valkey | HostKind::Cluster, _) if self.shards.is_some() => {
+                "--shards is for --host embedded"
+            }
+            _ => return,
+        };
+        refuse(complaint);
+    }
+
+    /// Shards of the embedded store; none elsewhere.
+    pub(crate) fn shard_count(&self) -> Option<u16> {
+        (self.host == HostKind::Embedded).then(|| self.shards.unwrap_or(1))
+    }
+}
+
+/// Prints what is wrong with the command line, and ends the program.
+pub(crate) fn refuse(complaint: &str) -> ! {
+    Arguments::command().error(ErrorKind::ArgumentConflict, complaint).exit()
+}
+
+/// The stores there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum HostKind {
+    /// Inside this process.
+    Embedded,
+    /// One Valkey server.
+    Valkey,
+    /// A Valkey cluster.
+    Cluster,
+}
+
+/// When a call counts as done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Journal {
+    /// After it is on the disk.
+    Always,
+    /// After it was handed to the operating system.
+    Everysec,
+    /// At once: nothing is kept.
+    Off,
+}
+
+macro_rules! display_as_option {
+    ($($name:ty),*) => {$(
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.to_possible_value().map_or(Ok(()), |value| f.write_str(value.get_name()))
+            }
+        }
+    )*};
+}
+
+display_as_option!(HostKind, Journal);
+
+/// What the callers of most scenarios do.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct LoadOptions {
+    /// Executions that are measured.
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = value_parser!(u64).range(1..))]
+    pub(crate) executions: u64,
+
+    /// Concurrent callers.
+    #[arg(long, value_name = "C", default_value_t = 64, value_parser = value_parser!(u32).range(1..=100_000))]
+    pub(crate) concurrency: u32,
+
+    /// Bytes of each execution's input.
+    #[arg(long, value_name = "BYTES", default_value_t = 100, value_parser = value_parser!(u32).range(0..=8 << 20))]
+    pub(crate) payload: u32,
+
+    /// Bytes of each execution's result.
+    #[arg(long, value_name = "BYTES", default_value_t = 16, value_parser = value_parser!(u32).range(0..=8 << 20))]
+    pub(crate) result: u32,
+}
+
+/// Options of `lifecycle`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Lifecycle {
+    #[command(flatten)]
+    pub(crate) store: StoreOptions,
+
+    #[command(flatten)]
+    pub(crate) load: LoadOptions,
+
+    /// Executions that wait in the same lane from the beginning and are still as many at the end.
+    #[arg(long, value_name = "W", default_value_t = 0)]
+    pub(crate) waiting: u64,
+
+    /// Executions taken by one claim. A caller creates as many, claims them with one call, and
+    /// completes them one by one.
+    #[arg(long, value_name = "B", default_value_t = 1, value_parser = value_parser!(u16).range(1..=256))]
+    pub(crate) claim_batch: u16,
+
+    /// Compare what a claim costs with these numbers of waiting executions, as in 1000,1000000.
+    /// Each gets a store of its own; they are measured in turn.
+    #[arg(long, value_name = "W,W", value_delimiter = ',', conflicts_with_all = ["waiting", "url"])]
+    pub(crate) compare_waiting: Vec<u64>,
+}
+
+impl Lifecycle {
+    /// Ends the program with a message if options contradict each other.
+    pub(crate) fn check(&self) {
+        self.store.check();
+        if self.compare_waiting.len() == 1 {
+            refuse("--compare-waiting takes two numbers or more, as in 1000,1000000");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn an_option_out_of_range_is_named() {
+        let words = ["ff-bench", "lifecycle", "--host", "valkey", "--concurrency", "0"];
+        let error = Arguments::try_parse_from(words).expect_err("no caller is too few");
+        assert!(error.to_string().contains("--concurrency"), "{error}");
+    }
+}

@@ -1,0 +1,62 @@
+//! Measures FlowFabric: one subcommand per scenario, one report format for all of them.
+//!
+//! `cargo run --release -p ff-bench -- lifecycle --host embedded --executions 100000 --json`
+
+mod arguments;
+mod scenario;
+
+mod report;
+
+mod caller;
+mod fill;
+mod store;
+mod worker;
+
+mod metering;
+mod noop;
+mod threads;
+
+mod ids;
+mod progress;
+mod statistics;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use arguments::{Arguments, Scenario};
+
+/// What can go wrong: it is printed and ends the run.
+type Failure = Box<dyn Error + Send + Sync>;
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("ff-bench: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let runtime = client_runtime(arguments.client_threads)?;
+    let report = match &arguments.scenario {
+        Scenario::Lifecycle(options) => {
+            options.check();
+            runtime.block_on(scenario::lifecycle::run(options))?
+        }
+    };
+    report.field("client_threads", arguments.client_threads).print(arguments.json);
+    Ok(())
+}
+
+/// The threads of the callers, apart from those of the store.
+fn client_runtime(threads: usize) -> Result<tokio::runtime::Runtime, Failure> {
+    let mut builder = match threads {
+        0 => tokio::runtime::Builder::new_current_thread(),
+        _ => tokio::runtime::Builder::new_multi_thread(),
+    };
+    Ok(builder.worker_threads(threads.max(1)).thread_name("bench-client").enable_all().build()?)
+}

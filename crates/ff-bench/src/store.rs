@@ -1,0 +1,126 @@
+//! The store under measurement: opened or started for the run, gone after it.
+
+use std::sync::Arc;
+
+use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost, Storage, SyncMode};
+use ff_backend_valkey::{ValkeyConfig, ValkeyHost};
+use ff_core::engine_backend::EngineBackend;
+use ff_core::partition::PartitionConfig;
+use ff_script::backend::ScriptBackend;
+use ff_script::host::Host;
+use ff_script::library::Library;
+use ff_test_valkey::{Valkey, ValkeyCluster, ValkeyOptions};
+use tempfile::TempDir;
+
+use crate::Failure;
+use crate::arguments::{HostKind, Journal, StoreOptions};
+
+const CLUSTER_MASTERS: u16 = 3;
+
+/// An open store. Fields are dropped in this order: first those who call, then what is called.
+pub(crate) struct Store {
+    /// What workers and submitters use.
+    pub(crate) backend: Arc<dyn EngineBackend>,
+    /// What is underneath, for bare calls.
+    pub(crate) host: Arc<dyn Host>,
+    /// What can be asked about itself.
+    pub(crate) inside: Inside,
+    _place: Place,
+}
+
+/// The host by its own type, which can tell what a [`Host`] cannot.
+pub(crate) enum Inside {
+    Embedded(Arc<EmbeddedHost>),
+    Valkey(Arc<ValkeyHost>),
+}
+
+/// What was made for the run and goes with it.
+enum Place {
+    /// Nothing: it was there before, or needs nothing.
+    None,
+    Directory { _directory: TempDir },
+    Server { _server: Box<Valkey> },
+    Cluster { _cluster: ValkeyCluster },
+}
+
+impl Store {
+    /// Opens the store that the options ask for, with a deployment in it.
+    pub(crate) async fn open(options: &StoreOptions) -> Result<Self, Failure> {
+        match options.host {
+            HostKind::Embedded => Self::open_embedded(options).await,
+            HostKind::Valkey | HostKind::Cluster => Self::open_valkey(options).await,
+        }
+    }
+
+    async fn open_embedded(options: &StoreOptions) -> Result<Self, Failure> {
+        let (storage, place) = storage(options.journal)?;
+        let shards = options.shard_count().map_or(1, usize::from);
+        let config = EmbeddedConfig { shards, storage, ..EmbeddedConfig::in_memory() };
+        let host = Arc::new(EmbeddedHost::open(config, &Library::current())?);
+        let backend = ScriptBackend::open(Arc::clone(&host), partitions(options)).await?;
+        let inside = Inside::Embedded(Arc::clone(&host));
+        Ok(Self { backend: Arc::new(backend), host, inside, _place: place })
+    }
+
+    async fn open_valkey(options: &StoreOptions) -> Result<Self, Failure> {
+        let (url, place) = match &options.url {
+            Some(url) => (url.clone(), Place::None),
+            None => start(options)?,
+        };
+        let config = ValkeyConfig::parse(&url).map_err(|error| format!("--url: {error}"))?;
+        if config.cluster != (options.host == HostKind::Cluster) {
+            return Err("--url: a cluster's URL goes with --host cluster, and no other".into());
+        }
+        let config = config.with_flow_partitions(options.partitions);
+        let host = Arc::new(ValkeyHost::connect(config, Library::current()).await?);
+        let backend = ScriptBackend::open(Arc::clone(&host), partitions(options)).await?;
+        let inside = Inside::Valkey(Arc::clone(&host));
+        Ok(Self { backend: Arc::new(backend), host, inside, _place: place })
+    }
+
+    /// The number of flow partitions.
+    pub(crate) fn partitions(&self) -> u16 {
+        self.backend.partition_config().num_flow_partitions
+    }
+
+    /// A number for a journal that is not there would be worse than none.
+    pub(crate) fn check_journal(&self, journal: Journal) -> Result<(), Failure> {
+        match &self.inside {
+            Inside::Embedded(host) if journal != Journal::Off && host.stats().journal_bytes == 0 => {
+                Err(format!("the store wrote no journal although --journal is {journal}").into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn partitions(options: &StoreOptions) -> PartitionConfig {
+    PartitionConfig { num_flow_partitions: options.partitions, ..PartitionConfig::default() }
+}
+
+fn storage(journal: Journal) -> Result<(Storage, Place), Failure> {
+    let sync = match journal {
+        Journal::Always => SyncMode::Always,
+        Journal::Everysec => SyncMode::EverySec,
+        Journal::Off => return Ok((Storage::Memory, Place::None)),
+    };
+    let directory = tempfile::Builder::new().prefix("ff-bench-").tempdir()?;
+    let path = directory.path().join("data");
+    Ok((Storage::Directory { path, sync }, Place::Directory { _directory: directory }))
+}
+
+/// Starts a server or a cluster; answers its URL too.
+fn start(options: &StoreOptions) -> Result<(String, Place), Failure> {
+    let valkey = ValkeyOptions {
+        append_only: options.journal != Journal::Off,
+        append_fsync: (options.journal != Journal::Off).then(|| options.journal.to_string()),
+        ..ValkeyOptions::default()
+    };
+    if options.host == HostKind::Valkey {
+        let server = Box::new(Valkey::start(valkey)?);
+        return Ok((server.url(), Place::Server { _server: server }));
+    }
+    let masters = usize::from(options.masters.unwrap_or(CLUSTER_MASTERS));
+    let cluster = ValkeyCluster::start_with(masters, 0, valkey)?;
+    Ok((cluster.url(), Place::Cluster { _cluster: cluster }))
+}

@@ -1,0 +1,51 @@
+//! Processor time and memory of this process, as the kernel counts them. Elsewhere than on Linux
+//! nothing is known.
+
+use std::fs;
+use std::path::Path;
+
+/// Processor time in microseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ThreadTimes {
+    /// The embedded store's threads.
+    pub(crate) store_us: f64,
+    /// All others: callers, connections.
+    pub(crate) client_us: f64,
+}
+
+/// Time used so far; `None` where the kernel does not tell.
+pub(crate) fn times() -> Option<ThreadTimes> {
+    let mut times = ThreadTimes::default();
+    for entry in fs::read_dir("/proc/self/task").ok()? {
+        let task = entry.ok()?.path();
+        // A thread may end while it is looked at.
+        let Some(used_us) = used_us(&task) else { continue };
+        if is_store(&task) {
+            times.store_us += used_us;
+        } else {
+            times.client_us += used_us;
+        }
+    }
+    Some(times)
+}
+
+fn used_us(task: &Path) -> Option<f64> {
+    let text = fs::read_to_string(task.join("schedstat")).ok()?;
+    let ns: f64 = text.split_ascii_whitespace().next()?.parse().ok()?;
+    Some(ns / 1000.0)
+}
+
+/// The embedded store names its threads `ff-…`; the main thread has the program's name.
+fn is_store(task: &Path) -> bool {
+    let main = task.file_name().is_some_and(|id| *id == *std::process::id().to_string());
+    let name = fs::read_to_string(task.join("comm")).unwrap_or_default();
+    !main && name.starts_with("ff-")
+}
+
+/// Memory that this process occupies.
+pub(crate) fn resident_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
+    Some(kib * 1024)
+}

@@ -1,0 +1,230 @@
+//! The three hosts behind one type, with time in the hands of the test. Every reply is checked:
+//! its outcome must be declared, and what was refused, repeated or only read must have changed
+//! nothing.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost};
+use ff_backend_valkey::ValkeyHost;
+use ff_core::backend_error::BackendError;
+use ff_core::partition::Partition;
+use ff_script::args::Args;
+use ff_script::calls;
+use ff_script::dump::Dump;
+use ff_script::host::{Function, Host, Subscription, Topic};
+use ff_script::library::Library;
+use ff_script::value::Value;
+use futures_core::future::BoxFuture;
+
+use crate::clock::ManualClock;
+use crate::{coverage, dump, servers};
+
+/// Which host a test runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum HostKind {
+    /// Inside this process, with the production library and a clock of ours.
+    Embedded,
+    /// One Valkey server.
+    Valkey,
+    /// A Valkey cluster of three masters.
+    Cluster,
+}
+
+impl HostKind {
+    /// Every host.
+    pub const ALL: [Self; 3] = [Self::Embedded, Self::Valkey, Self::Cluster];
+
+    /// The module that its tests appear in.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Embedded => "embedded",
+            Self::Valkey => "valkey",
+            Self::Cluster => "cluster",
+        }
+    }
+}
+
+impl fmt::Display for HostKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// What runs the library.
+enum Store {
+    Embedded { host: EmbeddedHost, clock: Arc<ManualClock> },
+    Valkey { host: Arc<ValkeyHost> },
+}
+
+/// A host under test.
+pub struct TestHost {
+    kind: HostKind,
+    store: Store,
+    watching: AtomicBool,
+}
+
+impl TestHost {
+    /// A new embedded store, or the shared server or cluster.
+    pub async fn start(kind: HostKind, now_ms: u64) -> Self {
+        let store = match kind {
+            HostKind::Embedded => embedded(now_ms),
+            HostKind::Valkey => Store::Valkey { host: servers::standalone().await },
+            HostKind::Cluster => Store::Valkey { host: servers::cluster().await },
+        };
+        Self { kind, store, watching: AtomicBool::new(true) }
+    }
+
+    /// Which host it is.
+    pub fn kind(&self) -> HostKind {
+        self.kind
+    }
+
+    /// Whether refusals are compared with the state before them, which reads the whole partition
+    /// before each call. On by default; off for tests with thousands of calls.
+    pub fn watch(&self, watching: bool) {
+        self.watching.store(watching, Ordering::SeqCst);
+    }
+
+    /// Sets the time of these partitions. (An embedded store has one clock for all.)
+    pub async fn set_time(&self, partitions: &[Partition], ms: u64) {
+        match &self.store {
+            Store::Embedded { clock, .. } => clock.set(ms),
+            Store::Valkey { host } => {
+                for partition in partitions {
+                    let (key, value) = (format!("{}:clock", partition.key()), ms.to_string());
+                    let words: [&[u8]; 3] = [b"SET", key.as_bytes(), value.as_bytes()];
+                    host.exec(*partition, &words).await.expect("the clock can be set");
+                }
+            }
+        }
+    }
+
+    /// Everything these partitions hold.
+    pub async fn dump(&self, partitions: &[Partition]) -> Dump {
+        match &self.store {
+            Store::Embedded { host, .. } => {
+                let all = host.dump().await.expect("the store is open");
+                dump::of_partitions(all, partitions)
+            }
+            Store::Valkey { host } => {
+                let mut all = Dump::new();
+                for partition in partitions {
+                    all.extend(dump::read(host, *partition).await);
+                }
+                all
+            }
+        }
+    }
+
+    /// Removes everything these partitions hold, so that the shared servers stay small.
+    pub async fn clear(&self, partitions: &[Partition]) {
+        if let Store::Valkey { host } = &self.store {
+            for partition in partitions {
+                dump::clear(host, *partition).await;
+            }
+        }
+    }
+
+    /// Runs a raw command on the server of a partition, to look closer or to damage something.
+    /// None on the embedded host, whose keys nobody can reach but the library.
+    pub async fn exec(&self, partition: Partition, words: &[&[u8]]) -> Option<Value> {
+        match &self.store {
+            Store::Embedded { .. } => None,
+            Store::Valkey { host } => {
+                Some(host.exec(partition, words).await.expect("the command is right"))
+            }
+        }
+    }
+
+    async fn run(
+        &self,
+        function: Function,
+        partition: Partition,
+        args: Args,
+    ) -> Result<Value, BackendError> {
+        match &self.store {
+            Store::Embedded { host, .. } => host.call(function, partition, args).await,
+            Store::Valkey { host } => host.call(function, partition, args).await,
+        }
+    }
+
+    async fn run_checked(
+        &self,
+        function: Function,
+        partition: Partition,
+        args: Args,
+    ) -> Result<Value, BackendError> {
+        let watching = self.watching.load(Ordering::SeqCst);
+        let before = if watching { Some(self.dump(&[partition]).await) } else { None };
+        let reply = self.run(function, partition, args).await?;
+        let (done, word) = outcome(&reply);
+        self.note(function, done, &word);
+        let changes_nothing =
+            function.read_only || !done || matches!(&*word, "DUPLICATE" | "ALREADY_SATISFIED");
+        if let (Some(before), true) = (before, changes_nothing) {
+            let after = self.dump(&[partition]).await;
+            let difference = dump::difference(&before, &after);
+            assert!(before == after, "{} {word} changed\n{difference}", function.wire_name);
+        }
+        Ok(reply)
+    }
+
+    fn note(&self, function: Function, done: bool, word: &str) {
+        let name = function.wire_name.strip_suffix("_v1").unwrap_or(function.wire_name);
+        coverage::record(self.kind, name, word);
+        let Some(contract) = calls::contracts().find(|contract| contract.name == name) else {
+            return;
+        };
+        let common = matches!(word, "invalid_input" | "payload_too_large");
+        let declared = coverage::declared(&contract).contains(word) || !done && common;
+        assert!(declared, "{name} answered {word}, which it does not declare");
+        let status = contract.statuses.iter().any(|(status, _)| *status == word);
+        assert_eq!(done, status, "{name} answered {word} under the wrong first element");
+    }
+}
+
+fn embedded(now_ms: u64) -> Store {
+    let clock = Arc::new(ManualClock::at(now_ms));
+    let config = EmbeddedConfig {
+        shards: 2,
+        clock: Arc::clone(&clock) as Arc<dyn ff_core::clock::Clock>,
+        ..EmbeddedConfig::in_memory()
+    };
+    let host = EmbeddedHost::open(config, &Library::current()).expect("the library loads");
+    Store::Embedded { host, clock }
+}
+
+/// Whether a call was done, and its status or code.
+fn outcome(reply: &Value) -> (bool, String) {
+    let Value::Array(parts) = reply else { panic!("a reply is a list, not {reply:?}") };
+    match parts.as_slice() {
+        [Value::Int(done @ (0 | 1)), Value::Bytes(word), ..] => {
+            (*done == 1, String::from_utf8(word.clone()).expect("outcomes are ASCII"))
+        }
+        _ => panic!("a reply begins with 0 or 1 and a word, not {reply:?}"),
+    }
+}
+
+impl Host for TestHost {
+    fn call(
+        &self,
+        function: Function,
+        partition: Partition,
+        args: Args,
+    ) -> BoxFuture<'_, Result<Value, BackendError>> {
+        Box::pin(self.run_checked(function, partition, args))
+    }
+
+    fn subscribe(&self, topic: Topic) -> BoxFuture<'_, Result<Subscription, BackendError>> {
+        match &self.store {
+            Store::Embedded { host, .. } => host.subscribe(topic),
+            Store::Valkey { host } => host.subscribe(topic),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        self.kind.as_str()
+    }
+}

@@ -1,0 +1,43 @@
+//! Wake-ups of one test's partitions.
+
+use std::time::Duration;
+
+use ff_core::partition::Partition;
+use ff_script::host::{Host, Subscription, Topic, Wake};
+
+use crate::deployment::Deployment;
+use crate::servers::WAKING_PARTITIONS;
+
+/// Far longer than a wake-up takes: only a missing one waits this long.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// Receives what is published in the partitions of one test.
+pub struct Listener {
+    subscription: Subscription,
+    partitions: [Partition; 4],
+}
+
+impl Deployment {
+    /// Starts to listen to a topic.
+    pub async fn listen(&self, topic: Topic) -> Listener {
+        assert!(self.home().index < WAKING_PARTITIONS, "wake-ups of this partition are not heard");
+        let subscription = self.host().subscribe(topic).await.expect("topics can be subscribed to");
+        Listener { subscription, partitions: self.partitions }
+    }
+}
+
+impl Listener {
+    /// The message of the next wake-up in one of the test's partitions.
+    pub async fn next(&mut self) -> String {
+        loop {
+            let wake = tokio::time::timeout(LIMIT, self.subscription.next()).await;
+            match wake.expect("a wake-up arrives in time").expect("the host is open") {
+                Wake::Message { partition, message } if self.partitions.contains(&partition) => {
+                    return String::from_utf8(message).expect("messages are ASCII");
+                }
+                Wake::Message { .. } => {}
+                Wake::Missed => panic!("the test is too slow for the wake-ups of all others"),
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! I1, I5: where every execution must be listed and at which score, compared with where it is.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use ff_core::limits;
+
+use super::contents::{Contents, Scores};
+use super::idempotency;
+use super::keys::Place;
+use super::record::{Record, State, field};
+use super::{Findings, shown};
+
+/// A step of priority outweighs any age unless the policy says how much age it is worth.
+const STRICT_STEP: i64 = 1_000_000_000_000;
+
+/// Members with their scores, as the records call for them.
+type Wanted<'a> = BTreeMap<Cow<'a, [u8]>, i64>;
+
+pub(super) fn check(contents: &Contents<'_>, found: &mut Findings) {
+    let wanted = wanted(contents);
+    let none = Wanted::new();
+    for place in contents.places.keys() {
+        if let Some(scores) = contents.scores(place) {
+            let wanted = wanted.get(place).unwrap_or(&none);
+            too_much(contents, place, scores, wanted, found);
+        }
+    }
+    let empty = Scores::new();
+    for (place, wanted) in &wanted {
+        let scores = contents.scores(place).unwrap_or(&empty);
+        too_little(contents, place, scores, wanted, found);
+    }
+}
+
+fn too_much(
+    contents: &Contents<'_>,
+    place: &Place<'_>,
+    scores: &Scores,
+    wanted: &Wanted<'_>,
+    found: &mut Findings,
+) {
+    for (member, score) in scores {
+        let what = match wanted.get(member.as_slice()) {
+            Some(right) if *right as f64 == *score => continue,
+            Some(right) => format!("lists {} at {score} instead of {right}", shown(member)),
+            None => format!("lists {}, which does not belong there", shown(member)),
+        };
+        found.add(invariant(place, member), contents.key(place), what);
+    }
+}
+
+fn too_little(
+    contents: &Contents<'_>,
+    place: &Place<'_>,
+    scores: &Scores,
+    wanted: &Wanted<'_>,
+    found: &mut Findings,
+) {
+    for member in wanted.keys().filter(|member| !scores.contains_key(member.as_ref())) {
+        let what = format!("does not list {}", shown(member));
+        found.add(invariant(place, member), contents.key(place), what);
+    }
+}
+
+fn invariant(place: &Place<'_>, member: &[u8]) -> &'static str {
+    match place {
+        Place::All => "I5",
+        Place::Due if member.starts_with(idempotency::DUE_PREFIX) => "I8",
+        _ => "I1",
+    }
+}
+
+/// Every index as the records and the remembered keys call for it.
+fn wanted<'a>(contents: &Contents<'a>) -> BTreeMap<Place<'a>, Wanted<'a>> {
+    let mut wanted: BTreeMap<Place<'a>, Wanted<'a>> = BTreeMap::new();
+    for record in contents.records.values() {
+        for (place, score) in places(record) {
+            let member = Cow::Borrowed(record.uuid.as_bytes());
+            wanted.entry(place).or_default().insert(member, score);
+        }
+    }
+    for (member, until) in idempotency::due(contents) {
+        wanted.entry(Place::Due).or_default().insert(Cow::Owned(member), until);
+    }
+    wanted
+}
+
+fn places<'a>(record: &Record<'a>) -> impl Iterator<Item = (Place<'a>, i64)> {
+    let all = (Place::All, record.count(field::CREATED_AT));
+    let state = record.state();
+    let live = state.filter(|state| !state.is_ended());
+    let queue = live
+        .filter(|state| state.is_claimable() && !record.has(field::GRANT_EXPIRES_AT))
+        .map(|_| (Place::Queue(record.text(field::LANE)), queue_score(record)));
+    let due = live.and_then(|state| due_at(record, state)).map(|at| (Place::Due, at));
+    let ended = state.and_then(|state| match state {
+        State::Ended(outcome) => Some((Place::Ended(outcome), purge_at(record))),
+        _ => None,
+    });
+    [Some(all), queue, due, ended].into_iter().flatten()
+}
+
+/// Lowest first: old before young, a high priority before a low one.
+fn queue_score(record: &Record<'_>) -> i64 {
+    let step = record.number(field::AGEING_MS).unwrap_or(STRICT_STEP);
+    record.count(field::CREATED_AT) - record.count(field::PRIORITY) * step
+}
+
+/// The first of the times that can come for an execution in this state.
+fn due_at(record: &Record<'_>, state: State) -> Option<i64> {
+    let by_state = match state {
+        State::Running => {
+            [record.number(field::LEASE_EXPIRES_AT), record.number(field::TIMEOUT_AT)]
+        }
+        State::Delayed => [record.number(field::DELAY_UNTIL), None],
+        _ => [None, None],
+    };
+    let always = [record.number(field::DEADLINE_AT), record.number(field::GRANT_EXPIRES_AT)];
+    by_state.into_iter().chain(always).flatten().min()
+}
+
+fn purge_at(record: &Record<'_>) -> i64 {
+    let kept_ms = record.number(field::RETENTION_MS);
+    record.count(field::ENDED_AT) + kept_ms.unwrap_or(limits::RETENTION_MS_DEFAULT as i64)
+}

@@ -1,0 +1,208 @@
+//! I1, I2, I3: what a record must have and must not have in each state.
+
+use ff_core::state::{
+    AttemptState, BlockingReason, EligibilityState, LifecyclePhase, OwnershipState, StateVector,
+    TerminalOutcome, derive_public_state,
+};
+
+use super::Findings;
+use super::record::{Field, Record, State, field};
+
+const LEASE: &[Field] = &[
+    field::LEASE_ID,
+    field::LEASE_EPOCH,
+    field::WORKER_ID,
+    field::WORKER_INSTANCE_ID,
+    field::ATTEMPT_COUNT,
+    field::ATTEMPT_STARTED_AT,
+];
+
+const GRANT: &[Field] = &[
+    field::GRANT_ID,
+    field::GRANT_KIND,
+    field::GRANT_WORKER_ID,
+    field::GRANT_INSTANCE_ID,
+    field::GRANT_EXPIRES_AT,
+];
+
+const DELAY: &[Field] = &[field::DELAY_UNTIL, field::DELAY_REASON];
+
+const END: &[Field] = &[field::ENDED_AT, field::CANCELLED_BY, field::CANCEL_REASON];
+
+pub(super) fn check(record: &Record<'_>, found: &mut Findings) {
+    let mut rules = Rules { record, found };
+    rules.needs("I1", &[field::LANE, field::KIND, field::NAMESPACE, field::CREATED_AT]);
+    let Some(state) = record.state() else {
+        return rules.wrong("I1", "is in no known state");
+    };
+    if !vector(record, state).is_legal() {
+        rules.wrong("I1", "is in a combination of states that no transition leaves behind");
+    }
+    rules.lease(state);
+    rules.waiting(state);
+    rules.grant(state);
+    rules.end(state);
+}
+
+struct Rules<'a> {
+    record: &'a Record<'a>,
+    found: &'a mut Findings,
+}
+
+impl Rules<'_> {
+    fn wrong(&mut self, invariant: &'static str, what: &str) {
+        let state = self.record.state_word();
+        self.found.add(invariant, self.record.name(), format!("{state}: {what}"));
+    }
+
+    fn rule(&mut self, holds: bool, invariant: &'static str, what: &str) {
+        if !holds {
+            self.wrong(invariant, what);
+        }
+    }
+
+    fn needs(&mut self, invariant: &'static str, fields: &[Field]) {
+        for field in fields.iter().filter(|field| !self.record.has(field)) {
+            self.wrong(invariant, &format!("lacks the field {}", field.escape_ascii()));
+        }
+    }
+
+    fn bars(&mut self, invariant: &'static str, fields: &[Field]) {
+        for field in fields.iter().filter(|field| self.record.has(field)) {
+            self.wrong(invariant, &format!("has the field {}", field.escape_ascii()));
+        }
+    }
+
+    /// The fields are all there or none is.
+    fn together(&mut self, invariant: &'static str, fields: &[Field]) -> bool {
+        let there = fields.iter().filter(|field| self.record.has(field)).count();
+        if there > 0 {
+            self.needs(invariant, fields);
+        }
+        there > 0
+    }
+
+    fn lease(&mut self, state: State) {
+        let record = self.record;
+        if self.together("I2", LEASE) {
+            let (epoch, attempts) =
+                (record.count(field::LEASE_EPOCH), record.count(field::ATTEMPT_COUNT));
+            self.rule(attempts >= 1, "I2", "has a lease but no attempt");
+            self.rule(epoch >= attempts, "I2", "has fewer lease epochs than attempts");
+        }
+        match state {
+            State::Running => {
+                self.needs("I2", LEASE);
+                self.needs("I2", &[field::LEASE_EXPIRES_AT]);
+            }
+            State::Ended(_) => {}
+            _ => self.bars("I2", &[field::LEASE_EXPIRES_AT, field::TIMEOUT_AT]),
+        }
+    }
+
+    fn waiting(&mut self, state: State) {
+        match state {
+            State::Delayed => self.needs("I1", DELAY),
+            _ => self.bars("I1", DELAY),
+        }
+        if !matches!(state, State::Waiting | State::Delayed) {
+            self.bars("I1", &[field::NEXT_ATTEMPT]);
+        }
+    }
+
+    /// A grant is whole, and there only while the execution can be claimed in its way.
+    fn grant(&mut self, state: State) {
+        if !self.together("I1", GRANT) {
+            return;
+        }
+        self.rule(state.is_claimable(), "I1", "is reserved although it cannot be claimed");
+        let wanted = if state.is_lost() { "reclaim" } else { "claim" };
+        let kind = self.record.text(field::GRANT_KIND);
+        self.rule(kind == wanted, "I1", "is reserved for the wrong kind of claim");
+    }
+
+    fn end(&mut self, state: State) {
+        let State::Ended(outcome) = state else {
+            return self.bars("I3", END);
+        };
+        self.needs("I3", &[field::ENDED_AT]);
+        match outcome {
+            TerminalOutcome::Cancelled => self.needs("I3", &[field::CANCELLED_BY]),
+            TerminalOutcome::Failed | TerminalOutcome::Expired => {
+                self.needs("I3", &[field::FAILURE_REASON]);
+            }
+            _ => {}
+        }
+        if outcome != TerminalOutcome::Cancelled {
+            self.bars("I3", &[field::CANCELLED_BY, field::CANCEL_REASON]);
+        }
+    }
+}
+
+/// The seven dimensions that a record stands for.
+fn vector(record: &Record<'_>, state: State) -> StateVector {
+    let lifecycle_phase = phase(state);
+    let (eligibility_state, blocking_reason) = waits(record, state);
+    let terminal_outcome = match state {
+        State::Ended(outcome) => outcome,
+        _ => TerminalOutcome::None,
+    };
+    StateVector {
+        lifecycle_phase,
+        ownership_state: ownership(state),
+        eligibility_state,
+        blocking_reason,
+        terminal_outcome,
+        attempt_state: attempt(record, state),
+        public_state: derive_public_state(lifecycle_phase, eligibility_state, terminal_outcome),
+    }
+}
+
+fn phase(state: State) -> LifecyclePhase {
+    match state {
+        State::Waiting | State::Delayed => LifecyclePhase::Runnable,
+        State::Running | State::Lapsed | State::Revoked => LifecyclePhase::Active,
+        State::Ended(_) => LifecyclePhase::Terminal,
+    }
+}
+
+fn ownership(state: State) -> OwnershipState {
+    match state {
+        State::Running => OwnershipState::Leased,
+        State::Lapsed => OwnershipState::LeaseExpiredReclaimable,
+        State::Revoked => OwnershipState::LeaseRevoked,
+        _ => OwnershipState::Unowned,
+    }
+}
+
+fn waits(record: &Record<'_>, state: State) -> (EligibilityState, BlockingReason) {
+    match state {
+        State::Waiting => (EligibilityState::EligibleNow, BlockingReason::WaitingForWorker),
+        State::Delayed => {
+            let reason = match record.text(field::DELAY_REASON) {
+                "retry_backoff" => BlockingReason::WaitingForRetryBackoff,
+                _ => BlockingReason::WaitingForDelay,
+            };
+            (EligibilityState::NotEligibleUntilTime, reason)
+        }
+        State::Lapsed | State::Revoked => {
+            (EligibilityState::NotApplicable, BlockingReason::WaitingForWorker)
+        }
+        State::Running | State::Ended(_) => (EligibilityState::NotApplicable, BlockingReason::None),
+    }
+}
+
+fn attempt(record: &Record<'_>, state: State) -> AttemptState {
+    match state {
+        State::Running => AttemptState::RunningAttempt,
+        State::Lapsed | State::Revoked => AttemptState::AttemptInterrupted,
+        State::Ended(_) if record.has(field::ATTEMPT_COUNT) => AttemptState::AttemptTerminal,
+        State::Ended(TerminalOutcome::Skipped) => AttemptState::None,
+        _ => match record.text(field::NEXT_ATTEMPT) {
+            "retry" => AttemptState::PendingRetryAttempt,
+            "replay" => AttemptState::PendingReplayAttempt,
+            "resume" => AttemptState::AttemptInterrupted,
+            _ => AttemptState::PendingFirstAttempt,
+        },
+    }
+}

@@ -1,0 +1,94 @@
+//! I9: nothing belongs to an execution that does not exist, and every collection is within its
+//! bound.
+
+use ff_core::limits;
+use ff_core::partition::PartitionConfig;
+
+use super::Findings;
+use super::contents::{Contents, Hash};
+use super::keys::Place;
+use super::record::{field, number};
+use crate::dump::{Stored, StreamEntry};
+
+/// The log is trimmed by whole blocks, so that it may exceed its length a little.
+const LOG_LENGTH_MAX: u64 = limits::EVENT_LOG_LENGTH + limits::EVENT_LOG_LENGTH / 5;
+
+pub(super) fn check(contents: &Contents<'_>, config: &PartitionConfig, found: &mut Findings) {
+    for (place, stored) in &contents.places {
+        let wrong = match (place, stored) {
+            (Place::Blob(uuid, _), _) => orphan(contents, uuid),
+            (Place::Tags(uuid), Stored::Hash(tags)) => {
+                orphan(contents, uuid).or_else(|| unannounced(contents, uuid)).or(wrong_tags(tags))
+            }
+            (Place::Attempts(uuid), Stored::List(lines)) => {
+                orphan(contents, uuid).or_else(|| too_many_attempts(lines))
+            }
+            (Place::Log, Stored::Stream(entries)) => wrong_log(entries),
+            (Place::Deployment, Stored::Hash(counts)) => wrong_counts(counts, config),
+            _ => None,
+        };
+        if let Some(what) = wrong {
+            found.add("I9", contents.key(place), what);
+        }
+    }
+    missing_tags(contents, found);
+}
+
+fn orphan(contents: &Contents<'_>, uuid: &str) -> Option<&'static str> {
+    (!contents.records.contains_key(uuid)).then_some("belongs to no execution")
+}
+
+fn unannounced(contents: &Contents<'_>, uuid: &str) -> Option<&'static str> {
+    let record = contents.records.get(uuid)?;
+    (!record.has(field::TAGGED)).then_some("the record does not say that there are tags")
+}
+
+fn missing_tags(contents: &Contents<'_>, found: &mut Findings) {
+    for (uuid, record) in &contents.records {
+        if record.has(field::TAGGED) && contents.hash(&Place::Tags(uuid)).is_none() {
+            found.add("I9", record.name(), "says that there are tags, but there are none");
+        }
+    }
+}
+
+fn wrong_tags(tags: &Hash) -> Option<&'static str> {
+    if tags.len() as u64 > limits::TAGS_MAX {
+        return Some("more tags than allowed");
+    }
+    let fits = |(name, value): (&Vec<u8>, &Vec<u8>)| {
+        name.len() as u64 <= limits::TAG_KEY_BYTES_MAX
+            && value.len() as u64 <= limits::TAG_VALUE_BYTES_MAX
+            && name.contains(&b'.')
+    };
+    (!tags.iter().all(fits)).then_some("a tag that could not have been set")
+}
+
+fn too_many_attempts(lines: &[Vec<u8>]) -> Option<&'static str> {
+    (lines.len() as u64 > limits::ATTEMPT_HISTORY_MAX).then_some("more attempts than are kept")
+}
+
+/// Event, execution, attempt and why: one fixed set of fields for all events.
+const EVENT_FIELDS: [&[u8]; 4] = [b"e", b"x", b"a", b"w"];
+
+fn wrong_log(entries: &[StreamEntry]) -> Option<&'static str> {
+    if entries.len() as u64 > LOG_LENGTH_MAX {
+        return Some("longer than the log may grow");
+    }
+    let known = |entry: &StreamEntry| {
+        entry.fields.iter().map(|(name, _)| name.as_slice()).eq(EVENT_FIELDS.iter().copied())
+    };
+    (!entries.iter().all(known)).then_some("an entry with other fields than events have")
+}
+
+fn wrong_counts(counts: &Hash, config: &PartitionConfig) -> Option<&'static str> {
+    let expected: [(&[u8], u16); 3] = [
+        (b"flow", config.num_flow_partitions),
+        (b"budget", config.num_budget_partitions),
+        (b"quota", config.num_quota_partitions),
+    ];
+    let same = |(name, count): &(&[u8], u16)| {
+        counts.get(*name).and_then(|value| number(value)) == Some(i64::from(*count))
+    };
+    let right = counts.len() == expected.len() && expected.iter().all(same);
+    (!right).then_some("other partition counts than the configured ones")
+}

@@ -1,0 +1,316 @@
+//! Every violation is found: a small store without any, and a table of changes that each break one
+//! rule.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::*;
+use crate::dump::{Stored, StreamEntry};
+
+/// A store in which every rule holds. Keys are given without the partition's key `ff:{fp:1}:`
+/// unless they begin with `ff:`; `$a` to `$f` are ids.
+const CLEAN: &str = "
+ff:{fp:0}:deployment hash flow=4 budget=1 quota=1
+ff:{fp:0}:lanes set main side
+all zset $a=1000 $b=1001 $c=1002 $d=1003 $e=1004 $f=1005
+q:main zset $a=-1999999999000
+due zset $b=2400 $d=3000 $e=9000 i:n:key=7000
+ended:success zset $c=2010
+ended:cancelled zset $f=86401700
+idem hash n:key=7000:$a:digest
+log stream e=created,x=$a,a=,w= e=claimed,x=$b,a=0,w=initial
+x:$a hash st=waiting la=main ki=k ns=n ct=1000 pr=2 in=payload po={} ca=cpu,gpu
+x:$b hash st=running la=main ki=k ns=n ct=1001 ac=2 li=$b ep=3 le=5000 wo=w wi=i as=1500 \
+    sa=1100 ty=retry rr=1:fixed:100:0:1000:0: rc=1 at=900 ta=2400
+x:$b:attempts list 0:$a:initial:ended_failure:1100:1200:1:w:i:transient:0:boom
+x:$c hash st=success la=side ki=k ns=n ct=1002 ac=1 li=$c ep=1 le=5000 wo=w wi=i as=1500 \
+    et=2000 re=10 in2=@ out=done
+x:$c:payload string *300
+x:$d hash st=lapsed la=main ki=k ns=n ct=1003 ac=1 li=$d ep=1 wo=w wi=i as=1500 mt=1600 \
+    ax=lapse ae=1600 gi=$d gk=reclaim gw=w gn=i gx=3000
+x:$e hash st=delayed la=main ki=k ns=n ct=1004 du=9000 dr=delay tg=1 dl=9500
+x:$e:tags hash team.name=blue
+x:$f hash st=cancelled la=main ki=k ns=n ct=1005 et=1700 cb=operator_override rp=1 ac=1 li=$f \
+    ep=1 wo=w wi=i as=1600 ax=done ae=1650
+";
+
+fn config() -> PartitionConfig {
+    PartitionConfig { num_flow_partitions: 4, num_budget_partitions: 1, num_quota_partitions: 1 }
+}
+
+fn id(letter: char) -> String {
+    let run = |count: usize| letter.to_string().repeat(count);
+    format!("{}-{}-{}-{}-{}", run(8), run(4), run(4), run(4), run(12))
+}
+
+fn expand(text: &str) -> String {
+    ('a'..='f')
+        .fold(text.to_owned(), |text, letter| text.replace(&format!("${letter}"), &id(letter)))
+}
+
+fn full_key(key: &str) -> Vec<u8> {
+    if key.starts_with("ff:") { key.into() } else { format!("ff:{{fp:1}}:{key}").into_bytes() }
+}
+
+fn pair(word: &str) -> (Vec<u8>, Vec<u8>) {
+    let (name, value) = word.split_once('=').expect("name=value");
+    (name.into(), value.into())
+}
+
+/// `*300` is a string of that many bytes.
+fn bytes(word: &str) -> Vec<u8> {
+    match word.strip_prefix('*') {
+        Some(count) => vec![b'x'; count.parse().expect("a count")],
+        None => word.into(),
+    }
+}
+
+fn entry(word: &str) -> StreamEntry {
+    StreamEntry { ms: 1, seq: 0, fields: word.split(',').map(pair).collect() }
+}
+
+fn stored(kind: &str, words: Vec<&str>) -> Stored {
+    match kind {
+        "string" => Stored::String(bytes(words[0])),
+        "hash" => Stored::Hash(words.into_iter().map(pair).collect()),
+        "zset" => Stored::SortedSet(words.into_iter().map(scored).collect::<BTreeMap<_, _>>()),
+        "list" => Stored::List(words.into_iter().map(bytes).collect()),
+        "set" => Stored::Set(words.into_iter().map(bytes).collect::<BTreeSet<_>>()),
+        "stream" => Stored::Stream(words.into_iter().map(entry).collect()),
+        other => panic!("unknown type {other}"),
+    }
+}
+
+fn scored(word: &str) -> (Vec<u8>, f64) {
+    let (member, score) = word.rsplit_once('=').expect("member=score");
+    (member.into(), score.parse().expect("a score"))
+}
+
+fn put(dump: &mut Dump, line: &str) {
+    let line = expand(line);
+    let mut words = line.split_whitespace();
+    let (key, kind) = (words.next().expect("a key"), words.next().expect("a type"));
+    dump.insert(full_key(key), stored(kind, words.collect()));
+}
+
+fn clean() -> Dump {
+    let mut dump = Dump::new();
+    CLEAN.lines().filter(|line| !line.is_empty()).for_each(|line| put(&mut dump, line));
+    dump
+}
+
+/// Applies one change:
+///
+/// * `put KEY TYPE …` puts a key;
+/// * `drop KEY` removes a key;
+/// * `KEY NAME=VALUE …` sets fields or scores;
+/// * `KEY -NAME …` removes fields or members.
+fn change(dump: &mut Dump, text: &str) {
+    let text = expand(text);
+    let (first, rest) = text.split_once(' ').expect("two words at least");
+    match first {
+        "put" => put(dump, rest),
+        "drop" => drop(dump.remove(&full_key(rest)).expect("the key is there")),
+        key => {
+            let value = dump.get_mut(&full_key(key)).expect("the key is there");
+            rest.split(' ').for_each(|word| edit(value, word));
+        }
+    }
+}
+
+fn edit(value: &mut Stored, word: &str) {
+    match (value, word.strip_prefix('-')) {
+        (Stored::Hash(hash), Some(name)) => drop(hash.remove(name.as_bytes()).expect("is there")),
+        (Stored::Hash(hash), None) => hash.extend([pair(word)]),
+        (Stored::SortedSet(set), Some(name)) => drop(set.remove(name.as_bytes()).expect("there")),
+        (Stored::SortedSet(set), None) => set.extend([scored(word)]),
+        (other, _) => panic!("{other:?} cannot be edited"),
+    }
+}
+
+/// Each change breaks the rule behind it, and no rule of another kind.
+const BREAKS: &[(&str, &str, &str)] = &[
+    // Indexes.
+    ("q:main -$a $b=1", "I1", "lists bbbbbbbb-bbbb-bbbb-bbbb-bbbbbbbbbbbb, which does not belong"),
+    ("drop q:main", "I1", "q:main: does not list aaaaaaaa"),
+    ("q:main $a=1000", "I1", "at 1000 instead of -1999999999000"),
+    ("due -$b", "I1", "due: does not list bbbbbbbb"),
+    ("due $b=5000", "I1", "at 5000 instead of 2400"),
+    ("due $e=9500", "I1", "at 9500 instead of 9000"),
+    ("due $a=1", "I1", "due: lists aaaaaaaa"),
+    ("due 99999999-9999-9999-9999-999999999999=1", "I1", "lists 99999999"),
+    ("ended:success $c=2000", "I1", "at 2000 instead of 2010"),
+    ("ended:cancelled $f=1700", "I1", "at 1700 instead of 86401700"),
+    ("put ended:failed zset $c=2010", "I1", "ended:failed: lists cccccccc"),
+    ("put q:side zset $c=1002", "I1", "q:side: lists cccccccc"),
+    // States.
+    ("x:$a -la", "I1", "lacks the field la"),
+    ("x:$e -dr", "I1", "lacks the field dr"),
+    ("x:$a dr=delay", "I1", "has the field dr"),
+    ("x:$e dr=retry_backoff", "I1", "combination of states"),
+    ("x:$d -gi", "I1", "lacks the field gi"),
+    ("x:$d gk=claim", "I1", "wrong kind of claim"),
+    ("x:$b gi=$d gk=claim gw=w gn=i gx=4000", "I1", "reserved although it cannot be claimed"),
+    ("x:$b nx=retry", "I1", "has the field nx"),
+    // Leases.
+    ("x:$b -le", "I2", "lacks the field le"),
+    ("x:$b -li", "I2", "lacks the field li"),
+    ("x:$b -wi", "I2", "lacks the field wi"),
+    ("x:$c -ep", "I2", "lacks the field ep"),
+    ("x:$b ep=1", "I2", "fewer lease epochs than attempts"),
+    ("x:$d le=5000", "I2", "has the field le"),
+    ("x:$a ta=5000", "I2", "has the field ta"),
+    // Ends.
+    ("x:$c -et", "I3", "lacks the field et"),
+    ("x:$a et=1", "I3", "has the field et"),
+    ("x:$f -cb", "I3", "lacks the field cb"),
+    ("x:$c cr=why", "I3", "has the field cr"),
+    ("x:$f out=done", "I3", "has a result without having succeeded"),
+    // Attempts.
+    ("drop x:$b:attempts", "I4", "2 attempts, but 0 past ones are kept"),
+    ("put x:$c:attempts list 0:$a:initial:ended_failure:1:2:0:w:i::0:", "I4", "1 past ones"),
+    (
+        "put x:$b:attempts list 1:$a:initial:ended_failure:1:2:1:w:i::0:",
+        "I4",
+        "attempt 1 where 0 is expected",
+    ),
+    (
+        "put x:$b:attempts list 0:$a:initial:started:1:2:1:w:i::0:",
+        "I4",
+        "attempt 0 is past but started",
+    ),
+    (
+        "put x:$b:attempts list 0:$a:initial:ended_success:1:2:1:w:i::0:",
+        "I4",
+        "attempt 0 is ended_success, but a retry follows",
+    ),
+    (
+        "put x:$b:attempts list 0:$a:initial:ended_failure:1:2:3:w:i::0:",
+        "I4",
+        "epoch does not grow",
+    ),
+    ("put x:$b:attempts list 0:$a:retry:ended_failure:1:2:1:w:i::0:", "I4", "first attempt is a"),
+    ("put x:$b:attempts list 0:$a:initial:ended_failure", "I4", "cannot be read"),
+    ("put x:$b:attempts list 0:$a:initial:ended_failure:1:2:1:w:i::9:x", "I4", "cannot be read"),
+    ("x:$c ty=retry", "I4", "the only attempt is a retry"),
+    ("x:$b ax=fail ae=1", "I4", "the latest attempt ended as"),
+    ("x:$d ax=revoke", "I4", "the latest attempt ended as"),
+    ("x:$d -ae", "I4", "without when"),
+    ("x:$b -sa", "I4", "the begin of the first attempt"),
+    ("x:$b -at", "I4", "time limit does not follow the policy"),
+    ("x:$b tl=5", "I4", "remaining time does not follow the policy"),
+    ("x:$b rr=0:fixed:100:0:1000:0:", "I4", "1 retries, but the policy allows 0"),
+    ("x:$d rl=101", "I4", "101 reclaims, but the policy allows 100"),
+    ("x:$f rp=11", "I4", "11 replays, but the policy allows 10"),
+    ("x:$f mp=0", "I4", "1 replays, but the policy allows 0"),
+    ("x:$b -rc", "I4", "0 retries are counted, but 1 happened"),
+    ("x:$c rl=1", "I4", "1 reclaims are counted, but 0 happened"),
+    // Conservation.
+    ("all -$a", "I5", "all: does not list aaaaaaaa"),
+    ("all 99999999-9999-9999-9999-999999999999=1", "I5", "all: lists 99999999"),
+    ("all $a=1001", "I5", "at 1001 instead of 1000"),
+    // Idempotency.
+    ("due -i:n:key", "I8", "does not list i:n:key"),
+    ("due i:n:key=7001", "I8", "at 7001 instead of 7000"),
+    ("drop idem", "I8", "lists i:n:key"),
+    ("put idem hash m:key=7000:$a:digest n:key=7000:$a:digest", "I8", "another namespace"),
+    ("put idem hash n:key=7000:$a", "I8", "cannot be read"),
+    ("put idem hash n:key=soon:$a:digest", "I8", "cannot be read"),
+    // Storage.
+    ("put other string x", "I9", "no key of ours"),
+    ("put ff:{fp:1} string x", "I9", "no key of ours"),
+    ("put ff:{b:0}:due zset x=1", "I9", "no key of ours"),
+    ("put ff:{fp:01}:due zset x=1", "I9", "no key of ours"),
+    ("put x:nonsense hash st=waiting", "I9", "no key of ours"),
+    ("put x:$a:other string x", "I9", "no key of ours"),
+    ("put ended:none zset $a=1", "I9", "no key of ours"),
+    ("put ff:{fp:4}:due zset x=1", "I9", "under a partition that does not exist: there are 4"),
+    ("put lanes set main", "I9", "belongs in the first partition alone"),
+    ("put log string x", "I9", "holds a string, which is the wrong type"),
+    ("put x:$c:payload list x", "I9", "holds a list, which is the wrong type"),
+    ("x:$a zz=1", "I9", "unknown field zz"),
+    ("x:$a mt=1e3", "I9", "transition_at is \"1e3\""),
+    ("x:$a mt=007", "I9", "transition_at is \"007\""),
+    ("x:$a mt=", "I9", "transition_at is \"\""),
+    ("x:$b ai=nonsense", "I9", "attempt_id is"),
+    ("x:$e tg=yes", "I9", "tagged is"),
+    ("x:$a ca=gpu,cpu", "I9", "capabilities is"),
+    ("x:$a ca=cpu,,gpu", "I9", "capabilities is"),
+    ("x:$a rr=1:sometimes:100:0:1000:0:", "I9", "retry_rule is"),
+    ("x:$a in3=x", "I9", "payload: a piece is missing"),
+    ("x:$a in2=x", "I9", "payload: the pieces are cut wrongly"),
+    ("x:$a in=", "I9", "payload: the pieces are cut wrongly"),
+    ("x:$c in=x", "I9", "payload: a key of its own although the record does not say so"),
+    ("x:$c -in2", "I9", "payload: a key of its own although the record does not say so"),
+    ("x:$c in2=x", "I9", "payload: a key of its own although the record does not say so"),
+    ("drop x:$c:payload", "I9", "payload: the mark is there but not the key"),
+    ("put x:$c:payload string *256", "I9", "although it fits into the record"),
+    ("x:$a po2=x -po", "I9", "policy: the first piece is missing"),
+    ("put x:$a:detail string *300", "I9", "detail: a key of its own"),
+    ("drop x:$e:tags", "I9", "says that there are tags, but there are none"),
+    ("x:$e -tg", "I9", "the record does not say that there are tags"),
+    ("put x:$e:tags hash teamname=blue", "I9", "a tag that could not have been set"),
+    ("put ff:{fp:2}:x:$a:tags hash team.name=blue", "I9", "belongs to no execution"),
+    ("put ff:{fp:2}:x:$a:result string x", "I9", "belongs to no execution"),
+    ("put ff:{fp:2}:x:$a:attempts list x", "I9", "belongs to no execution"),
+    ("put log stream e=created,x=$a", "I9", "an entry with other fields"),
+    ("put ff:{fp:0}:deployment hash flow=8 budget=1 quota=1", "I9", "other partition counts"),
+];
+
+fn violations(changes: &str) -> Vec<Violation> {
+    let mut dump = clean();
+    change(&mut dump, changes);
+    audit(&dump, &config()).violations
+}
+
+#[test]
+fn a_store_in_order_has_no_violation() {
+    let report = audit(&clean(), &config());
+    assert_eq!(
+        report.to_string(),
+        "2 partitions, 18 keys, 6 executions: 1 cancelled, 1 delayed, 1 lapsed, 1 running, \
+         1 success, 1 waiting\nno violation"
+    );
+    assert!(report.is_clean());
+}
+
+#[test]
+fn every_broken_rule_is_found_by_its_name() {
+    for (changes, invariant, what) in BREAKS {
+        let found = violations(changes);
+        let named = found.iter().any(|violation| {
+            violation.invariant == *invariant && violation.to_string().contains(what)
+        });
+        assert!(named, "{changes}: {found:#?}");
+    }
+}
+
+#[test]
+fn an_unknown_state_is_found_and_its_index_entries_with_it() {
+    let found = violations("x:$a st=asleep");
+    let of = |invariant| found.iter().filter(|found| found.invariant == invariant).count();
+    assert_eq!((of("I1"), of("I9")), (2, 1), "{found:#?}");
+}
+
+#[test]
+fn collections_beyond_their_bounds_are_found() {
+    let mut dump = clean();
+    let tags = (0..65).map(|n| pair(&format!("team.t{n}=x"))).collect();
+    dump.insert(full_key(&expand("x:$e:tags")), Stored::Hash(tags));
+    let log = vec![entry("e=created,x=,a=,w="); 12_001];
+    dump.insert(full_key("log"), Stored::Stream(log));
+    let line = expand("0:$a:initial:ended_failure:1:2:1:w:i::0:");
+    dump.insert(full_key(&expand("x:$b:attempts")), Stored::List(vec![line.into(); 1001]));
+    let found = audit(&dump, &config()).violations;
+    for what in ["more tags than allowed", "longer than the log", "more attempts than are kept"] {
+        assert!(found.iter().any(|violation| violation.what.contains(what)), "{what}");
+    }
+}
+
+#[test]
+fn a_report_of_a_wrecked_store_stays_readable() {
+    let wrecked = (0..150).map(|n| (format!("junk {n}").into_bytes(), Stored::String(vec![])));
+    let text = audit(&wrecked.collect(), &config()).to_string();
+    assert!(text.starts_with("0 partitions, 150 keys, 0 executions\n150 violations\nI9 junk 0: "));
+    assert!(text.ends_with("\nand 50 more"), "{text}");
+    assert_eq!(text.lines().count(), 103);
+}

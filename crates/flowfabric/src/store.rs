@@ -1,0 +1,126 @@
+//! `flowfabric store`: look into a data directory that no server is running on.
+
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use ff_backend_embedded::store::{self, CheckReport};
+use ff_core::partition::PartitionConfig;
+use ff_script::audit::{self, Report};
+use ff_script::dump::{Dump, Stored};
+
+use crate::failure::Failure;
+
+/// What can be done with a data directory.
+#[derive(clap::Subcommand)]
+pub(crate) enum Command {
+    /// Verify every checksum and every invariant. Changes nothing.
+    Check {
+        /// The data directory.
+        dir: PathBuf,
+        /// Print one JSON object instead of text.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write the content as commands that `valkey-cli --pipe` loads, into a cluster too.
+    Export {
+        /// The data directory.
+        dir: PathBuf,
+        /// Write to this file instead of standard output.
+        #[arg(long, short)]
+        output: Option<PathBuf>,
+    },
+}
+
+pub(crate) fn run(command: &Command) -> Result<(), Failure> {
+    match command {
+        Command::Check { dir, json } => check(dir, *json),
+        Command::Export { dir, output } => export(dir, output.as_deref()),
+    }
+}
+
+fn check(dir: &Path, json: bool) -> Result<(), Failure> {
+    let checked = store::check(dir)?;
+    let report = audit::audit(&checked.dump, &partition_config(&checked.dump));
+    if json {
+        println!("{}", as_json(&checked, &report));
+    } else {
+        print_text(dir, &checked, &report);
+    }
+    if report.violations.is_empty() {
+        return Ok(());
+    }
+    let count = report.violations.len();
+    Err(Failure::damaged(format!("{count} invariants are broken in {}", dir.display())))
+}
+
+/// The counts that the deployment was created with; the default ones if nothing was stored yet.
+fn partition_config(dump: &Dump) -> PartitionConfig {
+    let default = PartitionConfig::default();
+    let Some(Stored::Hash(fields)) = dump.get(b"ff:{fp:0}:deployment".as_slice()) else {
+        return default;
+    };
+    let count = |name: &[u8], default: u16| {
+        let text = fields.get(name).and_then(|value| std::str::from_utf8(value).ok());
+        text.and_then(|text| text.parse().ok()).unwrap_or(default)
+    };
+    PartitionConfig {
+        num_flow_partitions: count(b"flow", default.num_flow_partitions),
+        num_budget_partitions: count(b"budget", default.num_budget_partitions),
+        num_quota_partitions: count(b"quota", default.num_quota_partitions),
+    }
+}
+
+fn print_text(dir: &Path, checked: &CheckReport, report: &Report) {
+    println!("{}", dir.display());
+    println!("  journal     {} transactions, all checksums right", checked.recovery.transactions);
+    if let Some(torn) = &checked.recovery.torn {
+        println!("  torn tail   {}; it will be cut when the store is opened", describe(torn));
+    }
+    println!("  keys        {}", checked.dump.len());
+    println!("{report}");
+}
+
+fn describe(torn: &store::TornTail) -> String {
+    format!("{} bytes of {} from byte {}", torn.bytes, torn.file.display(), torn.offset)
+}
+
+fn as_json(checked: &CheckReport, report: &Report) -> serde_json::Value {
+    let violations: Vec<_> = report
+        .violations
+        .iter()
+        .map(|violation| {
+            serde_json::json!({
+                "invariant": violation.invariant,
+                "key": violation.key,
+                "what": violation.what,
+            })
+        })
+        .collect();
+    serde_json::json!({
+        "transactions": checked.recovery.transactions,
+        "torn_tail": checked.recovery.torn.as_ref().map(describe),
+        "keys": checked.dump.len(),
+        "executions": report.executions,
+        "violations": violations,
+    })
+}
+
+fn export(dir: &Path, output: Option<&Path>) -> Result<(), Failure> {
+    let read = match output {
+        Some(path) => write_to(dir, File::create(path)?)?,
+        None if io::stdout().is_terminal() => {
+            return Err("the export is not for eyes: redirect it, or name a file with --output".into());
+        }
+        None => write_to(dir, io::stdout().lock())?,
+    };
+    eprintln!("exported {} transactions of {}", read.transactions, dir.display());
+    Ok(())
+}
+
+fn write_to(dir: &Path, out: impl Write) -> Result<store::RecoveryReport, Failure> {
+    let mut out = BufWriter::new(out);
+    let read = store::export(dir, &mut out)?;
+    out.flush()?;
+    Ok(read)
+}

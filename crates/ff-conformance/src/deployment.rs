@@ -10,6 +10,7 @@ use ff_core::error::{Code, EngineError};
 use ff_core::partition::{Partition, PartitionConfig};
 use ff_core::types::{ExecutionId, TimestampMs};
 use ff_script::args::Args;
+use ff_script::audit;
 use ff_script::backend::ScriptBackend;
 use ff_script::call::Call;
 use ff_script::dump::Dump;
@@ -19,7 +20,7 @@ use uuid::Uuid;
 
 use crate::answer::{Answer, function};
 use crate::host::{HostKind, TestHost};
-use crate::{audit, dump};
+use crate::dump;
 
 /// The time at which every deployment begins.
 pub const START_MS: u64 = 1_800_000_000_000;
@@ -206,8 +207,8 @@ impl Deployment {
 
     /// Checks that all records and indexes agree.
     pub async fn audit(&self) {
-        let wrong = audit::audit(&self.dump().await);
-        assert!(wrong.is_empty(), "the store is not in order:\n{}", wrong.join("\n"));
+        let report = audit::audit(&self.dump().await, &self.backend.partition_config());
+        assert!(report.is_clean(), "the store is not in order: {report}");
     }
 
     /// Checks that everything is in order, and makes room for others.

@@ -5,11 +5,10 @@
 //!   clock that stands still until the test moves it.
 //! * [`TestHost`] checks every reply on its way: undeclared outcomes fail the test, and what was
 //!   refused, repeated or only read must have changed no key.
-//! * [`audit`] says whether all records and indexes agree.
+//! * At the end of every test, the store must pass [`ff_script::audit`].
 //! * [`coverage`] remembers every outcome, so that one that never occurred fails the run.
 
 pub mod answer;
-pub mod audit;
 mod cases;
 mod clock;
 pub mod coverage;
@@ -19,6 +18,7 @@ pub mod dump;
 mod held;
 mod host;
 mod listener;
+pub mod record;
 mod servers;
 
 pub use answer::Answer;

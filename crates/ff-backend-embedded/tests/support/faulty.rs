@@ -9,17 +9,17 @@ use std::sync::{Arc, Condvar, Mutex};
 use ff_backend_embedded::{Disk, JournalFile, RealDisk};
 
 /// What is wrong with the disk. Everything can be changed while it is in use.
-pub struct Faults {
+pub(crate) struct Faults {
     /// Bytes that still fit.
-    pub room: AtomicI64,
+    pub(crate) room: AtomicI64,
     /// Operations that still work; after that, none does.
-    pub operations: AtomicI64,
+    pub(crate) operations: AtomicI64,
     /// Writes take one byte at a time.
-    pub short_writes: AtomicBool,
+    pub(crate) short_writes: AtomicBool,
     /// Syncs fail.
-    pub sync_fails: AtomicBool,
+    pub(crate) sync_fails: AtomicBool,
     /// How often a sync was tried.
-    pub syncs: AtomicU64,
+    pub(crate) syncs: AtomicU64,
     held: Mutex<Held>,
     changed: Condvar,
     lengths: Mutex<BTreeMap<PathBuf, Lengths>>,
@@ -38,7 +38,7 @@ struct Lengths {
 }
 
 impl Faults {
-    pub fn none() -> Arc<Self> {
+    pub(crate) fn none() -> Arc<Self> {
         Arc::new(Self {
             room: AtomicI64::new(i64::MAX),
             operations: AtomicI64::new(i64::MAX),
@@ -51,28 +51,28 @@ impl Faults {
         })
     }
 
-    pub fn disk(self: &Arc<Self>) -> Arc<dyn Disk> {
+    pub(crate) fn disk(self: &Arc<Self>) -> Arc<dyn Disk> {
         Arc::new(FaultyDisk(Arc::clone(self)))
     }
 
     /// Syncs wait from here on, until they are released.
-    pub fn hold_syncs(&self) {
+    pub(crate) fn hold_syncs(&self) {
         self.held.lock().unwrap().hold = true;
     }
 
-    pub fn release_syncs(&self) {
+    pub(crate) fn release_syncs(&self) {
         self.held.lock().unwrap().hold = false;
         self.changed.notify_all();
     }
 
     /// Blocks until a sync waits.
-    pub fn wait_for_held_sync(&self) {
+    pub(crate) fn wait_for_held_sync(&self) {
         let held = self.held.lock().unwrap();
         drop(self.changed.wait_while(held, |held| held.waiting == 0).unwrap());
     }
 
     /// What a power cut leaves: files without what was never synced.
-    pub fn cut_power(&self) {
+    pub(crate) fn cut_power(&self) {
         for (path, lengths) in self.lengths.lock().unwrap().iter() {
             if let Ok(file) = std::fs::OpenOptions::new().write(true).open(path) {
                 file.set_len(lengths.synced).unwrap();

@@ -1,8 +1,8 @@
 //! A host with a library from a string, and short ways to call it.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-pub mod faulty;
-pub mod valkey;
+pub(crate) mod faulty;
+pub(crate) mod valkey;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use ff_script::library::Library;
 use ff_script::value::Value;
 
 /// Runs one command, or several separated by an argument `;`, and answers the last reply.
-pub const RUN: &str = "#!lua name=run
+pub(crate) const RUN: &str = "#!lua name=run
 local function run(keys, args)
   local reply, command = nil, {}
   for i = 1, #args do
@@ -41,36 +41,36 @@ end)
 ";
 
 /// The partition that tests use unless it matters.
-pub const HOME: Partition = Partition::flow(7);
+pub(crate) const HOME: Partition = Partition::flow(7);
 
-pub fn library(source: &str) -> Library {
+pub(crate) fn library(source: &str) -> Library {
     Library { name: "test", version: 1, hash: String::new(), source: source.to_owned() }
 }
 
-pub fn in_memory(source: &str) -> EmbeddedHost {
+pub(crate) fn in_memory(source: &str) -> EmbeddedHost {
     let config = EmbeddedConfig { shards: 2, ..EmbeddedConfig::in_memory() };
     EmbeddedHost::open(config, &library(source)).expect("the store opens")
 }
 
 /// A configuration for a data directory.
-pub fn on_disk(path: &Path, sync: SyncMode) -> EmbeddedConfig {
+pub(crate) fn on_disk(path: &Path, sync: SyncMode) -> EmbeddedConfig {
     let storage = Storage::Directory { path: path.to_owned(), sync };
     EmbeddedConfig { shards: 2, storage, ..EmbeddedConfig::in_memory() }
 }
 
 /// A store in a directory, which syncs each call.
-pub fn in_directory(path: &Path) -> EmbeddedHost {
+pub(crate) fn in_directory(path: &Path) -> EmbeddedHost {
     in_directory_on(path, Arc::new(RealDisk))
 }
 
 /// A store in a directory on a disk that may fail.
-pub fn in_directory_on(path: &Path, disk: Arc<dyn Disk>) -> EmbeddedHost {
+pub(crate) fn in_directory_on(path: &Path, disk: Arc<dyn Disk>) -> EmbeddedHost {
     EmbeddedHost::open_on(on_disk(path, SyncMode::Always), &library(RUN), disk)
         .expect("the store opens")
 }
 
 /// The journal's files of one kind in a data directory, in order.
-pub fn journal_files(root: &Path, kind: &str) -> Vec<PathBuf> {
+pub(crate) fn journal_files(root: &Path, kind: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(root.join("appendonlydir")).expect("there is a journal");
     let mut files: Vec<PathBuf> = entries
         .map(|entry| entry.expect("it can be listed").path())
@@ -80,11 +80,11 @@ pub fn journal_files(root: &Path, kind: &str) -> Vec<PathBuf> {
     files
 }
 
-pub fn function(wire_name: &'static str) -> Function {
+pub(crate) fn function(wire_name: &'static str) -> Function {
     Function { wire_name, read_only: wire_name == "read" }
 }
 
-pub async fn call(
+pub(crate) async fn call(
     host: &EmbeddedHost,
     name: &'static str,
     partition: Partition,
@@ -95,13 +95,13 @@ pub async fn call(
 }
 
 /// Runs commands in the home partition. Words are separated by spaces.
-pub async fn run(host: &EmbeddedHost, commands: &str) -> Result<Value, BackendError> {
+pub(crate) async fn run(host: &EmbeddedHost, commands: &str) -> Result<Value, BackendError> {
     let words: Vec<&[u8]> = commands.split(' ').map(str::as_bytes).collect();
     call(host, "run", HOME, &words).await
 }
 
 /// A reply on one line: `(nil)`, numbers, bytes with escapes, lists in brackets.
-pub fn show(value: &Value) -> String {
+pub(crate) fn show(value: &Value) -> String {
     match value {
         Value::Nil => "(nil)".to_owned(),
         Value::Int(number) => number.to_string(),
@@ -113,7 +113,7 @@ pub fn show(value: &Value) -> String {
 }
 
 /// A reply or an error's text, without where it was raised.
-pub fn outcome(result: &Result<Value, BackendError>) -> String {
+pub(crate) fn outcome(result: &Result<Value, BackendError>) -> String {
     match result {
         Ok(value) => show(value),
         Err(error) => {
@@ -125,14 +125,14 @@ pub fn outcome(result: &Result<Value, BackendError>) -> String {
 
 /// A clock that moves when it is told to.
 #[derive(Default)]
-pub struct ManualClock(pub AtomicU64);
+pub(crate) struct ManualClock(pub(crate) AtomicU64);
 
 impl ManualClock {
-    pub fn at_ms(ms: u64) -> Arc<Self> {
+    pub(crate) fn at_ms(ms: u64) -> Arc<Self> {
         Arc::new(Self(AtomicU64::new(ms * 1000)))
     }
 
-    pub fn set_ms(&self, ms: u64) {
+    pub(crate) fn set_ms(&self, ms: u64) {
         self.0.store(ms * 1000, Ordering::SeqCst);
     }
 }
@@ -144,21 +144,21 @@ impl Clock for ManualClock {
 }
 
 /// A small generator of numbers: the same seed, the same run.
-pub struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(2).wrapping_add(1))
     }
 
-    pub fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         (self.0 >> 11) % limit
     }
 
-    pub fn pick<'a, T: ?Sized>(&mut self, choices: &[&'a T]) -> &'a T {
+    pub(crate) fn pick<'a, T: ?Sized>(&mut self, choices: &[&'a T]) -> &'a T {
         choices[self.below(choices.len() as u64) as usize]
     }
 }

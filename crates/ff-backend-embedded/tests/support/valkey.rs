@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 /// A reply as the server sent it.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Resp {
+pub(crate) enum Resp {
     Nil,
     Int(i64),
     Bytes(Vec<u8>),
@@ -17,7 +17,7 @@ pub enum Resp {
 
 impl Resp {
     /// On one line, as `support::show` writes a value; an error is its text.
-    pub fn show(&self) -> String {
+    pub(crate) fn show(&self) -> String {
         match self {
             Self::Nil => "(nil)".to_owned(),
             Self::Int(number) => number.to_string(),
@@ -31,14 +31,14 @@ impl Resp {
 }
 
 /// A server that ends with the test.
-pub struct Valkey {
+pub(crate) struct Valkey {
     process: Child,
-    pub port: u16,
+    pub(crate) port: u16,
 }
 
 impl Valkey {
     /// Starts a server on a free port. Fails the test if there is none to start.
-    pub fn start(directory: &Path, options: &[&str]) -> Self {
+    pub(crate) fn start(directory: &Path, options: &[&str]) -> Self {
         let port = free_port();
         let process = Command::new("valkey-server")
             .args(["--port", &port.to_string(), "--save", "", "--bind", "127.0.0.1"])
@@ -52,7 +52,7 @@ impl Valkey {
     }
 
     /// Connects once the server answers.
-    pub fn connect(&mut self) -> Client {
+    pub(crate) fn connect(&mut self) -> Client {
         for _ in 0..100_000 {
             if let Ok(stream) = TcpStream::connect(("127.0.0.1", self.port)) {
                 let mut client = Client::new(stream);
@@ -82,7 +82,7 @@ fn free_port() -> u16 {
 }
 
 /// A connection.
-pub struct Client {
+pub(crate) struct Client {
     reader: BufReader<TcpStream>,
 }
 
@@ -92,7 +92,7 @@ impl Client {
         Self { reader: BufReader::new(stream) }
     }
 
-    pub fn call(&mut self, args: &[&[u8]]) -> Resp {
+    pub(crate) fn call(&mut self, args: &[&[u8]]) -> Resp {
         let mut request = format!("*{}\r\n", args.len()).into_bytes();
         for argument in args {
             request.extend_from_slice(format!("${}\r\n", argument.len()).as_bytes());
@@ -104,7 +104,7 @@ impl Client {
     }
 
     /// A command whose words are separated by spaces.
-    pub fn words(&mut self, command: &str) -> Resp {
+    pub(crate) fn words(&mut self, command: &str) -> Resp {
         self.call(&command.split(' ').map(str::as_bytes).collect::<Vec<_>>())
     }
 

@@ -15,6 +15,7 @@ local function build(key)
     idempotency = key .. ':idem',         -- hash: namespace:key
     deployment = key .. ':deployment',    -- hash: partition counts (first partition only)
     lanes = key .. ':lanes',              -- set: lanes in use (first partition only)
+    workers = key .. ':workers',          -- hash: connected workers (first partition only)
     ended = {},                           -- outcome -> zset: what is over, by purge time
     ready_channel = key .. ':ready',
     ended_channel = key .. ':ended',

@@ -87,7 +87,7 @@ local function walk(p, a, s, source, cursor)
         if #s.rows >= a.limit or s.looked >= limit.list_scan_max then return false end
         s.looked = s.looked + 1
         s.cursor = source .. '|' .. string.format('%.0f', score) .. '|' .. member
-        local x = string.sub(member, 1, 2) ~= 'i:' and read(p, member)
+        local x = not string.find(member, '^%l:') and read(p, member)
         if x and matches(x, a) then s.rows[#s.rows + 1] = row(p, x) end
       end
     end

@@ -7,19 +7,12 @@ local event = require('kernel.event')
 local record = require('kernel.record')
 local reply = require('kernel.reply')
 local attempt = require('model.attempt')
-local delay = require('model.delay')
-local index = require('model.index')
 local lease = require('model.lease')
+local pause = require('model.pause')
 local state = require('model.state')
 
--- Puts the running attempt aside until `at`.
-local function pause(w, p, x, at, now, name)
-  local queue, due = index.places(x)
-  attempt.pause(x, now)
-  delay.until_time(x, at, 'delay', now)
-  record.set(x, 'transition_at', now)
-  record.save(x, w)
-  index.settle(w, p, x, queue, due, now)
+local function put_aside(w, p, x, at, now, name)
+  pause.until_time(w, p, x, at, now)
   event.append(w, p, name, x.uuid, attempt.index(x), 'paused')
 end
 
@@ -40,7 +33,7 @@ define {
     if repeated(x, a) then return reply.duplicate(x.delay_until or x.transition_at) end
     local refusal = lease.guard(x, a, now)
     if refusal then return refusal end
-    pause(w, p, x, a.delay_until, now, 'delayed')
+    put_aside(w, p, x, a.delay_until, now, 'delayed')
     return reply.ok(a.delay_until)
   end,
 }
@@ -57,7 +50,7 @@ define {
     if repeated(x, a) then return reply.duplicate(state.public(x)) end
     local refusal = lease.guard(x, a, now)
     if refusal then return refusal end
-    pause(w, p, x, now, now, 'waiting_children')
+    put_aside(w, p, x, now, now, 'waiting_children')
     return reply.ok(state.public(x))
   end,
 }

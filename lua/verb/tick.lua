@@ -23,6 +23,13 @@ local function forget(w, p, member)
   return 'forgotten'
 end
 
+-- A worker that was not heard of in time.
+local function drop_worker(w, p, member)
+  w[#w + 1] = { 'HDEL', p.workers, string.sub(member, 3) }
+  w[#w + 1] = { 'ZREM', p.due, member }
+  return 'forgotten'
+end
+
 -- An entry whose execution is not due (any more): it is put where its record says.
 local function correct(w, p, uuid, x)
   local at = x and not state.ENDED[x.state] and index.due_at(x)
@@ -31,7 +38,9 @@ local function correct(w, p, uuid, x)
 end
 
 local function fire(w, p, member, now)
-  if string.sub(member, 1, 2) == 'i:' then return forget(w, p, member) end
+  local prefix = string.sub(member, 1, 2)
+  if prefix == 'i:' then return forget(w, p, member) end
+  if prefix == 'w:' then return drop_worker(w, p, member) end
   local x = record.read(p, member)
   return x and timer.fire(w, p, x, now) or correct(w, p, member, x)
 end

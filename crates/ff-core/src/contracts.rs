@@ -9,6 +9,8 @@ mod list;
 mod snapshot;
 mod tags;
 mod tick;
+mod work;
+mod worker;
 
 pub use cancel::{CancelSource, PriorityChange, RevokeOutcome};
 pub use claim::{ClaimGrant, ClaimRequest, Claimed, GrantRequest, LeaseRequest, ReclaimGrant};
@@ -21,3 +23,5 @@ pub use snapshot::{
 };
 pub use tags::{Tags, check_tags};
 pub use tick::TickReport;
+pub use work::WorkRequest;
+pub use worker::{LaneDepth, WorkerRecord, WorkerRegistration};

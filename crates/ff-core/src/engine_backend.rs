@@ -6,13 +6,16 @@ use futures_core::future::BoxFuture;
 use crate::backend::{FailOutcome, FailureClass, FailureReason, Handle, LeaseRenewal};
 use crate::contracts::{
     AttemptRecord, CancelSource, ClaimGrant, ClaimRequest, Claimed, Created, EventPage,
-    ExecutionSnapshot, GrantRequest, LanePage, LeaseRequest, ListFilter, ListPage, NewExecution,
-    PriorityChange, ReclaimGrant, RevokeOutcome, Tags, TickReport,
+    ExecutionSnapshot, GrantRequest, LaneDepth, LanePage, LeaseRequest, ListFilter, ListPage,
+    NewExecution, PriorityChange, ReclaimGrant, RevokeOutcome, Tags, TickReport, WorkerRecord,
+    WorkerRegistration,
 };
 use crate::error::EngineError;
 use crate::partition::{Partition, PartitionConfig};
 use crate::state::PublicState;
-use crate::types::{EventCursor, ExecutionId, LaneId, LeaseId, TimestampMs};
+use crate::types::{
+    EventCursor, ExecutionId, LaneId, LeaseId, TimestampMs, WorkerInstanceId, WorkerSession,
+};
 
 /// What a call answers in the end.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, EngineError>>;
@@ -174,6 +177,32 @@ pub trait EngineBackend: Send + Sync + 'static {
         after: Option<EventCursor>,
         limit: u32,
     ) -> Answer<'_, EventPage>;
+
+    /// Makes a worker process known, or renews that. A live process with the same instance id and
+    /// another session is in the way: refused with `worker_instance_in_use`.
+    fn register_worker(&self, registration: WorkerRegistration) -> Answer<'_, TimestampMs>;
+
+    /// Extends a registration. Refused with `worker_not_found` if it ran out: register again.
+    fn heartbeat_worker<'a>(
+        &'a self,
+        worker_instance_id: &'a WorkerInstanceId,
+        session: WorkerSession,
+        ttl_ms: u64,
+    ) -> Answer<'a, TimestampMs>;
+
+    /// Takes a worker off the list and hands its leases back at once; their attempts go on with
+    /// any other worker. Answers how many. Repeating it is harmless.
+    fn disconnect_worker<'a>(
+        &'a self,
+        worker_instance_id: &'a WorkerInstanceId,
+        session: WorkerSession,
+    ) -> Answer<'a, u32>;
+
+    /// The connected workers. A read.
+    fn list_workers(&self) -> Answer<'_, Vec<WorkerRecord>>;
+
+    /// How much waits in these lanes of one partition. A read.
+    fn lane_depths(&self, partition: Partition, lanes: Vec<LaneId>) -> Answer<'_, Vec<LaneDepth>>;
 
     /// Does what is due in one partition, at most `max` things, by the store's clock. Repeating it
     /// is harmless: what was done is no longer due.

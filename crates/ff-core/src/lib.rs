@@ -37,3 +37,4 @@ pub mod contracts;
 
 pub mod completion_backend;
 pub mod engine_backend;
+pub mod work_source;

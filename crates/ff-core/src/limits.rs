@@ -96,6 +96,10 @@ limits! {
     CLAIM_SCAN_MAX = 256;
     /// Running attempts a repeated claim looks through for its own leases.
     CLAIM_RECALL_MAX = 1000;
+    /// A claim that waits holds a connection, so it comes back now and then.
+    CLAIM_WAIT_MS_MAX = 60_000;
+    /// Leases handed back in one call when a worker leaves.
+    RELEASE_BATCH_MAX = 256;
     /// Bounds the time of one create call inside the store.
     CREATE_BATCH_MAX = 256;
     /// More tokens than this is a configuration mistake.

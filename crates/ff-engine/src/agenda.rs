@@ -20,8 +20,7 @@ pub(crate) struct Agenda {
 impl Agenda {
     /// Every partition at once: nobody knows yet what is due.
     pub(crate) fn all_now(partitions: impl Iterator<Item = Partition>, now: Instant) -> Self {
-        let mut agenda =
-            Self { order: BTreeSet::new(), at: HashMap::new(), reference: None };
+        let mut agenda = Self { order: BTreeSet::new(), at: HashMap::new(), reference: None };
         partitions.for_each(|partition| agenda.schedule(partition, now));
         agenda
     }
@@ -80,9 +79,9 @@ impl Agenda {
         sweep: Duration,
     ) {
         self.reference = Some((report.now, started));
-        let needed = report.next_due_at.map(|due_at| {
-            started + Duration::from_millis(report.now.millis_until(due_at))
-        });
+        let needed = report
+            .next_due_at
+            .map(|due_at| started + Duration::from_millis(report.now.millis_until(due_at)));
         let swept = started + sweep;
         self.schedule(partition, needed.map_or(swept, |needed| needed.min(swept)));
     }

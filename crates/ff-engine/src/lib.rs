@@ -77,10 +77,11 @@ impl Engine {
         &self.stats
     }
 
-    /// Stops, after the ticks under way have ended.
-    pub async fn shutdown(self) {
+    /// Stops, after the ticks under way have ended. Answers what was done altogether.
+    pub async fn shutdown(self) -> Arc<EngineStats> {
         let _ = self.stop.send(true);
         let _ = self.task.await;
+        self.stats
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost};
-use ff_core::contracts::{ClaimRequest, NewExecution};
+use ff_core::contracts::{NewExecution, WorkRequest};
 use ff_core::engine_backend::EngineBackend;
 use ff_core::partition::PartitionConfig;
 use ff_core::policy::ExecutionPolicy;
@@ -13,7 +13,7 @@ use ff_core::types::{
     ExecutionId, ExecutionKind, LaneId, Namespace, TimestampMs, WorkerId, WorkerInstanceId,
 };
 use ff_engine::{Engine, EngineConfig};
-use ff_scheduler::{Scheduler, WorkRequest};
+use ff_scheduler::Scheduler;
 use ff_script::backend::ScriptBackend;
 use ff_script::ids::{IdSource, SystemIds};
 use ff_script::library::Library;
@@ -46,22 +46,22 @@ fn new_execution(policy: ExecutionPolicy, delay_until: Option<TimestampMs>) -> N
 }
 
 fn request(lease_ttl_ms: u64) -> WorkRequest {
-    let claim = ClaimRequest {
-        lane: LaneId::try_new("default").expect("valid"),
+    WorkRequest {
+        lanes: vec![LaneId::try_new("default").expect("valid")],
         worker_id: WorkerId::try_new("worker").expect("valid"),
         worker_instance_id: WorkerInstanceId::try_new("worker-1").expect("valid"),
         capabilities: Default::default(),
         lease_ttl_ms,
-        lease_ids: Vec::new(),
-        retry: false,
-    };
-    WorkRequest { claim, count: 1, max_wait: Duration::from_secs(5) }
+        count: 1,
+        max_wait: Duration::from_secs(5),
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiting_worker_gets_a_delayed_execution_when_its_time_comes() {
     let backend = open().await;
-    let scheduler = Scheduler::start(Arc::clone(&backend), Arc::new(SystemIds)).await.expect("runs");
+    let scheduler =
+        Scheduler::start(Arc::clone(&backend), Arc::new(SystemIds)).await.expect("runs");
     let engine = Engine::start(Arc::clone(&backend), EngineConfig::default()).await.expect("runs");
     let now = backend.tick(ff_core::partition::Partition::flow(0), 1).await.expect("ticks").now;
     let started = Instant::now();
@@ -74,14 +74,14 @@ async fn a_waiting_worker_gets_a_delayed_execution_when_its_time_comes() {
     assert_eq!(claimed.handle.execution_id, id);
     assert!(waited >= Duration::from_millis(250), "not before its time, but after {waited:?}");
     assert!(waited < Duration::from_millis(1_500), "soon after its time, not after {waited:?}");
-    assert_eq!(engine.stats().promoted(), 1);
-    engine.shutdown().await;
+    assert_eq!(engine.shutdown().await.promoted(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_execution_that_kills_every_worker_ends_as_failed_by_itself() {
     let backend = open().await;
-    let scheduler = Scheduler::start(Arc::clone(&backend), Arc::new(SystemIds)).await.expect("runs");
+    let scheduler =
+        Scheduler::start(Arc::clone(&backend), Arc::new(SystemIds)).await.expect("runs");
     let engine = Engine::start(Arc::clone(&backend), EngineConfig::default()).await.expect("runs");
     let policy = ExecutionPolicy { max_reclaim_count: Some(2), ..ExecutionPolicy::default() };
     let new = new_execution(policy, None);
@@ -103,6 +103,5 @@ async fn an_execution_that_kills_every_worker_ends_as_failed_by_itself() {
     };
     let snapshot = tokio::time::timeout(Duration::from_secs(5), ended).await.expect("it ends");
     assert_eq!(snapshot.failure.expect("a reason").reason, "max_reclaims_exceeded");
-    assert_eq!(engine.stats().lapsed(), 3);
-    engine.shutdown().await;
+    assert_eq!(engine.shutdown().await.lapsed(), 3);
 }

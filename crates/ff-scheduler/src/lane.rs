@@ -1,41 +1,37 @@
-//! One lane: the partitions that may have work, and the workers that wait for some.
+//! One lane: the partitions that may have work.
 
 use std::collections::{HashSet, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use ff_core::partition::Partition;
-use tokio::sync::Notify;
-use tokio::sync::futures::Notified;
+use ff_core::types::LaneId;
 
 pub(crate) struct Lane {
+    name: LaneId,
     candidates: Mutex<Candidates>,
-    notify: Notify,
+    turns: AtomicUsize,
 }
 
-#[derive(Default)]
 struct Candidates {
     order: VecDeque<Partition>,
     known: HashSet<Partition>,
 }
 
-impl Candidates {
-    fn add(&mut self, partition: Partition) {
-        if self.known.insert(partition) {
-            self.order.push_back(partition);
-        }
-    }
-}
-
 impl Lane {
-    pub(crate) fn new(partitions: Vec<Partition>) -> Self {
+    pub(crate) fn new(name: LaneId, partitions: Vec<Partition>) -> Self {
         let known = partitions.iter().copied().collect();
-        let candidates = Candidates { order: partitions.into(), known };
-        Self { candidates: Mutex::new(candidates), notify: Notify::new() }
+        let candidates = Mutex::new(Candidates { order: partitions.into(), known });
+        Self { name, candidates, turns: AtomicUsize::new(0) }
     }
 
-    /// Completes when work is heard of after this call.
-    pub(crate) fn ready(&self) -> Notified<'_> {
-        self.notify.notified()
+    pub(crate) fn name(&self) -> &LaneId {
+        &self.name
+    }
+
+    /// Counts the claims that begin here.
+    pub(crate) fn turn(&self) -> usize {
+        self.turns.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Takes the partition that waited longest.
@@ -46,23 +42,12 @@ impl Lane {
         Some(partition)
     }
 
-    /// There may be more where this came from: somebody else may look.
-    pub(crate) fn put_back(&self, partition: Partition) {
-        self.lock().add(partition);
-        self.notify.notify_one();
-    }
-
-    /// A push told of work in this partition.
+    /// There may be work in this partition.
     pub(crate) fn add(&self, partition: Partition) {
-        self.put_back(partition);
-    }
-
-    /// Any partition may have work.
-    pub(crate) fn add_all(&self, partitions: &[Partition]) {
         let mut candidates = self.lock();
-        partitions.iter().for_each(|partition| candidates.add(*partition));
-        drop(candidates);
-        self.notify.notify_waiters();
+        if candidates.known.insert(partition) {
+            candidates.order.push_back(partition);
+        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Candidates> {
@@ -76,10 +61,11 @@ mod tests {
 
     #[test]
     fn partitions_are_asked_in_turn_and_each_once() {
-        let lane = Lane::new(vec![Partition::flow(0), Partition::flow(1)]);
+        let name = LaneId::try_new("default").expect("valid");
+        let lane = Lane::new(name, vec![Partition::flow(0), Partition::flow(1)]);
         lane.add(Partition::flow(1));
         assert_eq!(lane.take(), Some(Partition::flow(0)));
-        lane.put_back(Partition::flow(0));
+        lane.add(Partition::flow(0));
         assert_eq!(lane.take(), Some(Partition::flow(1)));
         assert_eq!(lane.take(), Some(Partition::flow(0)));
         assert_eq!(lane.take(), None);

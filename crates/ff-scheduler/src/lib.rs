@@ -12,13 +12,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ff_core::contracts::{ClaimRequest, Claimed};
-use ff_core::engine_backend::EngineBackend;
+use ff_core::contracts::{ClaimRequest, Claimed, WorkRequest};
+use ff_core::engine_backend::{Answer, EngineBackend};
 use ff_core::error::EngineError;
 use ff_core::types::{LaneId, LeaseId};
+use ff_core::work_source::WorkSource;
 use ff_script::backend::ScriptBackend;
 use ff_script::host::{Host, Subscription, Topic, Wake};
 use ff_script::ids::IdSource;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -26,17 +28,6 @@ use lane::Lane;
 
 /// Every lane's partitions are looked through this often although nothing was heard from them.
 const SWEEP: Duration = Duration::from_secs(300);
-
-/// Who wants work, and how much.
-#[derive(Clone, Debug)]
-pub struct WorkRequest {
-    /// The claim; its lease ids are filled in by the scheduler.
-    pub claim: ClaimRequest,
-    /// How many executions at most.
-    pub count: usize,
-    /// How long to wait for the first one.
-    pub max_wait: Duration,
-}
 
 /// Finds work for waiting workers. Cheap to share; one per process is enough.
 pub struct Scheduler {
@@ -48,6 +39,8 @@ struct Shared {
     backend: Arc<dyn EngineBackend>,
     ids: Arc<dyn IdSource>,
     lanes: Mutex<HashMap<LaneId, Arc<Lane>>>,
+    /// Wakes those who wait for any lane; which one, they find out themselves.
+    news: Notify,
 }
 
 impl Scheduler {
@@ -61,6 +54,7 @@ impl Scheduler {
             backend: backend as Arc<dyn EngineBackend>,
             ids,
             lanes: Mutex::default(),
+            news: Notify::new(),
         });
         let listener = tokio::spawn(listen(Arc::clone(&shared), wakes));
         Ok(Self { shared, listener })
@@ -69,19 +63,26 @@ impl Scheduler {
     /// Claims up to `count` executions; waits for the first one if there is none. Empty if the
     /// time passed.
     pub async fn claim(&self, request: WorkRequest) -> Result<Vec<Claimed>, EngineError> {
+        request.validate()?;
         let deadline = Instant::now() + request.max_wait;
-        let lane = self.shared.lane(&request.claim.lane);
+        let lanes: Vec<_> = request.lanes.iter().map(|name| self.shared.lane(name)).collect();
         loop {
-            let ready = lane.ready();
-            let claimed = self.shared.claim_now(&lane, &request).await?;
+            let news = self.shared.news.notified();
+            let claimed = self.shared.claim_from(&lanes, &request).await?;
             if !claimed.is_empty() {
                 return Ok(claimed);
             }
             tokio::select! {
-                () = ready => {}
+                () = news => {}
                 () = tokio::time::sleep_until(deadline) => return Ok(Vec::new()),
             }
         }
+    }
+}
+
+impl WorkSource for Scheduler {
+    fn claim(&self, request: WorkRequest) -> Answer<'_, Vec<Claimed>> {
+        Box::pin(Scheduler::claim(self, request))
     }
 }
 
@@ -95,48 +96,79 @@ impl Shared {
     fn lane(&self, name: &LaneId) -> Arc<Lane> {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         let known = lanes.entry(name.clone()).or_insert_with(|| {
-            Arc::new(Lane::new(self.backend.partition_config().flow_partitions().collect()))
+            let partitions = self.backend.partition_config().flow_partitions().collect();
+            Arc::new(Lane::new(name.clone(), partitions))
         });
         Arc::clone(known)
     }
 
-    /// Asks the partitions that may have work, until enough is found or none is left.
-    async fn claim_now(
+    /// Asks the lanes in turn until enough is found. Each call begins with another lane, so that
+    /// a busy one cannot starve the others.
+    async fn claim_from(
         &self,
-        lane: &Lane,
+        lanes: &[Arc<Lane>],
         request: &WorkRequest,
     ) -> Result<Vec<Claimed>, EngineError> {
         let mut claimed = Vec::new();
-        while claimed.len() < request.count {
-            let Some(partition) = lane.take() else { break };
-            let wanted = request.count - claimed.len();
-            let claim = self.with_lease_ids(request, wanted);
-            match self.backend.claim_next(partition, claim).await {
-                Ok(found) => {
-                    if found.len() == wanted {
-                        lane.put_back(partition);
-                    }
-                    claimed.extend(found);
-                }
-                Err(error) => {
-                    lane.put_back(partition);
-                    // What was already claimed must not be lost because of a later partition.
-                    return if claimed.is_empty() { Err(error) } else { Ok(claimed) };
-                }
+        let first = lanes.first().map_or(0, |lane| lane.turn());
+        for offset in 0..lanes.len() {
+            let lane = &lanes[(first + offset) % lanes.len()];
+            if let Err(error) = self.claim_now(lane, request, &mut claimed).await {
+                // What was already claimed must not be lost because of a later partition.
+                return if claimed.is_empty() { Err(error) } else { Ok(claimed) };
             }
         }
         Ok(claimed)
     }
 
-    fn with_lease_ids(&self, request: &WorkRequest, wanted: usize) -> ClaimRequest {
-        let lease_ids = (0..wanted).map(|_| LeaseId::from_uuid(self.ids.random())).collect();
-        ClaimRequest { lease_ids, ..request.claim.clone() }
+    /// Asks the partitions of a lane that may have work, until enough is found or none is left.
+    async fn claim_now(
+        &self,
+        lane: &Lane,
+        request: &WorkRequest,
+        claimed: &mut Vec<Claimed>,
+    ) -> Result<(), EngineError> {
+        while claimed.len() < request.count as usize {
+            let Some(partition) = lane.take() else { return Ok(()) };
+            let wanted = request.count as usize - claimed.len();
+            let claim = self.claim_request(lane, request, wanted);
+            match self.backend.claim_next(partition, claim).await {
+                Ok(found) => {
+                    if found.len() == wanted {
+                        lane.add(partition);
+                        self.news.notify_one();
+                    }
+                    claimed.extend(found);
+                }
+                Err(error) => {
+                    lane.add(partition);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn claim_request(&self, lane: &Lane, request: &WorkRequest, wanted: usize) -> ClaimRequest {
+        ClaimRequest {
+            lane: lane.name().clone(),
+            worker_id: request.worker_id.clone(),
+            worker_instance_id: request.worker_instance_id.clone(),
+            capabilities: request.capabilities.clone(),
+            lease_ttl_ms: request.lease_ttl_ms,
+            lease_ids: (0..wanted).map(|_| LeaseId::from_uuid(self.ids.random())).collect(),
+            retry: false,
+        }
     }
 
     fn look_everywhere(&self) {
         let partitions: Vec<_> = self.backend.partition_config().flow_partitions().collect();
         let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        lanes.values().for_each(|lane| lane.add_all(&partitions));
+        for lane in lanes.values() {
+            partitions.iter().for_each(|partition| lane.add(*partition));
+        }
+        drop(lanes);
+        self.news.notify_waiters();
     }
 
     fn hear(&self, wake: Wake) {
@@ -145,6 +177,9 @@ impl Shared {
         let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lane) = name.and_then(|name| lanes.get(&name)) {
             lane.add(partition);
+            drop(lanes);
+            // Everybody: whoever wakes first may be waiting for other lanes or lack what it takes.
+            self.news.notify_waiters();
         }
     }
 }

@@ -5,6 +5,7 @@ mod completions;
 mod create;
 mod outcome;
 mod read;
+mod worker;
 
 pub use completions::Completions;
 
@@ -15,14 +16,17 @@ use ff_core::backend::{FailOutcome, FailureClass, FailureReason, Handle, LeaseRe
 use ff_core::backend_error::Retry;
 use ff_core::contracts::{
     AttemptRecord, CancelSource, ClaimGrant, ClaimRequest, Claimed, Created, EventPage,
-    ExecutionSnapshot, GrantRequest, LanePage, LeaseRequest, ListFilter, ListPage, NewExecution,
-    PriorityChange, ReclaimGrant, RevokeOutcome, Tags, TickReport,
+    ExecutionSnapshot, GrantRequest, LaneDepth, LanePage, LeaseRequest, ListFilter, ListPage,
+    NewExecution, PriorityChange, ReclaimGrant, RevokeOutcome, Tags, TickReport, WorkerRecord,
+    WorkerRegistration,
 };
 use ff_core::engine_backend::{Answer, EngineBackend};
 use ff_core::error::EngineError;
 use ff_core::partition::{Partition, PartitionConfig};
 use ff_core::state::PublicState;
-use ff_core::types::{EventCursor, ExecutionId, LaneId, LeaseId, TimestampMs};
+use ff_core::types::{
+    EventCursor, ExecutionId, LaneId, LeaseId, TimestampMs, WorkerInstanceId, WorkerSession,
+};
 use futures_core::future::BoxFuture;
 
 use crate::call::{Call, open_reply};
@@ -261,6 +265,35 @@ impl<H: Host> EngineBackend for ScriptBackend<H> {
         limit: u32,
     ) -> Answer<'_, EventPage> {
         Box::pin(self.events(partition, after, limit))
+    }
+
+    fn register_worker(&self, registration: WorkerRegistration) -> Answer<'_, TimestampMs> {
+        Box::pin(self.register(registration))
+    }
+
+    fn heartbeat_worker<'a>(
+        &'a self,
+        worker_instance_id: &'a WorkerInstanceId,
+        session: WorkerSession,
+        ttl_ms: u64,
+    ) -> Answer<'a, TimestampMs> {
+        Box::pin(self.heartbeat(worker_instance_id, session, ttl_ms))
+    }
+
+    fn disconnect_worker<'a>(
+        &'a self,
+        worker_instance_id: &'a WorkerInstanceId,
+        session: WorkerSession,
+    ) -> Answer<'a, u32> {
+        Box::pin(self.disconnect(worker_instance_id, session))
+    }
+
+    fn list_workers(&self) -> Answer<'_, Vec<WorkerRecord>> {
+        Box::pin(self.workers())
+    }
+
+    fn lane_depths(&self, partition: Partition, lanes: Vec<LaneId>) -> Answer<'_, Vec<LaneDepth>> {
+        Box::pin(self.depths(partition, lanes))
     }
 
     fn tick(&self, partition: Partition, max: u32) -> Answer<'_, TickReport> {

@@ -19,6 +19,7 @@ pub mod pause;
 pub mod progress;
 pub mod replay;
 pub mod tick;
+pub mod worker;
 
 use crate::call::Contract;
 
@@ -40,6 +41,7 @@ pub fn contracts() -> impl Iterator<Item = Contract> {
         expire::CONTRACTS,
         replay::CONTRACTS,
         change::CONTRACTS,
+        worker::CONTRACTS,
         describe::CONTRACTS,
         list::CONTRACTS,
         events::CONTRACTS,

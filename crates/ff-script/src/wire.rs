@@ -12,7 +12,7 @@ use ff_core::state::{
 use ff_core::types::{
     AttemptId, AttemptIndex, EventCursor, ExecutionId, ExecutionKind, FlowId, GrantId,
     IdempotencyKey, LaneId, LeaseEpoch, LeaseId, Namespace, TimestampMs, WorkerId,
-    WorkerInstanceId,
+    WorkerInstanceId, WorkerSession,
 };
 
 use crate::args::Args;
@@ -56,7 +56,7 @@ macro_rules! plain {
 
 plain! {
     ExecutionId, LeaseId, AttemptId, GrantId, FlowId, LaneId, Namespace, ExecutionKind, WorkerId,
-    WorkerInstanceId, IdempotencyKey, EventCursor, u8, u16, u32, u64, PublicState, LifecyclePhase,
+    WorkerInstanceId, WorkerSession, IdempotencyKey, EventCursor, u8, u16, u32, u64, PublicState, LifecyclePhase,
     OwnershipState, EligibilityState, BlockingReason, TerminalOutcome, AttemptState, AttemptType,
 }
 

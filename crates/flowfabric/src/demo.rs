@@ -61,7 +61,9 @@ async fn tell(dir: PathBuf) -> Result<(), Failure> {
     ids.extend(submit(&backend, cast::others(&backend.partition_config())).await?);
     story.tell(&format!("{} more executions are submitted; three workers start", ids.len() - 1));
     let workers: Vec<_> = ["ada", "grace", "linus"]
-        .map(|name| tokio::spawn(worker::run(name, backend.clone(), scheduler.clone(), story.clone())))
+        .map(|name| {
+            tokio::spawn(worker::run(name, backend.clone(), scheduler.clone(), story.clone()))
+        })
         .into();
     let ended = wait_for_all(&backend, &ids).await?;
     story.conclude(&ended, engine.stats());

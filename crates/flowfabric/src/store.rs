@@ -110,7 +110,9 @@ fn export(dir: &Path, output: Option<&Path>) -> Result<(), Failure> {
     let read = match output {
         Some(path) => write_to(dir, File::create(path)?)?,
         None if io::stdout().is_terminal() => {
-            return Err("the export is not for eyes: redirect it, or name a file with --output".into());
+            return Err(
+                "the export is not for eyes: redirect it, or name a file with --output".into()
+            );
         }
         None => write_to(dir, io::stdout().lock())?,
     };

@@ -1,4 +1,4 @@
-//! A disk that can be filled, slowed, broken and unplugged.
+//! A disk that can be filled, slowed, broken and unplugged, and is fast when nothing is wrong.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -138,8 +138,8 @@ impl Disk for FaultyDisk {
     }
 
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
-        self.0.operate()?;
-        RealDisk.sync_directory(path)
+        let _ = path;
+        self.0.operate()
     }
 }
 
@@ -171,7 +171,7 @@ impl JournalFile for FaultyFile {
         if self.faults.sync_fails.load(Ordering::SeqCst) {
             return Err(io::Error::other("input/output error"));
         }
-        self.file.sync()?;
+        // The real sync is left out: what it is for is played through by `cut_power`.
         self.faults.note(&self.path, |lengths| lengths.synced = lengths.written);
         Ok(())
     }

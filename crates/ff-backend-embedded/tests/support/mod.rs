@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ff_backend_embedded::{Disk, EmbeddedConfig, EmbeddedHost, RealDisk, Storage, SyncMode};
+use ff_backend_embedded::{Disk, EmbeddedConfig, EmbeddedHost, Storage, SyncMode};
 use ff_core::backend_error::BackendError;
 use ff_core::clock::Clock;
 use ff_core::partition::Partition;
@@ -58,9 +58,9 @@ pub(crate) fn on_disk(path: &Path, sync: SyncMode) -> EmbeddedConfig {
     EmbeddedConfig { shards: 2, storage, ..EmbeddedConfig::in_memory() }
 }
 
-/// A store in a directory, which syncs each call.
+/// A store in a directory.
 pub(crate) fn in_directory(path: &Path) -> EmbeddedHost {
-    in_directory_on(path, Arc::new(RealDisk))
+    in_directory_on(path, faulty::Faults::none().disk())
 }
 
 /// A store in a directory on a disk that may fail.

@@ -49,7 +49,7 @@ impl ClaimRequest {
     }
 }
 
-fn check_lease_ttl(lease_ttl_ms: u64) -> Result<(), EngineError> {
+pub(super) fn check_lease_ttl(lease_ttl_ms: u64) -> Result<(), EngineError> {
     let range = limits::LEASE_TTL_MS_MIN..=limits::LEASE_TTL_MS_MAX;
     argument::check_range("lease_ttl_ms", lease_ttl_ms, range)
 }

@@ -60,6 +60,8 @@ codes! {
             "The execution has no such attempt.";
         BudgetNotFound "budget_not_found" Terminal 404
             "The budget does not exist; create it first.";
+        WorkerNotFound "worker_not_found" Terminal 404
+            "The worker instance is not registered, or its registration ran out.";
         ExecutionNotFound "execution_not_found" Terminal 404
             "The execution does not exist, or its retention time is over.";
         FlowNotFound "flow_not_found" Terminal 404
@@ -181,6 +183,8 @@ codes! {
             "The execution belongs to another flow.";
         IdempotencyConflict "idempotency_conflict" Terminal 409
             "The idempotency key was used for a different request.";
+        WorkerInstanceInUse "worker_instance_in_use" Retryable 409
+            "Another live process has this worker instance id; give each process its own.";
         QuotaAttachConflict "quota_attach_conflict" Terminal 409
             "The quota policy is attached already, with other settings.";
         RotationConflict "rotation_conflict" Terminal 409

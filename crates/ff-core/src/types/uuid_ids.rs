@@ -87,6 +87,8 @@ uuid_ids! {
     LeaseId = "lease id";
     /// One reservation of an execution; chosen by whoever asks for it.
     GrantId = "grant id";
+    /// One life of a worker process; chosen by it.
+    WorkerSession = "worker session";
     /// One attempt of an execution.
     AttemptId = "attempt id";
     /// One delivered signal.

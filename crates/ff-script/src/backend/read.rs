@@ -293,7 +293,7 @@ fn parse_attempt(line: &[u8]) -> Option<AttemptRecord> {
     })
 }
 
-fn read_row<T>(
+pub(super) fn read_row<T>(
     row: Value,
     what: &str,
     read: impl Fn(Vec<Value>) -> Option<T>,

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ff_core::backend::{FailOutcome, FailureClass, FailureReason, HandleKind};
-use ff_core::contracts::{ClaimRequest, Claimed};
+use ff_core::contracts::{Claimed, WorkRequest};
 use ff_core::engine_backend::EngineBackend;
 use ff_core::error::EngineError;
 use ff_core::types::{WorkerId, WorkerInstanceId};
-use ff_scheduler::{Scheduler, WorkRequest};
+use ff_scheduler::Scheduler;
 
 use super::Backend;
 use super::cast::lane;
@@ -40,17 +40,16 @@ pub(crate) async fn run(
     }
 }
 
-fn request(name: &str, count: usize) -> WorkRequest {
-    let claim = ClaimRequest {
-        lane: lane(),
+fn request(name: &str, count: u32) -> WorkRequest {
+    WorkRequest {
+        lanes: vec![lane()],
         worker_id: WorkerId::try_new(name).expect("a valid name"),
         worker_instance_id: WorkerInstanceId::try_new(name).expect("a valid name"),
         capabilities: Default::default(),
         lease_ttl_ms: LEASE_TTL_MS,
-        lease_ids: Vec::new(),
-        retry: false,
-    };
-    WorkRequest { claim, count, max_wait: Duration::from_secs(30) }
+        count,
+        max_wait: Duration::from_secs(30),
+    }
 }
 
 async fn work(
@@ -71,7 +70,9 @@ async fn work(
             backend.delay(&task.handle, ff_core::types::TimestampMs::new(until)).await
         }
         _ => {
-            backend.complete(&task.handle, Some(format!("{title}, by {name}").into_bytes())).await?;
+            backend
+                .complete(&task.handle, Some(format!("{title}, by {name}").into_bytes()))
+                .await?;
             let rescued = task.handle.kind == HandleKind::Reclaimed;
             let note = if rescued { ", left behind by mallory" } else { "" };
             story.tell(&format!("{name} finished \"{title}\"{note} (attempt {attempt})"));

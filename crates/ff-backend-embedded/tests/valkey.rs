@@ -1,0 +1,258 @@
+//! The embedded host against a real Valkey: same replies, same state, and a data directory that
+//! either can start from.
+
+mod support;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use ff_backend_embedded::{CompactionConfig, EmbeddedConfig, EmbeddedHost, SyncMode, store};
+use ff_core::partition::Partition;
+use ff_script::dump::{Dump, Stored, StreamEntry};
+use support::valkey::{Client, Resp, Valkey};
+use support::{HOME, RUN, Random, call, in_directory, in_memory, library, on_disk, outcome};
+
+/// Everything that a server holds.
+fn server_dump(client: &mut Client) -> Dump {
+    let Resp::Array(keys) = client.words("KEYS *") else { panic!("KEYS answers a list") };
+    keys.iter()
+        .map(|key| {
+            let key = bytes(key);
+            let stored = stored(client, &key);
+            (key, stored)
+        })
+        .collect()
+}
+
+fn stored(client: &mut Client, key: &[u8]) -> Stored {
+    match client.call(&[b"TYPE", key]).show().as_str() {
+        "\"string\"" => Stored::String(bytes(&client.call(&[b"GET", key]))),
+        "\"hash\"" => Stored::Hash(pairs(&client.call(&[b"HGETALL", key])).into_iter().collect()),
+        "\"list\"" => Stored::List(list(&client.call(&[b"LRANGE", key, b"0", b"-1"]))),
+        "\"set\"" => Stored::Set(list(&client.call(&[b"SMEMBERS", key])).into_iter().collect()),
+        "\"zset\"" => {
+            let members = pairs(&client.call(&[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"]));
+            let score = |text: Vec<u8>| String::from_utf8(text).unwrap().parse().unwrap();
+            Stored::SortedSet(members.into_iter().map(|(m, text)| (m, score(text))).collect())
+        }
+        "\"stream\"" => Stored::Stream(entries(&client.call(&[b"XRANGE", key, b"-", b"+"]))),
+        other => panic!("unexpected type {other}"),
+    }
+}
+
+fn bytes(reply: &Resp) -> Vec<u8> {
+    match reply {
+        Resp::Bytes(bytes) => bytes.clone(),
+        other => panic!("bytes expected, not {other:?}"),
+    }
+}
+
+fn items(reply: &Resp) -> &[Resp] {
+    match reply {
+        Resp::Array(items) => items,
+        other => panic!("a list expected, not {other:?}"),
+    }
+}
+
+fn list(reply: &Resp) -> Vec<Vec<u8>> {
+    items(reply).iter().map(bytes).collect()
+}
+
+fn pairs(reply: &Resp) -> Vec<(Vec<u8>, Vec<u8>)> {
+    list(reply).chunks(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect()
+}
+
+fn entries(reply: &Resp) -> Vec<StreamEntry> {
+    let entry = |entry: &Resp| {
+        let id = String::from_utf8(bytes(&items(entry)[0])).unwrap();
+        let (ms, seq) = id.split_once('-').unwrap();
+        let fields = pairs(&items(entry)[1]);
+        StreamEntry { ms: ms.parse().unwrap(), seq: seq.parse().unwrap(), fields }
+    };
+    items(reply).iter().map(entry).collect()
+}
+
+/// A random command on a few keys, so that types clash and collections empty.
+fn random_command(random: &mut Random) -> Vec<Vec<u8>> {
+    let key = format!("ff:{{fp:7}}:{}", random.below(6));
+    let word = |random: &mut Random| random.pick(&["a", "b", "c", "d", "e", "", "\r\n", "10"]);
+    let number = |random: &mut Random| {
+        random.pick(&["0", "1", "-1", "2", "-3", "5", "100", "x", "1.5", "01", "9007199254740993"])
+    };
+    let score = |random: &mut Random| {
+        random.pick(&["1", "2", "-1.5", "1e3", "inf", "-inf", "nan", "0.1", "x", "1e17", "1e309"])
+    };
+    let bound = |random: &mut Random| {
+        random.pick(&["-inf", "+inf", "0", "(1", "2", "(2", "1e3", "x", "-1.5", "(0.1"])
+    };
+    let id = |random: &mut Random| {
+        random.pick(&["1", "1-1", "2-0", "3", "5-5", "9-1", "0-0", "x", "12", "20-1", "31"])
+    };
+    let edge = |random: &mut Random| random.pick(&["-", "+", "1", "(1-1", "5", "(9", "x", "30"]);
+    let text = match random.below(46) {
+        0 => format!("GET {key}"),
+        1..=2 => format!("SET {key} {}", word(random)),
+        3..=5 => format!("DEL {key}"),
+        6 => format!("EXISTS {key} {key} ff:{{fp:7}}:2"),
+        7..=9 => format!("HSET {key} {} {} {} {}", word(random), word(random), word(random), number(random)),
+        10 => format!("HGET {key} {}", word(random)),
+        11 => format!("HMGET {key} {} {} {}", word(random), word(random), word(random)),
+        12 => format!("HGETALL {key}"),
+        13 => format!("HDEL {key} {} {}", word(random), word(random)),
+        14 => format!("HLEN {key}"),
+        15..=16 => format!("HINCRBY {key} {} {}", word(random), number(random)),
+        17..=19 => format!("ZADD {key} {} {} {} {}", score(random), word(random), score(random), word(random)),
+        20 => format!("ZADD {key} NX {} {}", score(random), word(random)),
+        21 => format!("ZADD {key} XX {} {}", score(random), word(random)),
+        22 => format!("ZREM {key} {} {}", word(random), word(random)),
+        23 => format!("ZRANGE {key} {} {} WITHSCORES", number(random), number(random)),
+        24 => format!("ZRANGE {key} {} {} REV", number(random), number(random)),
+        25 => format!("ZRANGE {key} {} {} BYSCORE", bound(random), bound(random)),
+        26 => format!("ZRANGE {key} {} {} BYSCORE REV LIMIT {} {} WITHSCORES", bound(random), bound(random), number(random), number(random)),
+        27 => format!("ZSCORE {key} {}", word(random)),
+        28 => format!("ZCARD {key}"),
+        29 => format!("ZCOUNT {key} {} {}", bound(random), bound(random)),
+        30..=32 => format!("XADD {key} {} {} {}", id(random), word(random), word(random)),
+        33 => format!("XADD {key} MAXLEN = {} {} f v", number(random), id(random)),
+        34 => format!("XRANGE {key} {} {}", edge(random), edge(random)),
+        35 => format!("XREVRANGE {key} {} {} COUNT {}", edge(random), edge(random), number(random)),
+        36 => format!("XLEN {key}"),
+        37..=38 => format!("RPUSH {key} {} {}", word(random), word(random)),
+        39 => format!("LRANGE {key} {} {}", number(random), number(random)),
+        40 => format!("LTRIM {key} {} {}", number(random), number(random)),
+        41 => format!("LLEN {key}"),
+        42 => format!("SADD {key} {} {}", word(random), word(random)),
+        43 => format!("SREM {key} {}", word(random)),
+        44 => format!("SISMEMBER {key} {}", word(random)),
+        _ => format!("{} {key}", random.pick(&["SMEMBERS", "SCARD", "HLEN", "NOSUCH", "ZRANGE"])),
+    };
+    text.split(' ').map(|word| word.as_bytes().to_vec()).collect()
+}
+
+/// Lists whose order nobody promises are compared in one order.
+fn comparable(command: &[Vec<u8>], reply: String) -> String {
+    if !matches!(&*command[0], b"SMEMBERS" | b"HGETALL") {
+        return reply;
+    }
+    let mut words: Vec<&str> = reply.trim_matches(['[', ']']).split(' ').collect();
+    words.sort_unstable();
+    words.join(" ")
+}
+
+#[tokio::test]
+async fn random_commands_get_the_same_replies_and_leave_the_same_state() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = Valkey::start(directory.path(), &[]);
+    let mut client = server.connect();
+    assert_eq!(client.call(&[b"FUNCTION", b"LOAD", RUN.as_bytes()]).show(), "\"run\"");
+    let host = in_memory(RUN);
+    let seed = u64::from(std::process::id());
+    println!("seed {seed}");
+    let mut random = Random::new(seed);
+    for step in 0..6000 {
+        let command = random_command(&mut random);
+        let words: Vec<&[u8]> = command.iter().map(|word| &**word).collect();
+        let ours = outcome(&call(&host, "run", HOME, &words).await);
+        let fcall = [&[&b"FCALL"[..], b"run", b"1", b"ff:{fp:7}"], &words[..]].concat();
+        let theirs = client.call(&fcall).show();
+        let shown: Vec<_> = command.iter().map(|word| word.escape_ascii().to_string()).collect();
+        assert_eq!(
+            comparable(&command, ours),
+            comparable(&command, theirs),
+            "step {step} of seed {seed}: {shown:?}"
+        );
+    }
+    assert_eq!(host.dump().await.unwrap(), server_dump(&mut client));
+}
+
+/// Fills a store with values of every type in several partitions.
+async fn fill(host: &EmbeddedHost) {
+    let every: Vec<u8> = (0..=255).collect();
+    for index in [0u16, 7, 8] {
+        let partition = Partition::flow(index);
+        let key = |name: &str| format!("{}:{name}", partition.key()).into_bytes();
+        for n in 0..150u32 {
+            let (text, id) = (n.to_string().into_bytes(), format!("{}-1", n + 1).into_bytes());
+            let calls: [&[&[u8]]; 6] = [
+                &[b"HSET", &key("h"), &text, &every],
+                &[b"ZADD", &key("z"), &text, &text, b"0.1", b"", b"-inf", &every],
+                &[b"XADD", &key("x"), b"MAXLEN", b"~", b"20", &id, b"n", &text],
+                &[b"RPUSH", &key("l"), &text, b""],
+                &[b"SADD", &key("s"), &text, &every],
+                &[b"HINCRBY", &key("c"), b"n", &text],
+            ];
+            for words in calls {
+                call(host, "run", partition, words).await.unwrap();
+            }
+        }
+        call(host, "run", partition, &[b"SET", &key("t"), &every]).await.unwrap();
+        call(host, "run", partition, &[b"LTRIM", &key("l"), b"5", b"-5"]).await.unwrap();
+        let emptied = [&b"XADD"[..], &key("e"), b"MAXLEN", b"=", b"0", b"5-5", b"a", b"b"];
+        call(host, "run", partition, &emptied).await.unwrap();
+    }
+}
+
+/// A directory whose journal was rewritten at least once and has a part that was not.
+async fn filled_directory(root: &Path) -> Dump {
+    let compaction = CompactionConfig { min_bytes: 20_000, growth: 1 };
+    let config = EmbeddedConfig { compaction, ..on_disk(root, SyncMode::Off) };
+    let host = EmbeddedHost::open(config, &library(RUN)).unwrap();
+    fill(&host).await;
+    while host.stats().compactions == 0 {
+        call(&host, "run", HOME, &[b"SET", b"ff:{fp:7}:more", &[7; 3000]]).await.unwrap();
+    }
+    call(&host, "run", HOME, &[b"SET", b"ff:{fp:7}:last", b"call"]).await.unwrap();
+    let dump = host.dump().await.unwrap();
+    host.close().await;
+    dump
+}
+
+#[tokio::test]
+async fn valkey_starts_from_an_embedded_data_directory_as_it_is() {
+    let root = tempfile::tempdir().unwrap();
+    let before = filled_directory(root.path()).await;
+    let mut server = Valkey::start(root.path(), &["--appendonly", "yes"]);
+    let mut client = server.connect();
+    assert_eq!(server_dump(&mut client), before);
+    let last = client.words("XADD ff:{fp:7}:e 5-5 a b");
+    assert!(last.show().contains("equal or smaller"), "an emptied stream keeps its last id");
+
+    // Valkey goes on in the same file; that is then Valkey's, and we say so.
+    client.words("SET ff:{fp:7}:valkey was-here");
+    drop(server);
+    let error = store::check(root.path()).unwrap_err().to_string();
+    assert!(error.contains("Valkey has appended"), "{error}");
+}
+
+#[tokio::test]
+async fn an_export_loads_into_valkey_through_a_pipe() {
+    let root = tempfile::tempdir().unwrap();
+    let before = filled_directory(root.path()).await;
+    let export = root.path().join("export.resp");
+    let mut file = std::fs::File::create(&export).unwrap();
+    let report = store::export(root.path(), &mut file).unwrap();
+    assert_eq!(report.keys as usize, before.len());
+    let elsewhere = tempfile::tempdir().unwrap();
+    let mut server = Valkey::start(elsewhere.path(), &[]);
+    let mut client = server.connect();
+    let output = Command::new("valkey-cli")
+        .args(["-p", &server.port.to_string(), "--pipe"])
+        .stdin(std::fs::File::open(&export).unwrap())
+        .stdout(Stdio::piped())
+        .output()
+        .expect("valkey-cli must be installed");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("errors: 0"), "{said}");
+    assert_eq!(server_dump(&mut client), before);
+}
+
+#[tokio::test]
+async fn a_check_counts_what_is_there_and_changes_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let before = filled_directory(root.path()).await;
+    let report = store::check(root.path()).unwrap();
+    assert_eq!(report.dump, before);
+    assert_eq!(report.recovery.keys as usize, before.len());
+    assert_eq!(report.recovery.torn, None);
+    assert_eq!(in_directory(root.path()).dump().await.unwrap(), before);
+}

@@ -1,0 +1,32 @@
+//! The random model test: seeded sequences of calls with everything that goes wrong between a
+//! worker and a store — repeated, late and stale calls, lost answers, workers that come back from
+//! the dead, clocks that jump — and rules that hold after every single call.
+//!
+//! * [`Plan`] is a sequence: what is tried, in which order. It follows from a seed.
+//! * [`Store`] is what it is tried on: an embedded store with any library, or a shared server.
+//! * [`play`] plays a plan on a store and checks the rules after every call; given further stores,
+//!   it plays the same on each and compares answers and contents.
+//! * [`shrink`] drops steps of a plan that fails while it still fails.
+
+mod dice;
+mod plan;
+
+mod sent;
+mod view;
+mod world;
+
+mod choose;
+mod create;
+
+mod rules;
+
+mod play;
+mod settle;
+mod shrink;
+mod store;
+
+pub use dice::Dice;
+pub use plan::{Op, Plan, Step};
+pub use play::{Failure, Played, play};
+pub use shrink::shrink;
+pub use store::{Store, free_partitions};

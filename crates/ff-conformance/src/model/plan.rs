@@ -1,0 +1,144 @@
+//! Plans: sequences of steps that follow from a seed.
+
+use super::dice::Dice;
+
+/// Declares what can be tried and how often: `Op weight`.
+macro_rules! ops {
+    ($($(#[$doc:meta])* $op:ident $weight:literal;)*) => {
+        /// What one step tries.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Op {
+            $($(#[$doc])* $op,)*
+        }
+
+        const WEIGHTS: &[(Op, u64)] = &[$((Op::$op, $weight),)*];
+    };
+}
+
+ops! {
+    /// Creates an execution.
+    Create 12;
+    /// Creates a few at once.
+    CreateMany 2;
+    /// Claims from a lane's queue.
+    ClaimNext 14;
+    /// Reserves a waiting execution.
+    GrantClaim 5;
+    /// Uses a reservation of a waiting execution.
+    ClaimGranted 5;
+    /// Uses a reservation of a paused execution.
+    ClaimResumed 4;
+    /// Reserves an execution that lost its lease.
+    GrantReclaim 4;
+    /// Uses a reservation of an execution that lost its lease.
+    Reclaim 4;
+    /// Extends a lease.
+    Renew 4;
+    /// Reports progress.
+    Progress 3;
+    /// Ends in success.
+    Complete 6;
+    /// Ends an attempt as failed.
+    Fail 7;
+    /// Cancels, as the holder.
+    CancelHeld 2;
+    /// Cancels, as an operator.
+    Cancel 3;
+    /// Gives a lease back for a while.
+    Delay 4;
+    /// Gives a lease back until the children are done.
+    WaitForChildren 3;
+    /// Takes a lease away.
+    Revoke 3;
+    /// Ends a lease that ran out.
+    MarkExpired 3;
+    /// Ends what ran out of time.
+    Expire 3;
+    /// Makes what was delayed claimable.
+    Promote 3;
+    /// Changes a priority.
+    Priority 3;
+    /// Sets tags.
+    Tag 2;
+    /// Runs something again that is over.
+    Replay 5;
+    /// Does what is due.
+    Tick 9;
+    /// Reads one execution.
+    Describe 2;
+    /// Reads a page of executions.
+    List 2;
+    /// Reads the log.
+    Events 1;
+    /// Lets time pass.
+    Advance 12;
+    /// Sets the clock back.
+    Back 2;
+    /// Sends an earlier call again, as a network may.
+    Repeat 8;
+}
+
+/// One step: what is tried, and the seed of its details. Leaving out other steps changes neither.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What is tried.
+    pub op: Op,
+    /// The seed of the details.
+    pub seed: u64,
+}
+
+/// A sequence of steps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The steps in order.
+    pub steps: Vec<Step>,
+}
+
+impl Plan {
+    /// The plan of a seed.
+    pub fn random(seed: u64, steps: usize) -> Self {
+        let mut dice = Dice::new(seed);
+        let step = |_| Step { op: random_op(&mut dice), seed: dice.roll() };
+        Self { steps: (0..steps).map(step).collect() }
+    }
+
+    /// The plan without some of its steps.
+    pub fn without(&self, gone: std::ops::Range<usize>) -> Self {
+        let (head, tail) = (&self.steps[..gone.start], &self.steps[gone.end..]);
+        Self { steps: [head, tail].concat() }
+    }
+}
+
+fn random_op(dice: &mut Dice) -> Op {
+    let total = WEIGHTS.iter().map(|(_, weight)| weight).sum();
+    let mut left = dice.below(total);
+    for (op, weight) in WEIGHTS {
+        if left < *weight {
+            return *op;
+        }
+        left -= weight;
+    }
+    Op::Tick
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_has_one_plan_and_every_op_occurs() {
+        let plan = Plan::random(7, 3000);
+        assert_eq!(plan, Plan::random(7, 3000));
+        assert_ne!(plan, Plan::random(8, 3000));
+        let occurs = |op: &Op| plan.steps.iter().any(|step| step.op == *op);
+        assert!(WEIGHTS.iter().all(|(op, _)| occurs(op)));
+    }
+
+    #[test]
+    fn leaving_steps_out_leaves_the_others_as_they_are() {
+        let plan = Plan::random(7, 10);
+        let shorter = plan.without(2..5);
+        assert_eq!(shorter.steps[..2], plan.steps[..2]);
+        assert_eq!(shorter.steps[2..], plan.steps[5..]);
+    }
+}

@@ -1,0 +1,152 @@
+//! What a copy of a store says about executions and indexes.
+
+use std::collections::BTreeMap;
+
+use ff_core::partition::Partition;
+use ff_script::dump::{Dump, Stored, StreamEntry};
+
+/// The fields that rules look at, by their stored names.
+pub(super) mod field {
+    pub(crate) const STATE: &str = "st";
+    pub(crate) const CAPABILITIES: &str = "ca";
+    pub(crate) const DEADLINE_AT: &str = "dl";
+    pub(crate) const NEXT_ATTEMPT: &str = "nx";
+    pub(crate) const ATTEMPT_COUNT: &str = "ac";
+    pub(crate) const ATTEMPT_ID: &str = "ai";
+    pub(crate) const LEASE_ID: &str = "li";
+    pub(crate) const LEASE_EPOCH: &str = "ep";
+    pub(crate) const LEASE_EXPIRES_AT: &str = "le";
+    pub(crate) const GRANT_ID: &str = "gi";
+    pub(crate) const GRANT_KIND: &str = "gk";
+    pub(crate) const GRANT_WORKER_ID: &str = "gw";
+    pub(crate) const GRANT_INSTANCE_ID: &str = "gn";
+    pub(crate) const GRANT_EXPIRES_AT: &str = "gx";
+    pub(crate) const ENDED_AT: &str = "et";
+    pub(crate) const RETENTION_MS: &str = "re";
+    pub(crate) const RETRY_COUNT: &str = "rc";
+    pub(crate) const RECLAIM_COUNT: &str = "rl";
+    pub(crate) const REPLAY_COUNT: &str = "rp";
+    pub(crate) const TAGGED: &str = "tg";
+    pub(crate) const MUTATION_AT: &str = "lm";
+    /// What is decided when an execution is created, and never again.
+    pub(crate) const FIXED: [&str; 21] = [
+        "ct", "la", "ki", "ns", "by", "ca", "dm", "at", "rr", "mc", "mp", "re", "ag", "in", "in2",
+        "in3", "in4", "po", "po2", "po3", "po4",
+    ];
+}
+
+/// The record of one execution.
+#[derive(Clone, Copy)]
+pub(super) struct Fields<'a>(pub(super) &'a BTreeMap<Vec<u8>, Vec<u8>>);
+
+impl<'a> Fields<'a> {
+    pub(super) fn bytes(self, name: &str) -> Option<&'a [u8]> {
+        self.0.get(name.as_bytes()).map(Vec::as_slice)
+    }
+
+    pub(super) fn text(self, name: &str) -> &'a str {
+        self.bytes(name).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or("")
+    }
+
+    pub(super) fn number(self, name: &str) -> Option<u64> {
+        self.text(name).parse().ok()
+    }
+
+    /// A counter: absent means none yet.
+    pub(super) fn count(self, name: &str) -> u64 {
+        self.number(name).unwrap_or(0)
+    }
+
+    pub(super) fn state(self) -> &'a str {
+        self.text(field::STATE)
+    }
+
+    pub(super) fn is_ended(self) -> bool {
+        matches!(self.state(), "success" | "failed" | "cancelled" | "expired" | "skipped")
+    }
+
+    pub(super) fn is_lost(self) -> bool {
+        matches!(self.state(), "lapsed" | "revoked")
+    }
+
+    /// An attempt goes by the id of the lease that began it unless it has one of its own.
+    pub(super) fn attempt_id(self) -> &'a str {
+        match self.text(field::ATTEMPT_ID) {
+            "" => self.text(field::LEASE_ID),
+            own => own,
+        }
+    }
+
+    /// A claim starts nothing that is past its deadline.
+    pub(super) fn in_time(self, now: u64) -> bool {
+        self.number(field::DEADLINE_AT).is_none_or(|deadline_at| deadline_at > now)
+    }
+}
+
+/// One partition of a copy of a store.
+#[derive(Clone, Copy)]
+pub(super) struct View<'a> {
+    dump: &'a Dump,
+    partition: Partition,
+}
+
+impl<'a> View<'a> {
+    pub(super) fn new(dump: &'a Dump, partition: Partition) -> Self {
+        Self { dump, partition }
+    }
+
+    pub(super) fn stored(self, rest: &str) -> Option<&'a Stored> {
+        self.dump.get(format!("{}:{rest}", self.partition.key()).as_bytes())
+    }
+
+    pub(super) fn record(self, uuid: &str) -> Option<Fields<'a>> {
+        match self.stored(&format!("x:{uuid}")) {
+            Some(Stored::Hash(fields)) => Some(Fields(fields)),
+            _ => None,
+        }
+    }
+
+    /// The members of an index, lowest score first.
+    pub(super) fn ranked(self, rest: &str) -> Vec<(&'a str, f64)> {
+        let Some(Stored::SortedSet(members)) = self.stored(rest) else { return Vec::new() };
+        let named = |(member, score): (&'a Vec<u8>, &f64)| {
+            (std::str::from_utf8(member).unwrap_or(""), *score)
+        };
+        let mut ranked: Vec<(&str, f64)> = members.iter().map(named).collect();
+        // Members of one score are in the order of their bytes already.
+        ranked.sort_by(|left, right| left.1.total_cmp(&right.1));
+        ranked
+    }
+
+    pub(super) fn log(self) -> &'a [StreamEntry] {
+        match self.stored("log") {
+            Some(Stored::Stream(entries)) => entries,
+            _ => &[],
+        }
+    }
+
+    pub(super) fn past_attempts(self, uuid: &str) -> &'a [Vec<u8>] {
+        match self.stored(&format!("x:{uuid}:attempts")) {
+            Some(Stored::List(lines)) => lines,
+            _ => &[],
+        }
+    }
+}
+
+/// Every execution of a copy of a store.
+pub(super) fn records(dump: &Dump) -> impl Iterator<Item = Fields<'_>> {
+    dump.iter().filter_map(|(key, stored)| match stored {
+        Stored::Hash(fields) if is_record(key) => Some(Fields(fields)),
+        _ => None,
+    })
+}
+
+fn is_record(key: &[u8]) -> bool {
+    let text = std::str::from_utf8(key).unwrap_or("");
+    let uuid = text.split_once("}:x:").map(|(_, uuid)| uuid);
+    uuid.is_some_and(|uuid| !uuid.contains(':'))
+}
+
+/// The indexes by time: what is due, and what is over by its purge time.
+pub(super) const TIMED: [&str; 6] =
+    ["due", "ended:success", "ended:failed", "ended:cancelled", "ended:expired", "ended:skipped"];

@@ -1,0 +1,107 @@
+//! What the test knows: the time, what it created, every lease and reservation it ever got, and
+//! every call it ever made.
+
+use ff_core::partition::Partition;
+use ff_core::types::{
+    AttemptId, ExecutionId, GrantId, LeaseEpoch, LeaseId, WorkerId, WorkerInstanceId,
+};
+use ff_script::calls::claim::ClaimRow;
+use ff_script::value::Value;
+use ff_script::wire::Reading;
+
+use super::sent::Sent;
+use crate::answer::Answer;
+use crate::deployment::START_MS;
+
+/// The lanes that work waits in.
+pub(super) const LANES: [&str; 2] = ["main", "side"];
+
+/// Worker and process: two processes of one worker, and another worker.
+pub(super) const WORKERS: [(&str, &str); 3] =
+    [("digger", "digger-1"), ("digger", "digger-2"), ("smith", "smith-1")];
+
+/// What workers can do; the last can do everything.
+pub(super) const ABILITIES: [&[&str]; 3] = [&[], &["gpu"], &["gpu", "ssd"]];
+
+/// A lease that the test got, however long ago.
+#[derive(Clone, Debug)]
+pub(super) struct Lease {
+    pub(super) execution_id: ExecutionId,
+    pub(super) lease_id: LeaseId,
+    pub(super) lease_epoch: LeaseEpoch,
+    pub(super) attempt_id: AttemptId,
+}
+
+/// A reservation that the test got, however long ago.
+#[derive(Clone, Debug)]
+pub(super) struct Grant {
+    pub(super) execution_id: ExecutionId,
+    pub(super) grant_id: GrantId,
+    pub(super) worker_id: WorkerId,
+    pub(super) worker_instance_id: WorkerInstanceId,
+}
+
+/// What the test knows.
+pub(super) struct World {
+    pub(super) now: u64,
+    pub(super) partitions: [Partition; 4],
+    pub(super) ids: Vec<ExecutionId>,
+    pub(super) leases: Vec<Lease>,
+    pub(super) grants: Vec<Grant>,
+    pub(super) history: Vec<Sent>,
+}
+
+impl World {
+    pub(super) fn new(partitions: [Partition; 4]) -> Self {
+        Self {
+            now: START_MS,
+            partitions,
+            ids: Vec::new(),
+            leases: Vec::new(),
+            grants: Vec::new(),
+            history: Vec::new(),
+        }
+    }
+
+    /// Takes from an answer what a later call can use.
+    pub(super) fn learn(&mut self, sent: &Sent, answer: &Answer) {
+        if !answer.done {
+            return;
+        }
+        for row in claim_rows(sent, answer) {
+            self.leases.push(Lease {
+                execution_id: row.execution_id,
+                lease_id: row.lease_id,
+                lease_epoch: row.lease_epoch,
+                attempt_id: row.attempt_id,
+            });
+        }
+        if sent.name().ends_with("_grant") {
+            self.grants.extend(grant(sent, answer));
+        }
+    }
+}
+
+fn grant(sent: &Sent, answer: &Answer) -> Option<Grant> {
+    let [execution_id, grant_id, _expires_at] = answer.values.as_slice() else { return None };
+    Some(Grant {
+        execution_id: ExecutionId::read(execution_id.clone())?,
+        grant_id: GrantId::read(grant_id.clone())?,
+        worker_id: WorkerId::try_new(sent.text("worker_id")).ok()?,
+        worker_instance_id: WorkerInstanceId::try_new(sent.text("worker_instance_id")).ok()?,
+    })
+}
+
+/// What a claim answered: one row, or a list of them.
+pub(super) fn claim_rows(sent: &Sent, answer: &Answer) -> Vec<ClaimRow> {
+    match (sent.name(), answer.values.as_slice()) {
+        ("ff_claim_next", [Value::Array(rows)]) => {
+            rows.iter().cloned().filter_map(ClaimRow::read).collect()
+        }
+        (
+            "ff_claim_execution" | "ff_claim_resumed_execution" | "ff_reclaim_execution",
+            [row],
+        ) => ClaimRow::read(row.clone()).into_iter().collect(),
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,14 @@
+//! Where workers get work from: the scheduler of this process, or a server's.
+
+use crate::contracts::{Claimed, WorkRequest};
+use crate::engine_backend::Answer;
+
+/// A place that hands out work.
+pub trait WorkSource: Send + Sync + 'static {
+    /// Claims up to as many executions as asked for; waits for the first one if there is none.
+    /// Empty if the time passed. What was claimed but could not be answered lapses by itself.
+    fn claim(&self, request: WorkRequest) -> Answer<'_, Vec<Claimed>>;
+}
+
+/// Compiles only while the trait can be used behind a pointer, as every caller does.
+const _: fn(&dyn WorkSource) = |_| ();

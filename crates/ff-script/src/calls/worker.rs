@@ -1,0 +1,54 @@
+//! The registry of workers, the leases a leaving one hands back, and what waits for them.
+
+use ff_core::capability::CapabilitySet;
+use ff_core::types::{LaneId, TimestampMs, WorkerId, WorkerInstanceId, WorkerSession};
+
+use crate::call::functions;
+use crate::value::Value;
+use crate::wire::{List, Rest};
+
+functions! {
+    /// Makes a worker process known, or renews that.
+    write ff_register_worker(RegisterWorker {
+        worker_id: WorkerId,
+        worker_instance_id: WorkerInstanceId,
+        session: WorkerSession,
+        capabilities: CapabilitySet,
+        ttl_ms: u64,
+        lanes: Rest<LaneId>,
+    })
+    -> RegisterWorkerReply { "OK" => Registered { expires_at: TimestampMs } }
+    refuses [WorkerInstanceInUse, InvalidCapabilities];
+
+    /// Extends the registration of a worker process.
+    write ff_heartbeat_worker(HeartbeatWorker {
+        worker_instance_id: WorkerInstanceId,
+        session: WorkerSession,
+        ttl_ms: u64,
+    })
+    -> HeartbeatWorkerReply { "OK" => Extended { expires_at: TimestampMs } }
+    refuses [WorkerNotFound, WorkerInstanceInUse];
+
+    /// Takes a worker process off the list.
+    write ff_unregister_worker(UnregisterWorker {
+        worker_instance_id: WorkerInstanceId,
+        session: WorkerSession,
+    })
+    -> UnregisterWorkerReply { "OK" => Unregistered {}, "ALREADY_SATISFIED" => Unknown {} }
+    refuses [WorkerInstanceInUse];
+
+    /// Lists the connected worker processes, sorted by instance.
+    read ff_list_workers(ListWorkers {})
+    -> ListWorkersReply { "OK" => Workers { workers: List<Value> } }
+    refuses [];
+
+    /// Hands back the leases of a leaving worker; their attempts go on with any other worker.
+    write ff_release_worker_leases(ReleaseWorkerLeases { worker_instance_id: WorkerInstanceId })
+    -> ReleaseWorkerLeasesReply { "OK" => Released { released: u32 } }
+    refuses [];
+
+    /// Tells how much waits in lanes of a partition, and since when.
+    read ff_lane_depths(LaneDepths { lanes: Rest<LaneId> })
+    -> LaneDepthsReply { "OK" => Depths { depths: List<Value> } }
+    refuses [];
+}

@@ -1,0 +1,169 @@
+-- Workers: the registry of connected worker processes, kept in the first partition, and the leases
+-- that a leaving worker hands back, in every partition.
+
+local arg = require('kernel.arg')
+local define = require('kernel.define').define
+local event = require('kernel.event')
+local limit = require('kernel.limit')
+local number = require('kernel.number')
+local record = require('kernel.record')
+local reply = require('kernel.reply')
+local attempt = require('model.attempt')
+local capability = require('model.capability')
+local claim = require('model.claim')
+local pause = require('model.pause')
+
+local worker_id, worker_instance_id = claim.worker_args()
+
+local function ttl() return arg.int('ttl_ms', 1, limit.lease_ttl_ms_max) end
+
+-- session:worker_id:registered_at:expires_at:capabilities, then a lane on each further line. No
+-- label contains a colon, and neither capabilities nor lanes contain a line's end.
+local function pack(entry)
+  return table.concat({ entry.session, entry.worker_id, number.text(entry.registered_at),
+    number.text(entry.expires_at), entry.capabilities .. '\n' .. entry.lanes }, ':')
+end
+
+local function unpack_entry(text)
+  local session, id, registered_at, expires_at, capabilities, lanes =
+    string.match(text, '^([^:]*):([^:]*):(%d+):(%d+):([^\n]*)\n(.*)$')
+  return { session = session, worker_id = id, registered_at = tonumber(registered_at),
+    expires_at = tonumber(expires_at), capabilities = capabilities, lanes = lanes }
+end
+
+-- The entry of an instance while its registration lasts.
+local function live(p, instance_id, now)
+  local text = redis.call('HGET', p.workers, instance_id)
+  local entry = text and unpack_entry(text)
+  return entry and entry.expires_at > now and entry or nil
+end
+
+local function put(w, p, instance_id, entry, now)
+  w[#w + 1] = { 'HSET', p.workers, instance_id, pack(entry) }
+  w[#w + 1] = { 'ZADD', p.due, entry.expires_at, 'w:' .. instance_id }
+  event.due(w, p, entry.expires_at, now)
+end
+
+define {
+  name = 'ff_register_worker',
+  doc = 'Makes a worker process known, or renews that.',
+  flags = {},
+  args = {
+    worker_id,
+    worker_instance_id,
+    arg.uuid('session'),
+    arg.text('capabilities', limit.capabilities_bytes_max),
+    ttl(),
+    arg.rest(arg.label('lanes', limit.lane_bytes_max), 0, limit.lanes_max),
+  },
+  gives = {
+    OK = { 'expires_at' },
+    worker_instance_in_use = {},
+    invalid_capabilities = { 'text' },
+  },
+  run = function(p, a, now, w)
+    local _, wrong = capability.parse(a.capabilities)
+    if wrong then return reply.refuse('invalid_capabilities', 'worker:' .. wrong) end
+    local before = live(p, a.worker_instance_id, now)
+    if before and before.session ~= a.session then return reply.refuse('worker_instance_in_use') end
+    local entry = { session = a.session, worker_id = a.worker_id, capabilities = a.capabilities,
+      registered_at = before and before.registered_at or now, expires_at = now + a.ttl_ms,
+      lanes = table.concat(a.lanes, '\n') }
+    put(w, p, a.worker_instance_id, entry, now)
+    return reply.ok(entry.expires_at)
+  end,
+}
+
+define {
+  name = 'ff_heartbeat_worker',
+  doc = 'Extends the registration of a worker process.',
+  flags = { 'allow-oom' },
+  args = { worker_instance_id, arg.uuid('session'), ttl() },
+  gives = { OK = { 'expires_at' }, worker_not_found = {}, worker_instance_in_use = {} },
+  run = function(p, a, now, w)
+    local entry = live(p, a.worker_instance_id, now)
+    if not entry then return reply.refuse('worker_not_found') end
+    if entry.session ~= a.session then return reply.refuse('worker_instance_in_use') end
+    entry.expires_at = math.max(entry.expires_at, now + a.ttl_ms)
+    put(w, p, a.worker_instance_id, entry, now)
+    return reply.ok(entry.expires_at)
+  end,
+}
+
+define {
+  name = 'ff_unregister_worker',
+  doc = 'Takes a worker process off the list.',
+  flags = { 'allow-oom' },
+  args = { worker_instance_id, arg.uuid('session') },
+  gives = { OK = {}, ALREADY_SATISFIED = {}, worker_instance_in_use = {} },
+  run = function(p, a, now, w)
+    local entry = live(p, a.worker_instance_id, now)
+    if not entry then return reply.already() end
+    if entry.session ~= a.session then return reply.refuse('worker_instance_in_use') end
+    w[1] = { 'HDEL', p.workers, a.worker_instance_id }
+    w[2] = { 'ZREM', p.due, 'w:' .. a.worker_instance_id }
+    return reply.ok()
+  end,
+}
+
+define {
+  name = 'ff_list_workers',
+  doc = 'Lists the connected worker processes, sorted by instance.',
+  flags = { 'no-writes' },
+  args = {},
+  gives = { OK = { 'workers' } },
+  run = function(p, _, now)
+    local flat, rows = redis.call('HGETALL', p.workers), {}
+    for i = 1, #flat, 2 do
+      local entry = unpack_entry(flat[i + 1])
+      if entry.expires_at > now then
+        rows[#rows + 1] = { flat[i], entry.worker_id, entry.registered_at, entry.expires_at,
+          entry.capabilities, entry.lanes }
+      end
+    end
+    table.sort(rows, function(one, other) return one[1] < other[1] end)
+    return reply.ok(rows)
+  end,
+}
+
+define {
+  name = 'ff_release_worker_leases',
+  doc = 'Hands back the leases of a leaving worker; their attempts go on with any other worker.',
+  flags = { 'allow-oom' },
+  args = { worker_instance_id },
+  gives = { OK = { 'released' } },
+  run = function(p, a, now, w)
+    local released = 0
+    local live_ones = redis.call('ZRANGE', p.due, 0, limit.claim_recall_max - 1)
+    for i = 1, #live_ones do
+      local x = record.read(p, live_ones[i])
+      if x and x.state == 'running' and x.worker_instance_id == a.worker_instance_id
+        and number.stored(x.lease_expires_at, 0) > now and released < limit.release_batch_max then
+        pause.until_time(w, p, x, now, now)
+        event.append(w, p, 'released', x.uuid, attempt.index(x), 'worker_left')
+        released = released + 1
+      end
+    end
+    return reply.ok(released)
+  end,
+}
+
+define {
+  name = 'ff_lane_depths',
+  doc = 'Tells how much waits in lanes of a partition, and since when.',
+  flags = { 'no-writes' },
+  args = { arg.rest(arg.label('lanes', limit.lane_bytes_max), 1, limit.lanes_max) },
+  gives = { OK = { 'depths' } },
+  run = function(p, a)
+    local rows = {}
+    for i = 1, #a.lanes do
+      local queue = p.queue .. a.lanes[i]
+      local head = redis.call('ZRANGE', queue, 0, 0)[1]
+      local created_at = head and redis.call('ZSCORE', p.all, head)
+      rows[i] = { a.lanes[i], redis.call('ZCARD', queue), created_at or '' }
+    end
+    return reply.ok(rows)
+  end,
+}
+
+return true

@@ -90,7 +90,8 @@ local function runner(spec)
     if not a then return refusal end
     local w = { nil, nil, nil, nil, nil, nil, nil, nil }
     local answer = check_declared(spec, run(p, a, now, w))
-    writes.apply(w)
+    -- A refusal never writes, whatever was collected on the way to it.
+    if answer[1] == 1 then writes.apply(w) end
     return answer
   end
 end

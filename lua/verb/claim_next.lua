@@ -8,39 +8,16 @@ local record = require('kernel.record')
 local reply = require('kernel.reply')
 local capability = require('model.capability')
 local claim = require('model.claim')
-local state = require('model.state')
+local queue = require('model.queue')
 
--- An entry of the queue whose record does not belong there: somebody wrote around the library.
--- It is removed, so that it cannot block the queue.
-local function claimable(w, queue, uuid, x)
-  if x and state.CLAIMABLE[x.state] and not x.grant_expires_at then return true end
-  w[#w + 1] = { 'ZREM', queue, uuid }
-  return false
-end
-
-local function take_page(w, p, a, now, has, page, rows)
-  local queue = p.queue .. a.lane
-  for i = 1, #page do
-    if #rows == #a.lease_ids then return end
-    local x = record.read(p, page[i])
-    if claimable(w, queue, page[i], x) and claim.in_time(x, now)
-      and not capability.missing(x.capabilities, has) then
-      local lease_id = a.lease_ids[#rows + 1]
-      local kind = claim.take(w, p, x, claim.holder(a, lease_id), now)
-      rows[#rows + 1] = claim.row(p, x, kind)
-    end
-  end
-end
-
--- Looks at the queue from its head, page by page, until enough is found or the bound is reached.
 local function pick(w, p, a, now, has)
-  local rows, from, step = {}, 0, #a.lease_ids
-  while #rows < #a.lease_ids and from < limit.claim_scan_max do
-    local page = redis.call('ZRANGE', p.queue .. a.lane, from, from + step - 1)
-    take_page(w, p, a, now, has, page, rows)
-    if #page < step then break end
-    from, step = from + step, math.max(step, 32)
-  end
+  local rows, lease_ids = {}, a.lease_ids
+  queue.walk(w, p, a.lane, has, now, #lease_ids, function(x)
+    local count = #rows + 1
+    local kind = claim.take(w, p, x, claim.holder(a, lease_ids[count]), now)
+    rows[count] = claim.row(p, x, kind)
+    return count < #lease_ids
+  end)
   return rows
 end
 

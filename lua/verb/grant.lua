@@ -13,6 +13,7 @@ local capability = require('model.capability')
 local claim = require('model.claim')
 local index = require('model.index')
 local loss = require('model.loss')
+local queue = require('model.queue')
 local state = require('model.state')
 
 local worker_id, worker_instance_id = claim.worker_args()
@@ -82,6 +83,37 @@ define {
       return reply.refuse('execution_not_eligible')
     end
     return existing(p, x, a, now) or mismatch(x, a) or grant(w, p, x, a, 'claim', now)
+  end,
+}
+
+define {
+  name = 'ff_grant_next',
+  doc = 'Reserves the best execution of a lane that a worker could claim or take over.',
+  flags = {},
+  args = {
+    arg.label('lane', limit.lane_bytes_max),
+    worker_id,
+    worker_instance_id,
+    arg.text('capabilities', limit.capabilities_bytes_max),
+    arg.int('grant_ttl_ms', 1, limit.grant_ttl_ms_max),
+    arg.uuid('grant_id'),
+  },
+  gives = {
+    OK = { 'execution_id', 'grant_id', 'grant_expires_at', 'kind' },
+    no_eligible_execution = {},
+    invalid_capabilities = { 'text' },
+  },
+  run = function(p, a, now, w)
+    local has, wrong = capability.parse(a.capabilities)
+    if not has then return reply.refuse('invalid_capabilities', 'worker:' .. wrong) end
+    local answered
+    queue.walk(w, p, a.lane, has, now, 1, function(x)
+      local kind = state.LOST[x.state] and 'reclaim' or 'claim'
+      answered = grant(w, p, x, a, kind, now)
+      answered[#answered + 1] = x.next_attempt == 'resume' and kind == 'claim' and 'resume' or kind
+      return false
+    end)
+    return answered or reply.refuse('no_eligible_execution')
   end,
 }
 

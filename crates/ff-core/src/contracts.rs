@@ -13,7 +13,10 @@ mod work;
 mod worker;
 
 pub use cancel::{CancelSource, PriorityChange, RevokeOutcome};
-pub use claim::{ClaimGrant, ClaimRequest, Claimed, GrantRequest, LeaseRequest, ReclaimGrant};
+pub use claim::{
+    ClaimGrant, ClaimRequest, Claimed, GrantRequest, LeaseRequest, NextGrant, NextGrantRequest,
+    ReclaimGrant,
+};
 pub use create::{Created, NewExecution};
 pub use event::{Event, EventPage};
 pub use list::{ExecutionSummary, LanePage, ListFilter, ListPage};

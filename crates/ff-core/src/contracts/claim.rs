@@ -136,6 +136,41 @@ grants! {
     ReclaimGrant;
 }
 
+/// Asks for a reservation of the best execution of a lane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NextGrantRequest {
+    /// Chosen by the caller.
+    pub grant_id: GrantId,
+    /// The lane to take from.
+    pub lane: LaneId,
+    /// The kind of worker it is for.
+    pub worker_id: WorkerId,
+    /// The process it is for.
+    pub worker_instance_id: WorkerInstanceId,
+    /// What the worker can do.
+    pub capabilities: CapabilitySet,
+    /// How long the reservation lasts.
+    pub grant_ttl_ms: u64,
+}
+
+impl NextGrantRequest {
+    /// Checks the ranges.
+    pub fn validate(&self) -> Result<(), EngineError> {
+        argument::check_range("grant_ttl_ms", self.grant_ttl_ms, 1..=limits::GRANT_TTL_MS_MAX)
+    }
+}
+
+/// A reservation, and which call it is good for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NextGrant {
+    /// Starts a new attempt: `claim_from_grant`.
+    Claim(ClaimGrant),
+    /// Goes on with a paused attempt: `claim_resumed`.
+    Resume(ClaimGrant),
+    /// Takes over from a lost worker: `claim_from_reclaim_grant`.
+    Reclaim(ReclaimGrant),
+}
+
 /// The lease wanted in exchange for a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseRequest {

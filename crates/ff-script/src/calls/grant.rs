@@ -1,7 +1,7 @@
 //! Reserving one execution for one worker.
 
 use ff_core::capability::CapabilitySet;
-use ff_core::types::{ExecutionId, GrantId, TimestampMs, WorkerId, WorkerInstanceId};
+use ff_core::types::{ExecutionId, GrantId, LaneId, TimestampMs, WorkerId, WorkerInstanceId};
 
 use crate::call::functions;
 
@@ -21,6 +21,26 @@ functions! {
     }
     refuses [ExecutionNotFound, ExecutionNotEligible, GrantAlreadyExists, InvalidCapabilities,
         CapabilityMismatch];
+
+    /// Reserves the best execution of a lane that a worker could claim or take over. `kind` says
+    /// which call the grant is for: `claim`, `resume` or `reclaim`.
+    write ff_grant_next(GrantNext {
+        lane: LaneId,
+        worker_id: WorkerId,
+        worker_instance_id: WorkerInstanceId,
+        capabilities: CapabilitySet,
+        grant_ttl_ms: u64,
+        grant_id: GrantId,
+    })
+    -> GrantNextReply {
+        "OK" => Granted {
+            execution_id: ExecutionId,
+            grant_id: GrantId,
+            grant_expires_at: TimestampMs,
+            kind: String,
+        },
+    }
+    refuses [NoEligibleExecution, InvalidCapabilities];
 
     /// Reserves an execution that lost its lease for one worker.
     write ff_issue_reclaim_grant(IssueReclaimGrant {

@@ -143,6 +143,12 @@ impl From<ClaimRow> for Held {
 }
 
 impl Held {
+    /// Execution, lease, epoch and attempt, as the first arguments of every fenced function.
+    pub fn fence(&self) -> [String; 4] {
+        let Self { id, lease_id, lease_epoch, attempt_id, .. } = self;
+        [id.to_string(), lease_id.to_string(), lease_epoch.to_string(), attempt_id.to_string()]
+    }
+
     /// Extends the lease.
     pub fn renew(&self, lease_ttl_ms: u64) -> RenewLease {
         let Self { id: execution_id, lease_id, lease_epoch, attempt_id, .. } = *self;

@@ -54,7 +54,7 @@ impl fmt::Display for HostKind {
 
 /// What runs the library.
 enum Store {
-    Embedded { host: EmbeddedHost, clock: Arc<ManualClock> },
+    Embedded { host: Box<EmbeddedHost>, clock: Arc<ManualClock> },
     Valkey { host: Arc<ValkeyHost> },
 }
 
@@ -193,7 +193,7 @@ fn embedded(now_ms: u64) -> Store {
         ..EmbeddedConfig::in_memory()
     };
     let host = EmbeddedHost::open(config, &Library::current()).expect("the library loads");
-    Store::Embedded { host, clock }
+    Store::Embedded { host: Box::new(host), clock }
 }
 
 /// Whether a call was done, and its status or code.

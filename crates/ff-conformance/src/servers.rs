@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::OnceCell;
 
 /// Partitions from which wake-ups are received; each costs a subscription per topic.
-pub const WAKING_PARTITIONS: u16 = 4096;
+pub(crate) const WAKING_PARTITIONS: u16 = 4096;
 
 /// Takes the time from a key of the partition, so that every test has a time of its own although
 /// all share one server.
@@ -42,7 +42,7 @@ pub fn timed_library() -> Library {
 }
 
 /// The shared server.
-pub async fn standalone() -> Arc<ValkeyHost> {
+pub(crate) async fn standalone() -> Arc<ValkeyHost> {
     let start = || async {
         let server = Valkey::start(ValkeyOptions::default()).expect("the server starts");
         connect(server.url(), server).await
@@ -51,7 +51,7 @@ pub async fn standalone() -> Arc<ValkeyHost> {
 }
 
 /// The shared cluster of three masters.
-pub async fn cluster() -> Arc<ValkeyHost> {
+pub(crate) async fn cluster() -> Arc<ValkeyHost> {
     let start = || async {
         let cluster = ValkeyCluster::start(3, 0).expect("the cluster starts");
         connect(cluster.url(), cluster).await

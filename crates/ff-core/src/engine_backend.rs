@@ -7,8 +7,8 @@ use crate::backend::{FailOutcome, FailureClass, FailureReason, Handle, LeaseRene
 use crate::contracts::{
     AttemptRecord, CancelSource, ClaimGrant, ClaimRequest, Claimed, Created, EventPage,
     ExecutionSnapshot, GrantRequest, LaneDepth, LanePage, LeaseRequest, ListFilter, ListPage,
-    NewExecution, PriorityChange, ReclaimGrant, RevokeOutcome, Tags, TickReport, WorkerRecord,
-    WorkerRegistration,
+    NewExecution, NextGrant, NextGrantRequest, PriorityChange, ReclaimGrant, RevokeOutcome, Tags,
+    TickReport, WorkerRecord, WorkerRegistration,
 };
 use crate::error::EngineError;
 use crate::partition::{Partition, PartitionConfig};
@@ -44,6 +44,14 @@ pub trait EngineBackend: Send + Sync + 'static {
     /// Reserves a waiting execution for one worker. Repeating it for the same worker instance
     /// answers the same grant.
     fn issue_claim_grant(&self, request: GrantRequest) -> Answer<'_, ClaimGrant>;
+
+    /// Reserves the best execution of a lane on one partition that the worker could take, if there
+    /// is one. An unused reservation ends by itself.
+    fn grant_next(
+        &self,
+        partition: Partition,
+        request: NextGrantRequest,
+    ) -> Answer<'_, Option<NextGrant>>;
 
     /// Starts a new attempt on a reserved execution. Refuses with `use_claim_resumed_execution`,
     /// keeping the grant, if an interrupted attempt is to go on instead. Repeating it with the same

@@ -17,8 +17,8 @@ use ff_core::backend_error::Retry;
 use ff_core::contracts::{
     AttemptRecord, CancelSource, ClaimGrant, ClaimRequest, Claimed, Created, EventPage,
     ExecutionSnapshot, GrantRequest, LaneDepth, LanePage, LeaseRequest, ListFilter, ListPage,
-    NewExecution, PriorityChange, ReclaimGrant, RevokeOutcome, Tags, TickReport, WorkerRecord,
-    WorkerRegistration,
+    NewExecution, NextGrant, NextGrantRequest, PriorityChange, ReclaimGrant, RevokeOutcome, Tags,
+    TickReport, WorkerRecord, WorkerRegistration,
 };
 use ff_core::engine_backend::{Answer, EngineBackend};
 use ff_core::error::EngineError;
@@ -122,6 +122,14 @@ impl<H: Host> EngineBackend for ScriptBackend<H> {
 
     fn issue_claim_grant(&self, request: GrantRequest) -> Answer<'_, ClaimGrant> {
         Box::pin(self.grant_claim(request))
+    }
+
+    fn grant_next(
+        &self,
+        partition: Partition,
+        request: NextGrantRequest,
+    ) -> Answer<'_, Option<NextGrant>> {
+        Box::pin(self.grant_best(partition, request))
     }
 
     fn claim_from_grant<'a>(

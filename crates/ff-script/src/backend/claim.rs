@@ -2,9 +2,10 @@
 
 use ff_core::backend::Handle;
 use ff_core::contracts::{
-    ClaimGrant, ClaimRequest, Claimed, GrantRequest, LeaseRequest, ReclaimGrant,
+    ClaimGrant, ClaimRequest, Claimed, GrantRequest, LeaseRequest, NextGrant, NextGrantRequest,
+    ReclaimGrant,
 };
-use ff_core::error::EngineError;
+use ff_core::error::{Code, EngineError};
 use ff_core::partition::Partition;
 use ff_core::types::{AttemptId, LeaseFence, WorkerId, WorkerInstanceId};
 
@@ -15,7 +16,8 @@ use crate::calls::claim::{
 };
 use crate::calls::claim_next::{ClaimNext, ClaimNextReply};
 use crate::calls::grant::{
-    IssueClaimGrant, IssueClaimGrantReply, IssueReclaimGrant, IssueReclaimGrantReply,
+    GrantNext, GrantNextReply, IssueClaimGrant, IssueClaimGrantReply, IssueReclaimGrant,
+    IssueReclaimGrantReply,
 };
 use crate::host::Host;
 use crate::wire::Rest;
@@ -128,6 +130,39 @@ impl<H: Host> ScriptBackend<H> {
             self.call_on(request.execution_id, call).await?;
         let expires_at = grant_expires_at;
         Ok(ReclaimGrant { grant_id, execution_id, worker_id, worker_instance_id, expires_at })
+    }
+
+    pub(super) async fn grant_best(
+        &self,
+        partition: Partition,
+        request: NextGrantRequest,
+    ) -> Result<Option<NextGrant>, EngineError> {
+        request.validate()?;
+        let (worker_id, worker_instance_id) =
+            (request.worker_id.clone(), request.worker_instance_id.clone());
+        let call = GrantNext {
+            lane: request.lane,
+            worker_id: request.worker_id,
+            worker_instance_id: request.worker_instance_id,
+            capabilities: request.capabilities,
+            grant_ttl_ms: request.grant_ttl_ms,
+            grant_id: request.grant_id,
+        };
+        let GrantNextReply::Granted { execution_id, grant_id, grant_expires_at, kind } =
+            match self.call(partition, call).await {
+                Err(error) if error.code() == Some(Code::NoEligibleExecution) => return Ok(None),
+                answered => answered?,
+            };
+        let expires_at = grant_expires_at;
+        if kind == "reclaim" {
+            let grant =
+                ReclaimGrant { grant_id, execution_id, worker_id, worker_instance_id, expires_at };
+            return Ok(Some(NextGrant::Reclaim(grant)));
+        }
+        let grant =
+            ClaimGrant { grant_id, execution_id, worker_id, worker_instance_id, expires_at };
+        let resumed = kind == "resume";
+        Ok(Some(if resumed { NextGrant::Resume(grant) } else { NextGrant::Claim(grant) }))
     }
 
     pub(super) async fn claim_granted(

@@ -1,0 +1,199 @@
+//! The library about itself, and whether Rust knows it as it is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use ff_conformance::{Deployment, HostKind, conformance, timed_library};
+use ff_core::error::Code;
+use ff_script::calls::library::{Description, Version, VersionReply};
+use ff_script::calls;
+use ff_script::library::Library;
+use libtest_mimic::Trial;
+
+/// Tests that need no host.
+pub(crate) fn trials() -> Vec<Trial> {
+    let trial = |name: &str, run: fn()| {
+        Trial::test(format!("library::{name}"), move || {
+            run();
+            Ok(())
+        })
+    };
+    vec![
+        trial("the_embedded_host_has_exactly_the_commands_that_the_library_uses", same_commands),
+        trial("a_verb_file_has_a_file_of_calls_and_one_of_tests", parallel_files),
+    ]
+}
+
+fn lua_files() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lua");
+    let folders = ["kernel", "model", "verb"].map(|folder| root.join(folder));
+    let entries = folders.iter().flat_map(|folder| {
+        std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+    });
+    entries.map(|entry| entry.expect("a readable folder").path()).collect()
+}
+
+/// The commands that a source calls at once (`call('X'`) or collects as writes (`{ 'X'`).
+fn commands(source: &str) -> BTreeSet<String> {
+    let after = ["call('", "{ '", "{'"].into_iter().flat_map(|mark| {
+        source.match_indices(mark).map(|(at, mark)| &source[at + mark.len()..])
+    });
+    let words = after.filter_map(|rest| rest.split_once('\'')).map(|(word, _)| word);
+    let command = |word: &&str| word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase());
+    words.filter(command).map(str::to_owned).collect()
+}
+
+fn same_commands() {
+    let mut used = BTreeSet::new();
+    for file in lua_files() {
+        let source = std::fs::read_to_string(&file).expect("a readable file");
+        used.extend(commands(&source));
+    }
+    let offered: BTreeSet<String> =
+        ff_backend_embedded::COMMANDS.iter().map(|name| (*name).to_owned()).collect();
+    let missing: Vec<&String> = used.difference(&offered).collect();
+    assert!(missing.is_empty(), "the embedded host lacks {missing:?}");
+    let unused: Vec<&String> = offered.difference(&used).collect();
+    assert!(unused.is_empty(), "the library does not use {unused:?}");
+}
+
+/// Know one, know all: `lua/verb/x.lua`, `calls/x.rs` and `suite/x.rs`.
+fn parallel_files() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for file in lua_files() {
+        if file.parent().is_some_and(|folder| folder.ends_with("verb")) {
+            let name = file.file_stem().expect("a file has a name").to_string_lossy();
+            let twins = [
+                here.join(format!("../ff-script/src/calls/{name}.rs")),
+                here.join(format!("tests/suite/{name}.rs")),
+            ];
+            for twin in twins {
+                assert!(twin.is_file(), "{} has no {}", file.display(), twin.display());
+            }
+        }
+    }
+}
+
+async fn descriptions(d: &Deployment) -> BTreeMap<String, Description> {
+    let reply = d.try_raw_on(d.home(), "ff_describe_library", &[]).await;
+    let all = Description::read_all(reply.expect("the library describes itself"));
+    let all = all.expect("the description has its form");
+    all.into_iter().map(|one| (one.name.clone(), one)).collect()
+}
+
+conformance! {
+    async fn the_installed_library_is_the_one_of_this_build(d: &Deployment) {
+        let expected =
+            if d.kind() == HostKind::Embedded { Library::current() } else { timed_library() };
+        let VersionReply::Installed { version, hash } = d.call(Version {}).await;
+        assert_eq!((version, hash), (expected.version, expected.hash));
+    }
+
+    async fn rust_and_lua_declare_the_same_functions(d: &Deployment) {
+        let lua: BTreeSet<String> = descriptions(d).await.into_keys().collect();
+        let rust = calls::contracts().map(|contract| contract.name.to_owned());
+        let rust: BTreeSet<String> = rust.chain(["ff_describe_library".to_owned()]).collect();
+        assert_eq!(lua, rust);
+    }
+
+    async fn rust_and_lua_declare_the_same_arguments(d: &Deployment) {
+        let lua = descriptions(d).await;
+        for contract in calls::contracts() {
+            let args = &lua[contract.name].args;
+            let plain: Vec<&str> = args.iter().map(|name| name.trim_end_matches('…')).collect();
+            assert_eq!(plain, contract.args, "{}", contract.name);
+            let open = args.iter().position(|name| name.ends_with('…'));
+            assert!(open.is_none_or(|at| at + 1 == args.len()), "{}: {args:?}", contract.name);
+        }
+    }
+
+    async fn rust_and_lua_declare_the_same_outcomes(d: &Deployment) {
+        let lua = descriptions(d).await;
+        for contract in calls::contracts() {
+            let (statuses, codes): (Vec<&str>, Vec<&str>) = lua[contract.name]
+                .outcomes
+                .iter()
+                .map(String::as_str)
+                .partition(|outcome| outcome.starts_with(|letter: char| letter.is_uppercase()));
+            let with_values = |(word, values): &(&str, &[&str])| {
+                format!("{word}({})", values.join(","))
+            };
+            let declared: BTreeSet<String> = contract.statuses.iter().map(with_values).collect();
+            let given: BTreeSet<String> = statuses.iter().map(|text| (*text).to_owned()).collect();
+            assert_eq!(given, declared, "{}", contract.name);
+            let code = |text: &&str| text.split('(').next().unwrap_or(text).to_owned();
+            let given: BTreeSet<String> = codes.iter().map(code).collect();
+            let declared: BTreeSet<String> =
+                contract.refusals.iter().map(|code| code.as_str().to_owned()).collect();
+            assert_eq!(given, declared, "{}", contract.name);
+        }
+    }
+
+    async fn every_code_that_the_library_gives_is_in_the_table_of_codes(d: &Deployment) {
+        for description in descriptions(d).await.into_values() {
+            for outcome in &description.outcomes {
+                let word = outcome.split('(').next().unwrap_or(outcome);
+                if word.starts_with(|letter: char| letter.is_lowercase()) {
+                    assert!(Code::parse(word).is_ok(), "{} gives {word}", description.name);
+                }
+            }
+        }
+    }
+
+    async fn every_function_has_a_sentence(d: &Deployment) {
+        for (name, description) in descriptions(d).await {
+            let doc = &description.doc;
+            let sentence = doc.ends_with('.') && doc.starts_with(char::is_uppercase);
+            assert!(sentence, "{name}: {doc:?}");
+        }
+    }
+
+    async fn readers_are_flagged_as_such_and_writers_are_not(d: &Deployment) {
+        let lua = descriptions(d).await;
+        for contract in calls::contracts() {
+            let no_writes = lua[contract.name].flags.split(',').any(|flag| flag == "no-writes");
+            assert_eq!(no_writes, contract.read_only, "{}", contract.name);
+        }
+        assert_eq!(lua["ff_describe_library"].flags, "no-writes");
+    }
+
+    /// A store at its memory limit must still be able to finish and to remove.
+    async fn what_frees_memory_runs_without_memory_and_what_takes_it_does_not(d: &Deployment) {
+        let lua = descriptions(d).await;
+        let allowed = |name: &str| lua[name].flags.split(',').any(|flag| flag == "allow-oom");
+        for name in ["ff_complete_execution", "ff_fail_execution", "ff_cancel_execution",
+            "ff_expire_execution", "ff_renew_lease", "ff_revoke_lease", "ff_tick"] {
+            assert!(allowed(name), "{name} must run at the memory limit");
+        }
+        for name in ["ff_create_execution", "ff_create_executions", "ff_set_execution_tags",
+            "ff_register_lane"] {
+            assert!(!allowed(name), "{name} must be refused at the memory limit");
+        }
+    }
+
+    async fn a_key_that_is_no_partition_is_refused(d: &Deployment) {
+        let budget = ff_core::partition::Partition {
+            family: ff_core::partition::PartitionFamily::Budget,
+            index: 1,
+        };
+        // A budget's partition is a partition, so the call gets as far as its arguments.
+        let answer = d.try_raw_on(budget, "ff_list_lanes", &[b"surplus"]).await;
+        let answer = ff_conformance::Answer::open(answer.expect("an answer"));
+        assert_eq!(answer.code(), "invalid_input");
+    }
+
+    async fn a_wrong_number_of_arguments_is_refused(d: &Deployment) {
+        for contract in calls::contracts().filter(|contract| contract.name != "ff_version") {
+            let many = vec![b"x".as_slice(); contract.args.len() + 1];
+            let rest = descriptions(d).await[contract.name].args.last()
+                .is_some_and(|name| name.ends_with('…'));
+            if !rest {
+                assert_eq!(d.raw(contract.name, &many).await.code(), "invalid_input");
+            }
+            if !contract.args.is_empty() {
+                let answer = d.raw(contract.name, &[]).await;
+                assert_eq!(answer.code(), "invalid_input", "{} {answer:?}", contract.name);
+            }
+        }
+    }
+}

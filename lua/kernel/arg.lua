@@ -19,6 +19,8 @@ local UUID = '^' .. repeated(HEX, 8) .. '%-' .. repeated(HEX, 4) .. '%-' .. repe
 -- Printable characters but { | } : and, at the beginning, a blank.
 local LABEL = '^[!-9;-z|~][ -9;-z|~]*$'
 
+local CHECKED_MAX = 256
+
 -- The id of an execution of this partition; parsed into its uuid.
 function arg.execution(name)
   return { name = name, parse = function(text, p)
@@ -47,39 +49,36 @@ function arg.uuid(name)
   end }
 end
 
--- An id that is only compared with a stored one: what is malformed does not match.
-function arg.given(name)
-  return { name = name, parse = function(text)
-    if #text > 64 then return nil, 'must be at most 64 bytes' end
-    return text
-  end }
-end
-
 -- A name that becomes part of keys: printable, without the characters that could forge one.
 function arg.label(name, bytes_max)
   local rule = 'must be 1 to ' .. bytes_max
     .. ' printable ASCII characters without { } : and without blanks at the ends'
+  -- The same few names come again and again: what was checked once need not be again.
+  local checked, count = {}, 0
   return { name = name, parse = function(text)
+    if checked[text] then return text end
     if #text > bytes_max or not string.find(text, LABEL) or string.byte(text, -1) == 32 then
       return nil, rule
     end
+    if count == CHECKED_MAX then checked, count = {}, 0 end
+    checked[text], count = true, count + 1
     return text
   end }
 end
 
-function arg.text(name, bytes_max)
-  return { name = name, parse = function(text)
+-- Any bytes up to a number; `define` looks at the cap without a call.
+local function capped(name, bytes_max, too_large)
+  return { name = name, cap = bytes_max, too_large = too_large, parse = function(text)
     if #text > bytes_max then return nil, 'must be at most ' .. bytes_max .. ' bytes' end
     return text
   end }
 end
 
-function arg.bytes(name, bytes_max)
-  return { name = name, too_large = true, parse = function(text)
-    if #text > bytes_max then return nil, 'must be at most ' .. bytes_max .. ' bytes' end
-    return text
-  end }
-end
+function arg.text(name, bytes_max) return capped(name, bytes_max, false) end
+function arg.bytes(name, bytes_max) return capped(name, bytes_max, true) end
+
+-- An id that is only compared with a stored one: what is malformed does not match.
+function arg.given(name) return capped(name, 64, false) end
 
 function arg.int(name, low, high)
   return { name = name, parse = function(text)

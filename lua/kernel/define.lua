@@ -54,6 +54,8 @@ local function parse(specs, argv, p, now)
     local spec, text = specs[i], argv[i]
     if text == '' and spec.optional then
       a[spec.name] = spec.default
+    elseif spec.cap and #text <= spec.cap then
+      a[spec.name] = text
     else
       local value, wrong = spec.parse(text, p, now)
       if wrong then return nil, refuse_argument(spec, wrong) end

@@ -6,13 +6,18 @@ local field = require('model.field')
 
 local record = {}
 
--- An empty record. Naming the fields that most functions use gives the table its size at once;
+-- Empty records. Naming the fields that most functions use gives the table its size at once;
 -- growing it field by field costs more than all the rest of a read.
-local function blank(uuid, key, state)
-  return { uuid = uuid, key = key, state = state, lane = nil, kind = nil, namespace = nil,
+local function blank(uuid, key)
+  return { uuid = uuid, key = key, state = nil, lane = nil, kind = nil, namespace = nil,
     created_at = nil, payload = nil, lease_id = nil, lease_epoch = nil, lease_expires_at = nil,
     worker_id = nil, worker_instance_id = nil, attempt_count = nil, attempt_started_at = nil,
     ended_at = nil, touched = nil }
+end
+
+local function small_blank(uuid, key, state)
+  return { uuid = uuid, key = key, state = state, lease_id = nil, lease_epoch = nil,
+    lease_expires_at = nil, attempt_count = nil, ended_at = nil, touched = nil }
 end
 
 -- A function that reads these fields of an execution; nil if there is no such execution.
@@ -24,7 +29,7 @@ function record.reader(names)
     command[2] = key
     local values = redis.call(unpack(command))
     if not values[1] then return nil end
-    local x = blank(uuid, key, values[1])
+    local x = small_blank(uuid, key, values[1])
     for i = 1, count do
       local value = values[i + 1]
       if value then x[names[i]] = value end
@@ -98,7 +103,7 @@ end
 function record.save(x, w)
   if x.drops then w[#w + 1] = x.drops end
   local command, n, touched = { 'HSET', x.key, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil,
-    nil, nil, nil, nil, nil, nil, nil, nil }, 2, x.touched
+    nil, nil, nil, nil, nil, nil }, 2, x.touched
   for g = 1, #touched do
     local group = touched[g]
     for i = 1, #group, 2 do

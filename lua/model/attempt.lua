@@ -95,7 +95,7 @@ local BEGUN = record.group { 'attempt_count', 'attempt_id', 'attempt_type', 'att
   'attempt_cause', 'started_at' }
 
 -- Begins a new attempt under a new lease.
-function attempt.begin(w, x, holder, now)
+function attempt.begin(w, x, a, lease_id, now)
   local kind, why = next_type(x), cause(x)
   if x.attempt_count then
     archive(w, x)
@@ -107,9 +107,9 @@ function attempt.begin(w, x, holder, now)
   if kind == 'reclaim' then
     record.set(x, 'reclaim_count', number.stored(x.reclaim_count, 0) + 1)
   end
-  lease.acquire(x, holder, now)
+  lease.acquire(x, a, lease_id, now)
   x.attempt_count = number.stored(x.attempt_count, 0) + 1
-  x.attempt_id = holder.attempt_id
+  x.attempt_id = a.attempt_id
   x.attempt_type = kind ~= 'initial' and kind
   x.attempt_started_at = now
   x.attempt_cause = why
@@ -119,13 +119,13 @@ function attempt.begin(w, x, holder, now)
 end
 
 -- Continues a paused attempt under a new lease, with the time it had left.
-function attempt.resume(x, holder, now)
+function attempt.resume(x, a, lease_id, now)
   local left_ms = x.timeout_left_ms
   record.set(x, 'attempt_id', lease.attempt_id(x))
   record.drop(x, PENDING)
   record.drop(x, { 'timeout_left_ms', 'renewed_at', 'progress_pct', 'progress_message',
     'progress_at' })
-  lease.acquire(x, holder, now)
+  lease.acquire(x, a, lease_id, now)
   record.set(x, 'resumed_at', now)
   arm_timeout(x, now, left_ms)
   return 'resumed'

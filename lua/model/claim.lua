@@ -28,11 +28,6 @@ end
 
 function claim.ttl() return arg.int('lease_ttl_ms', limit.lease_ttl_ms_min, limit.lease_ttl_ms_max) end
 
-function claim.holder(a, lease_id, attempt_id)
-  return { lease_id = lease_id, attempt_id = attempt_id, ttl_ms = a.lease_ttl_ms,
-    worker_id = a.worker_id, instance_id = a.worker_instance_id }
-end
-
 -- Everything the worker needs, so that no other read follows a claim.
 function claim.row(p, x, kind)
   local tags = x.tagged and redis.call('HGETALL', keys.tags(x.key)) or NONE
@@ -42,13 +37,13 @@ function claim.row(p, x, kind)
 end
 
 -- Takes the execution: a paused attempt goes on, otherwise a new one begins.
-function claim.take(w, p, x, holder, now)
+function claim.take(w, p, x, a, lease_id, now)
   local queue, due = index.places(x)
   local kind
   if x.next_attempt == 'resume' and x.state == 'waiting' then
-    kind = attempt.resume(x, holder, now)
+    kind = attempt.resume(x, a, lease_id, now)
   else
-    kind = attempt.begin(w, x, holder, now)
+    kind = attempt.begin(w, x, a, lease_id, now)
   end
   record.save(x, w)
   index.settle(w, p, x, queue, due, now)

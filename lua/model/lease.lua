@@ -67,14 +67,14 @@ end
 local ACQUIRED = record.group { 'state', 'lease_id', 'lease_epoch',
   'lease_expires_at', 'worker_id', 'worker_instance_id' }
 
--- Gives the execution to a worker: a new lease with the next epoch.
-function lease.acquire(x, holder, now)
+-- Gives the execution to the worker that the arguments name: a new lease with the next epoch.
+function lease.acquire(x, a, lease_id, now)
   x.state = 'running'
-  x.lease_id = holder.lease_id
+  x.lease_id = lease_id
   x.lease_epoch = number.stored(x.lease_epoch, 0) + 1
-  x.lease_expires_at = now + holder.ttl_ms
-  x.worker_id = holder.worker_id
-  x.worker_instance_id = holder.instance_id
+  x.lease_expires_at = now + a.lease_ttl_ms
+  x.worker_id = a.worker_id
+  x.worker_instance_id = a.worker_instance_id
   record.touch(x, ACQUIRED)
 end
 

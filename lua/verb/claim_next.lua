@@ -14,7 +14,7 @@ local function pick(w, p, a, now, has)
   local rows, lease_ids = {}, a.lease_ids
   queue.walk(w, p, a.lane, has, now, #lease_ids, function(x)
     local count = #rows + 1
-    local kind = claim.take(w, p, x, claim.holder(a, lease_ids[count]), now)
+    local kind = claim.take(w, p, x, a, lease_ids[count], now)
     rows[count] = claim.row(p, x, kind)
     return count < #lease_ids
   end)

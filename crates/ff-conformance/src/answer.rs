@@ -1,6 +1,7 @@
 //! Replies as they come, for calls that no typed call can make.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::LazyLock;
 
 use ff_script::calls;
@@ -8,7 +9,7 @@ use ff_script::host::Function;
 use ff_script::value::Value;
 
 /// A reply, taken apart.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Answer {
     /// False if the call was refused.
     pub done: bool,
@@ -47,6 +48,27 @@ impl Answer {
             Some(Value::Bytes(bytes)) => String::from_utf8_lossy(bytes).into_owned(),
             Some(Value::Int(number)) => number.to_string(),
             other => panic!("value {position} of {self:?} is {other:?}"),
+        }
+    }
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.word)?;
+        self.values.iter().try_for_each(|value| write!(f, " {}", show(value)))
+    }
+}
+
+/// A value in short, for a person.
+pub fn show(value: &Value) -> String {
+    match value {
+        Value::Nil => "nil".to_owned(),
+        Value::Int(number) => number.to_string(),
+        Value::Bytes(bytes) => {
+            format!("\"{}\"", bytes[..bytes.len().min(200)].escape_ascii())
+        }
+        Value::Array(values) => {
+            format!("[{}]", values.iter().map(show).collect::<Vec<_>>().join(" "))
         }
     }
 }

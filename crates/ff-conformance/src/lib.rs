@@ -18,6 +18,7 @@ pub mod dump;
 mod held;
 mod host;
 mod listener;
+pub mod model;
 pub mod record;
 mod servers;
 

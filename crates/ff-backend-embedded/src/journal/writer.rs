@@ -222,7 +222,7 @@ impl Writer {
             return self.switch(next);
         }
         let due = match self.policy.sync {
-            SyncMode::Always => false,
+            SyncMode::Always => true,
             SyncMode::EverySec => self.last_sync.elapsed() >= SYNC_INTERVAL,
             SyncMode::Off => false,
         };

@@ -53,7 +53,7 @@ fn digest(dice: &mut Dice) -> &'static str {
 fn id(dice: &mut Dice, world: &World, key: Option<&IdempotencyKey>) -> ExecutionId {
     let used = dice.sometimes(5, |dice| dice.recent(&world.ids).copied()).flatten();
     let place = match key {
-        Some(key) => key.as_str().len() % 2 + usize::from(key.as_str().ends_with('2')),
+        Some(key) => usize::from(key.as_str().ends_with('2')),
         None => dice.below(4) as usize,
     };
     let fresh = ExecutionId::from_parts(world.partitions[place], dice.uuid());

@@ -98,10 +98,9 @@ pub(super) fn claim_rows(sent: &Sent, answer: &Answer) -> Vec<ClaimRow> {
         ("ff_claim_next", [Value::Array(rows)]) => {
             rows.iter().cloned().filter_map(ClaimRow::read).collect()
         }
-        (
-            "ff_claim_execution" | "ff_claim_resumed_execution" | "ff_reclaim_execution",
-            [row],
-        ) => ClaimRow::read(row.clone()).into_iter().collect(),
+        ("ff_claim_execution" | "ff_claim_resumed_execution" | "ff_reclaim_execution", [row]) => {
+            ClaimRow::read(row.clone()).into_iter().collect()
+        }
         _ => Vec::new(),
     }
 }

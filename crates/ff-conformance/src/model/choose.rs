@@ -1,0 +1,354 @@
+//! From a step to a call: the details that make it one, chosen from what the test knows.
+
+use ff_core::types::{
+    AttemptId, ExecutionId, GrantId, LeaseId, TimestampMs, WorkerId, WorkerInstanceId,
+};
+use ff_script::calls::cancel::CancelExecution;
+use ff_script::calls::change::{ChangePriority, SetExecutionTags};
+use ff_script::calls::claim::{ClaimExecution, ClaimResumedExecution, ReclaimExecution};
+use ff_script::calls::claim_next::ClaimNext;
+use ff_script::calls::complete::CompleteExecution;
+use ff_script::calls::create::CreateExecutions;
+use ff_script::calls::describe::{DescribeExecution, ListAttempts, ReadPayload, ReadResult};
+use ff_script::calls::events::ReadEvents;
+use ff_script::calls::expire::{ExpireExecution, PromoteDelayed};
+use ff_script::calls::fail::FailExecution;
+use ff_script::calls::grant::{IssueClaimGrant, IssueReclaimGrant};
+use ff_script::calls::lease::{MarkLeaseExpired, RenewLease, RevokeLease};
+use ff_script::calls::list::ListExecutions;
+use ff_script::calls::pause::{DelayExecution, MoveToWaitingChildren};
+use ff_script::calls::progress::UpdateProgress;
+use ff_script::calls::replay::ReplayExecution;
+use ff_script::calls::tick::Tick;
+use ff_script::wire::Rest;
+
+use ff_script::call::Call;
+
+use super::create::{CATEGORIES, abilities, bytes, lane, moment, new_execution, span};
+use super::dice::Dice;
+use super::plan::Op;
+use super::sent::Sent;
+use super::world::{Grant, LANES, Lease, WORKERS, World};
+
+/// The call of a step; none if there is nothing yet that it could be about.
+pub(super) fn choose(op: Op, dice: &mut Dice, world: &mut World) -> Option<Sent> {
+    match op {
+        Op::Create => Some(create(dice, world)),
+        Op::CreateMany => Some(create_many(dice, world)),
+        Op::ClaimNext => Some(claim_next(dice, world)),
+        Op::Tick => Some(tick(dice, world)),
+        Op::List => Some(list(dice, world)),
+        Op::Events => Some(events(dice, world)),
+        Op::Repeat => dice.recent(&world.history).cloned(),
+        Op::ClaimGranted | Op::ClaimResumed | Op::Reclaim => {
+            let grant = dice.recent(&world.grants)?.clone();
+            Some(use_grant(op, dice, grant))
+        }
+        Op::Renew
+        | Op::Progress
+        | Op::Complete
+        | Op::Fail
+        | Op::CancelHeld
+        | Op::Delay
+        | Op::WaitForChildren => {
+            let lease = dice.recent(&world.leases)?.clone();
+            Some(use_lease(op, dice, lease, world))
+        }
+        Op::Advance | Op::Back => None,
+        _ => {
+            let id = *dice.recent(&world.ids)?;
+            Some(about(op, dice, id, world))
+        }
+    }
+}
+
+fn on<C: Call>(id: ExecutionId, call: &C) -> Sent {
+    Sent::of(id.partition(), call)
+}
+
+fn create(dice: &mut Dice, world: &mut World) -> Sent {
+    let call = new_execution(dice, world);
+    world.ids.push(call.execution_id);
+    on(call.execution_id, &call)
+}
+
+/// All of a batch go to the partition of the first.
+fn create_many(dice: &mut Dice, world: &mut World) -> Sent {
+    let partition = *dice.pick(&world.partitions);
+    let mut items = Vec::new();
+    for _ in 0..1 + dice.below(3) {
+        let mut call = new_execution(dice, world);
+        call.execution_id = ExecutionId::from_parts(partition, call.execution_id.uuid());
+        call.idempotency_key = None;
+        world.ids.push(call.execution_id);
+        items.extend(call.encode().iter().map(<[u8]>::to_vec));
+    }
+    Sent::of(partition, &CreateExecutions { items: Rest(items) })
+}
+
+fn worker(dice: &mut Dice) -> (WorkerId, WorkerInstanceId) {
+    let (worker, instance) = *dice.pick(&WORKERS);
+    let worker = WorkerId::try_new(worker).expect("a valid name");
+    (worker, WorkerInstanceId::try_new(instance).expect("a valid name"))
+}
+
+/// From a moment to a minute: shorter leases lapse, longer ones are renewed.
+fn ttl_ms(dice: &mut Dice) -> u64 {
+    *dice.pick(&[1, 500, 10_000, 60_000])
+}
+
+fn claim_next(dice: &mut Dice, world: &World) -> Sent {
+    let (worker_id, worker_instance_id) = worker(dice);
+    let lease_ids = (0..1 + dice.below(4)).map(|_| LeaseId::from_uuid(dice.uuid())).collect();
+    let call = ClaimNext {
+        lane: lane(dice),
+        worker_id,
+        worker_instance_id,
+        capabilities: abilities(dice),
+        lease_ttl_ms: ttl_ms(dice),
+        retry: dice.chance(20),
+        lease_ids: Rest(lease_ids),
+    };
+    Sent::of(*dice.pick(&world.partitions), &call)
+}
+
+fn use_grant(op: Op, dice: &mut Dice, grant: Grant) -> Sent {
+    let Grant { execution_id, grant_id, worker_id, worker_instance_id } = grant;
+    let lane = dice.sometimes(50, lane);
+    let lease_id = LeaseId::from_uuid(dice.uuid());
+    let lease_ttl_ms = ttl_ms(dice);
+    let attempt_id = AttemptId::from_uuid(dice.uuid());
+    match op {
+        Op::ClaimResumed => {
+            let call = ClaimResumedExecution {
+                execution_id,
+                worker_id,
+                worker_instance_id,
+                lane,
+                grant_id,
+                lease_id,
+                lease_ttl_ms,
+            };
+            on(execution_id, &call)
+        }
+        Op::Reclaim => {
+            let call = ReclaimExecution {
+                execution_id,
+                worker_id,
+                worker_instance_id,
+                lane,
+                grant_id,
+                lease_id,
+                lease_ttl_ms,
+                attempt_id,
+            };
+            on(execution_id, &call)
+        }
+        _ => {
+            let call = ClaimExecution {
+                execution_id,
+                worker_id,
+                worker_instance_id,
+                lane,
+                grant_id,
+                lease_id,
+                lease_ttl_ms,
+                attempt_id,
+            };
+            on(execution_id, &call)
+        }
+    }
+}
+
+fn use_lease(op: Op, dice: &mut Dice, lease: Lease, world: &World) -> Sent {
+    let Lease { execution_id, lease_id, lease_epoch, attempt_id } = lease;
+    match op {
+        Op::Renew => {
+            let lease_ttl_ms = ttl_ms(dice);
+            let call = RenewLease { execution_id, lease_id, lease_epoch, attempt_id, lease_ttl_ms };
+            on(execution_id, &call)
+        }
+        Op::Progress => on(execution_id, &progress(dice, lease)),
+        Op::Complete => {
+            let result = bytes(dice);
+            let call =
+                CompleteExecution { execution_id, lease_id, lease_epoch, attempt_id, result };
+            on(execution_id, &call)
+        }
+        Op::Fail => on(execution_id, &fail(dice, lease)),
+        Op::CancelHeld => on(execution_id, &cancel_held(dice, lease)),
+        Op::Delay => {
+            let delay_until = moment(dice, world);
+            let call =
+                DelayExecution { execution_id, lease_id, lease_epoch, attempt_id, delay_until };
+            on(execution_id, &call)
+        }
+        _ => {
+            let call = MoveToWaitingChildren { execution_id, lease_id, lease_epoch, attempt_id };
+            on(execution_id, &call)
+        }
+    }
+}
+
+fn progress(dice: &mut Dice, lease: Lease) -> UpdateProgress {
+    let Lease { execution_id, lease_id, lease_epoch, attempt_id } = lease;
+    UpdateProgress {
+        execution_id,
+        lease_id,
+        lease_epoch,
+        attempt_id,
+        progress_pct: (*dice.pick(&["", "-", "0", "40", "100"])).to_owned(),
+        progress_message: (*dice.pick(&["", "-", "halfway there"])).to_owned(),
+    }
+}
+
+fn fail(dice: &mut Dice, lease: Lease) -> FailExecution {
+    let Lease { execution_id, lease_id, lease_epoch, attempt_id } = lease;
+    FailExecution {
+        execution_id,
+        lease_id,
+        lease_epoch,
+        attempt_id,
+        failure_reason: (*dice.pick(&["", "it broke", "a: b:c"])).to_owned(),
+        failure_category: (*dice.pick(&CATEGORIES)).to_owned(),
+        failure_detail: bytes(dice),
+    }
+}
+
+/// Most holders give the whole fence.
+fn cancel_held(dice: &mut Dice, lease: Lease) -> CancelExecution {
+    let whole = dice.chance(80);
+    CancelExecution {
+        execution_id: lease.execution_id,
+        lease_id: Some(lease.lease_id),
+        lease_epoch: Some(lease.lease_epoch),
+        attempt_id: whole.then_some(lease.attempt_id),
+        reason: "no longer needed".to_owned(),
+        source: "lease_holder".to_owned(),
+    }
+}
+
+/// Calls about an execution that need no lease.
+fn about(op: Op, dice: &mut Dice, id: ExecutionId, world: &World) -> Sent {
+    match op {
+        Op::GrantClaim => on(id, &claim_grant(dice, id)),
+        Op::GrantReclaim => on(id, &reclaim_grant(dice, id)),
+        Op::Cancel => on(id, &cancel(dice, id)),
+        Op::Revoke => on(id, &revoke(dice, id, world)),
+        Op::MarkExpired => on(id, &MarkLeaseExpired { execution_id: id }),
+        Op::Expire => {
+            let reason = *dice.pick(&["attempt_timeout", "execution_deadline"]);
+            on(id, &ExpireExecution { execution_id: id, expire_reason: reason.to_owned() })
+        }
+        Op::Promote => on(id, &PromoteDelayed { execution_id: id }),
+        Op::Priority => {
+            let priority = dice.below(4) as u16 * 3000;
+            on(id, &ChangePriority { execution_id: id, priority })
+        }
+        Op::Tag => on(id, &tag(dice, id)),
+        Op::Replay => on(id, &replay(dice, id, world)),
+        _ => read(dice, id),
+    }
+}
+
+fn claim_grant(dice: &mut Dice, execution_id: ExecutionId) -> IssueClaimGrant {
+    let (worker_id, worker_instance_id) = worker(dice);
+    IssueClaimGrant {
+        execution_id,
+        worker_id,
+        worker_instance_id,
+        capabilities: abilities(dice),
+        grant_ttl_ms: ttl_ms(dice),
+        grant_id: GrantId::from_uuid(dice.uuid()),
+    }
+}
+
+fn reclaim_grant(dice: &mut Dice, execution_id: ExecutionId) -> IssueReclaimGrant {
+    let (worker_id, worker_instance_id) = worker(dice);
+    IssueReclaimGrant {
+        execution_id,
+        worker_id,
+        worker_instance_id,
+        capabilities: abilities(dice),
+        grant_ttl_ms: ttl_ms(dice),
+        grant_id: GrantId::from_uuid(dice.uuid()),
+    }
+}
+
+/// Some sources may cancel without a lease, the last may not.
+fn cancel(dice: &mut Dice, execution_id: ExecutionId) -> CancelExecution {
+    let source = *dice.pick(&["operator_override", "flow_cascade", "system_timeout", "passer_by"]);
+    CancelExecution {
+        execution_id,
+        lease_id: None,
+        lease_epoch: None,
+        attempt_id: None,
+        reason: (*dice.pick(&["", "changed our mind"])).to_owned(),
+        source: source.to_owned(),
+    }
+}
+
+fn revoke(dice: &mut Dice, execution_id: ExecutionId, world: &World) -> RevokeLease {
+    let known = dice.recent(&world.leases).map(|lease| lease.lease_id);
+    RevokeLease {
+        execution_id,
+        expected_lease_id: known.filter(|_| dice.chance(30)),
+        reason: (*dice.pick(&["", "it hangs"])).to_owned(),
+    }
+}
+
+fn tag(dice: &mut Dice, execution_id: ExecutionId) -> SetExecutionTags {
+    let name = *dice.pick(&["team.name", "run.number", "Team"]);
+    let tags = vec![name.to_owned(), dice.below(3).to_string()];
+    SetExecutionTags { execution_id, tags: Rest(tags) }
+}
+
+fn replay(dice: &mut Dice, execution_id: ExecutionId, world: &World) -> ReplayExecution {
+    ReplayExecution {
+        execution_id,
+        reason: (*dice.pick(&["", "fixed the input"])).to_owned(),
+        requested_by: (*dice.pick(&["", "somebody"])).to_owned(),
+        deadline_at: dice.sometimes(20, |dice| match dice.chance(30) {
+            true => TimestampMs::new(0),
+            false => moment(dice, world),
+        }),
+        expected_replay_count: dice.sometimes(50, |dice| dice.below(3) as u32),
+    }
+}
+
+fn read(dice: &mut Dice, execution_id: ExecutionId) -> Sent {
+    match dice.below(4) {
+        0 => on(execution_id, &DescribeExecution { execution_id }),
+        1 => on(execution_id, &ReadPayload { execution_id }),
+        2 => on(execution_id, &ReadResult { execution_id }),
+        _ => on(execution_id, &ListAttempts { execution_id, limit: 1 + dice.below(20) as u32 }),
+    }
+}
+
+fn tick(dice: &mut Dice, world: &World) -> Sent {
+    let items_max = *dice.pick(&[1, 2, 1000, 1000, 1000]);
+    Sent::of(*dice.pick(&world.partitions), &Tick { items_max })
+}
+
+fn list(dice: &mut Dice, world: &World) -> Sent {
+    let lanes = LANES.iter().map(|lane| lane.parse().expect("a valid name"));
+    let states = ["waiting", "delayed", "active", "completed", "failed", "cancelled", "expired"];
+    let state = dice.sometimes(80, |dice| dice.pick(&states).parse().expect("a known state"));
+    let call = ListExecutions {
+        namespace: None,
+        lane: dice.sometimes(30, lane),
+        state,
+        kind: None,
+        from_ms: dice.sometimes(20, |dice| TimestampMs::new(world.now - span(dice))),
+        to_ms: None,
+        cursor: String::new(),
+        limit: 1 + dice.below(5) as u32,
+        lanes: Rest(lanes.collect()),
+    };
+    Sent::of(*dice.pick(&world.partitions), &call)
+}
+
+fn events(dice: &mut Dice, world: &World) -> Sent {
+    let call = ReadEvents { cursor: String::new(), limit: 1 + dice.below(50) as u32 };
+    Sent::of(*dice.pick(&world.partitions), &call)
+}

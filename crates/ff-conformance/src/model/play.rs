@@ -1,0 +1,264 @@
+//! Plays a plan, and checks the rules after every call.
+
+use ff_core::partition::{Partition, PartitionConfig};
+use ff_script::audit::audit;
+use ff_script::calls::deployment::{OpenDeployment, RegisterLane};
+use ff_script::dump::Dump;
+use ff_script::value::Value;
+
+use super::choose::choose;
+use super::create::span;
+use super::dice::Dice;
+use super::plan::{Op, Plan, Step};
+use super::rules::{Seen, check, check_repetition};
+use super::sent::Sent;
+use super::settle;
+use super::store::Store;
+use super::world::{LANES, World};
+use crate::answer::Answer;
+use crate::deployment::FLOW_PARTITIONS;
+use crate::dump;
+
+const HOUR: u64 = 3_600_000;
+
+/// Where a plan failed, and how.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// What is wrong.
+    pub what: String,
+    /// Every call up to there, with its answer.
+    pub trace: Vec<String>,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.trace.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
+        write!(f, "{}", self.what)
+    }
+}
+
+/// What a plan did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Played {
+    /// Calls that were made, and checked.
+    pub calls: usize,
+}
+
+/// Plays a plan on the first store, with all checks, until everything has ended and is forgotten.
+/// Further stores must give the same answers and end with the same contents.
+pub async fn play(plan: &Plan, stores: &[Store]) -> Result<Played, Failure> {
+    let mut game = Game::new(stores);
+    let outcome = game.run(plan).await;
+    for store in stores {
+        store.clear().await;
+    }
+    let played = Played { calls: game.trace.len() };
+    outcome.map(|()| played).map_err(|what| Failure { what, trace: game.trace })
+}
+
+pub(super) struct Game<'a> {
+    stores: &'a [Store],
+    pub(super) world: World,
+    /// What the first store holds.
+    pub(super) held: Dump,
+    trace: Vec<String>,
+}
+
+impl<'a> Game<'a> {
+    fn new(stores: &'a [Store]) -> Self {
+        let world = World::new(stores[0].partitions());
+        Self { stores, world, held: Dump::new(), trace: Vec::new() }
+    }
+
+    async fn run(&mut self, plan: &Plan) -> Result<(), String> {
+        self.open().await?;
+        for (number, step) in plan.steps.iter().enumerate() {
+            self.step(step).await.map_err(|what| format!("step {number} {:?}: {what}", step.op))?;
+        }
+        self.compare_contents().await?;
+        settle::end_everything(self).await.map_err(|what| format!("at the end: {what}"))?;
+        settle::forget_everything(self).await.map_err(|what| format!("at last: {what}"))?;
+        self.compare_contents().await
+    }
+
+    /// What concerns the whole deployment is in the first partition of all.
+    async fn open(&mut self) -> Result<(), String> {
+        let first = self.world.partitions[0];
+        if first != Partition::flow(0) {
+            return Ok(());
+        }
+        let config = config();
+        let open = OpenDeployment {
+            num_flow_partitions: config.num_flow_partitions,
+            num_budget_partitions: config.num_budget_partitions,
+            num_quota_partitions: config.num_quota_partitions,
+        };
+        self.send(&Sent::of(first, &open)).await?;
+        for lane in LANES {
+            let lane = lane.parse().expect("a valid name");
+            self.send(&Sent::of(first, &RegisterLane { lane })).await?;
+        }
+        Ok(())
+    }
+
+    async fn step(&mut self, step: &Step) -> Result<(), String> {
+        let mut dice = Dice::new(step.seed);
+        match step.op {
+            Op::Advance => {
+                let top = *dice.pick(&[20, 2000, 60_000, HOUR, 50 * HOUR]);
+                let ms = dice.below(top);
+                self.set_time(self.world.now + ms).await;
+                return Ok(());
+            }
+            Op::Back => {
+                let ms = dice.below(HOUR);
+                self.set_time(self.world.now - ms).await;
+                return Ok(());
+            }
+            _ => {}
+        }
+        let Some(sent) = choose(step.op, &mut dice, &mut self.world) else { return Ok(()) };
+        self.world.history.push(sent.clone());
+        let answer = self.send(&sent).await?;
+        if dice.chance(15) {
+            return self.lose_answer(&mut dice, &sent, &answer).await;
+        }
+        self.world.learn(&sent, &answer);
+        Ok(())
+    }
+
+    /// The answer never arrived: the caller sends the same call again, at once or a bit later.
+    async fn lose_answer(
+        &mut self,
+        dice: &mut Dice,
+        sent: &Sent,
+        first: &Answer,
+    ) -> Result<(), String> {
+        let later = dice.sometimes(30, span);
+        if let Some(ms) = later {
+            self.set_time(self.world.now + ms).await;
+        }
+        let before = self.held.clone();
+        let again = sent.repeated();
+        let second = self.send(&again).await?;
+        self.world.learn(&again, &second);
+        // A claim may recall what earlier sends with the same lease ids took.
+        let fresh =
+            self.world.history.iter().filter(|other| other.args() == sent.args()).count() == 1;
+        if later.is_some() || !fresh {
+            return Ok(());
+        }
+        check_repetition(&again, first, &second, before == self.held)
+    }
+
+    pub(super) async fn set_time(&mut self, ms: u64) {
+        self.world.now = ms;
+        for store in self.stores {
+            store.set_time(ms).await;
+        }
+    }
+
+    /// Sends a call to every store, and checks everything that can be checked.
+    pub(super) async fn send(&mut self, sent: &Sent) -> Result<Answer, String> {
+        let call = format!("{} {sent}", self.world.now);
+        let reply = match self.stores[0].call(sent).await {
+            Ok(reply) => reply,
+            Err(error) => {
+                self.trace.push(call);
+                return Err(format!("the store failed: {error}"));
+            }
+        };
+        self.trace.push(format!("{call} -> {}", shown(&reply)));
+        self.compare_answers(sent, &reply).await?;
+        let answer = Answer::open(reply);
+        let after = self.stores[0].dump().await;
+        let seen =
+            Seen { sent, answer: &answer, now: self.world.now, before: &self.held, after: &after };
+        check(&seen)?;
+        if after != self.held {
+            let report = audit(&after, &config());
+            if !report.is_clean() {
+                return Err(report.to_string());
+            }
+            self.held = after;
+        }
+        Ok(answer)
+    }
+
+    async fn compare_answers(&self, sent: &Sent, reply: &Value) -> Result<(), String> {
+        for other in &self.stores[1..] {
+            let answer = other.call(sent).await.map_err(|error| error.to_string())?;
+            if comparable(sent, &answer) != comparable(sent, reply) {
+                let (here, there) = (self.stores[0].name(), other.name());
+                return Err(format!("{here} gave {reply:?}\n{there} gave {answer:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    async fn compare_contents(&self) -> Result<(), String> {
+        for other in &self.stores[1..] {
+            let partitions = self.world.partitions;
+            let here = dump::portable(self.held.clone(), &partitions);
+            let there = dump::portable(other.dump().await, &partitions);
+            if here != there {
+                let difference = dump::difference(&here, &there);
+                let names = format!("{} and {}", self.stores[0].name(), other.name());
+                return Err(format!("{names} hold different things:\n{difference}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn config() -> PartitionConfig {
+    PartitionConfig { num_flow_partitions: FLOW_PARTITIONS, ..PartitionConfig::default() }
+}
+
+/// A server names log entries by its own clock, not by the test's.
+fn comparable(sent: &Sent, reply: &Value) -> Value {
+    match (sent.name(), reply) {
+        ("ff_read_events", Value::Array(parts)) => {
+            let events = parts.iter().take(3).map(without_ids);
+            Value::Array(events.collect())
+        }
+        _ => reply.clone(),
+    }
+}
+
+fn without_ids(value: &Value) -> Value {
+    let Value::Array(events) = value else { return value.clone() };
+    let rest = |event: &Value| match event {
+        Value::Array(fields) => Value::Array(fields[1..].to_vec()),
+        other => other.clone(),
+    };
+    Value::Array(events.iter().map(rest).collect())
+}
+
+const SHOWN_CHARACTERS: usize = 300;
+
+/// A reply in short, for a person.
+fn shown(reply: &Value) -> String {
+    let mut text = String::new();
+    show(reply, &mut text);
+    match text.char_indices().nth(SHOWN_CHARACTERS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+fn show(value: &Value, text: &mut String) {
+    match value {
+        Value::Nil => text.push_str("nil"),
+        Value::Int(number) => text.push_str(&number.to_string()),
+        Value::Bytes(bytes) => text.push_str(&format!("'{}'", bytes.escape_ascii())),
+        Value::Array(values) => {
+            text.push('[');
+            for (place, value) in values.iter().enumerate() {
+                text.push_str(if place == 0 { "" } else { " " });
+                show(value, text);
+            }
+            text.push(']');
+        }
+    }
+}

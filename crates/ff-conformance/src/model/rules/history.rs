@@ -1,0 +1,128 @@
+//! I2, I3, I4 over time: epochs only grow, an outcome stays, attempts are added one by one, and
+//! nothing is forgotten before its time.
+
+use std::collections::BTreeSet;
+
+use ff_core::limits;
+use ff_script::dump::{Dump, Stored};
+
+use super::super::view::{Fields, field};
+use super::{Checked, Seen, rule};
+
+pub(super) fn check(seen: &Seen<'_>) -> Checked {
+    if seen.before == seen.after {
+        return Ok(());
+    }
+    let prefix = format!("{}:x:", seen.sent.partition.key());
+    let told = told_of(seen);
+    for uuid in uuids(seen.before, &prefix).union(&uuids(seen.after, &prefix)) {
+        let (before, after) = (seen.before().record(uuid), seen.after().record(uuid));
+        let checked = match (before, after) {
+            (Some(before), Some(after)) => changed(seen, uuid, before, after, &told),
+            (None, Some(_)) => appeared(seen, uuid, &told),
+            (Some(before), None) => vanished(seen, before),
+            (None, None) => Ok(()),
+        };
+        checked.map_err(|what| format!("{uuid}: {what}"))?;
+    }
+    Ok(())
+}
+
+fn uuids<'a>(dump: &'a Dump, prefix: &str) -> BTreeSet<&'a str> {
+    let text = |key: &'a Vec<u8>| str::from_utf8(key).ok()?.strip_prefix(prefix);
+    dump.keys().filter_map(text).filter(|rest| !rest.contains(':')).collect()
+}
+
+/// The executions that the call wrote events about.
+fn told_of(seen: &Seen<'_>) -> BTreeSet<String> {
+    let (before, after) = (seen.before().log(), seen.after().log());
+    let new = after.iter().skip(before.len());
+    let about = new.flat_map(|entry| entry.fields.iter().filter(|(name, _)| name == b"x"));
+    about.map(|(_, uuid)| String::from_utf8_lossy(uuid).into_owned()).collect()
+}
+
+fn appeared(seen: &Seen<'_>, uuid: &str, told: &BTreeSet<String>) -> Checked {
+    let creates = seen.sent.name().starts_with("ff_create_execution");
+    rule(creates, || "appeared out of nothing".to_owned())?;
+    rule(told.contains(uuid), || "was created without an event".to_owned())
+}
+
+fn vanished(seen: &Seen<'_>, before: Fields<'_>) -> Checked {
+    let kept_ms = before.number(field::RETENTION_MS).unwrap_or(limits::RETENTION_MS_DEFAULT);
+    let over = before.is_ended() && before.count(field::ENDED_AT) + kept_ms <= seen.now;
+    rule(over && seen.sent.name() == "ff_tick", || "vanished before its time".to_owned())
+}
+
+fn changed(
+    seen: &Seen<'_>,
+    uuid: &str,
+    before: Fields<'_>,
+    after: Fields<'_>,
+    told: &BTreeSet<String>,
+) -> Checked {
+    if before.0 == after.0 {
+        return Ok(());
+    }
+    let fixed = field::FIXED.iter().find(|name| before.bytes(name) != after.bytes(name));
+    rule(fixed.is_none(), || format!("{fixed:?} is decided at creation, and changed"))?;
+    let moved = before.state() != after.state();
+    rule(!moved || told.contains(uuid), || "changed its state without an event".to_owned())?;
+    counters(seen, before, after)?;
+    outcome(seen, before, after)?;
+    attempts(seen, uuid)
+}
+
+/// How much a counter grew; nothing if it shrank.
+fn grown(before: Fields<'_>, after: Fields<'_>, name: &str) -> Option<u64> {
+    after.count(name).checked_sub(before.count(name))
+}
+
+fn counters(seen: &Seen<'_>, before: Fields<'_>, after: Fields<'_>) -> Checked {
+    let name = seen.sent.name();
+    let claims = name.contains("claim") && !name.ends_with("_grant");
+    let replays = u64::from(name == "ff_replay_execution");
+    let epochs = grown(before, after, field::LEASE_EPOCH);
+    rule(epochs == Some(u64::from(claims)), || format!("the epoch grew by {epochs:?}"))?;
+    let attempts = grown(before, after, field::ATTEMPT_COUNT);
+    let most = u64::from(claims && before.text(field::NEXT_ATTEMPT) != "resume");
+    rule(attempts == Some(most), || format!("the attempts grew by {attempts:?}"))?;
+    let replayed = grown(before, after, field::REPLAY_COUNT);
+    rule(replayed == Some(replays), || format!("the replays grew by {replayed:?}"))?;
+    for counter in [field::RETRY_COUNT, field::RECLAIM_COUNT] {
+        let by = grown(before, after, counter);
+        let reset = replays == 1 && after.count(counter) == 0;
+        rule(reset || by.is_some_and(|by| by <= 1), || format!("{counter} grew by {by:?}"))?;
+    }
+    Ok(())
+}
+
+/// What is over stays as it is, but for its tags, unless it is replayed.
+fn outcome(seen: &Seen<'_>, before: Fields<'_>, after: Fields<'_>) -> Checked {
+    if !before.is_ended() {
+        return Ok(());
+    }
+    if seen.sent.name() == "ff_replay_execution" {
+        return rule(after.state() == "waiting", || "was replayed and does not wait".to_owned());
+    }
+    let frozen = |fields: Fields<'_>| {
+        let mut fields = fields.0.clone();
+        fields.remove(field::TAGGED.as_bytes());
+        fields.remove(field::MUTATION_AT.as_bytes());
+        fields
+    };
+    rule(frozen(before) == frozen(after), || "was over, and changed".to_owned())
+}
+
+/// Past attempts stay as they are; a new one is added at the end.
+fn attempts(seen: &Seen<'_>, uuid: &str) -> Checked {
+    let (before, after) = (seen.before().past_attempts(uuid), seen.after().past_attempts(uuid));
+    let added = after.strip_prefix(before);
+    rule(added.is_some_and(|added| added.len() <= 1), || "past attempts changed".to_owned())?;
+    let long = |name: &str| format!("x:{uuid}:{name}");
+    let same =
+        |name: &str| match (seen.before().stored(&long(name)), seen.after().stored(&long(name))) {
+            (Some(Stored::String(before)), Some(Stored::String(after))) => before == after,
+            (before, after) => before.is_none() == after.is_none(),
+        };
+    rule(same("payload") && same("policy"), || "its input or its policy changed".to_owned())
+}

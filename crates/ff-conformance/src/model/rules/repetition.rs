@@ -1,0 +1,54 @@
+//! A call that is sent again at once changes nothing, and is told the same or that it was done.
+
+use super::super::sent::Sent;
+use super::super::world::claim_rows;
+use super::{Checked, rule};
+use crate::answer::Answer;
+
+/// Functions whose repetition is a new call: each writes an event or does the next thing that is
+/// due. A claim is not among them, because it says that it is a repetition.
+const NEW_EACH_TIME: [&str; 2] = ["ff_change_priority", "ff_tick"];
+
+/// Functions that write the same values again.
+const SAME_EACH_TIME: [&str; 3] = ["ff_renew_lease", "ff_update_progress", "ff_set_execution_tags"];
+
+/// Compares a call with its immediate repetition.
+pub(in super::super) fn check_repetition(
+    sent: &Sent,
+    first: &Answer,
+    second: &Answer,
+    unchanged: bool,
+) -> Checked {
+    let name = sent.name();
+    if NEW_EACH_TIME.contains(&name) {
+        return Ok(());
+    }
+    rule(unchanged, || format!("{name} sent again changed something"))?;
+    if !first.done || sent.function.read_only || SAME_EACH_TIME.contains(&name) {
+        return rule(first == second, || format!("{name} sent again gave {second:?}"));
+    }
+    let word = second.word.as_str();
+    let expected = match name {
+        "ff_claim_next" => return same_claims(sent, first, second),
+        "ff_create_executions" => second.done,
+        // Without the count it saw, a replay cannot be recognised, but it finds nothing to do.
+        "ff_replay_execution" => matches!(word, "DUPLICATE" | "execution_not_terminal"),
+        // It may have ended what it was about.
+        "ff_revoke_lease" => matches!(word, "ALREADY_SATISFIED" | "execution_not_active"),
+        _ => matches!(word, "DUPLICATE" | "ALREADY_SATISFIED"),
+    };
+    rule(expected, || format!("{name} was {} and then {word}", first.word))
+}
+
+fn same_claims(sent: &Sent, first: &Answer, second: &Answer) -> Checked {
+    let leases = |answer: &Answer| {
+        let mut leases: Vec<String> = claim_rows(sent, answer)
+            .into_iter()
+            .map(|row| format!("{} {} {}", row.execution_id, row.lease_id, row.lease_epoch))
+            .collect();
+        leases.sort();
+        leases
+    };
+    let (first, second) = (leases(first), leases(second));
+    rule(first == second, || format!("a repeated claim gave {second:?} instead of {first:?}"))
+}

@@ -1,0 +1,113 @@
+//! A call changes what it is about, and nothing else.
+
+use std::collections::BTreeSet;
+
+use ff_script::dump::{Dump, Stored};
+
+use super::super::sent::uuid_of;
+use super::super::view::TIMED;
+use super::super::world::claim_rows;
+use super::{Checked, Seen, rule};
+
+/// The arguments of one execution of a batch.
+const ITEM: usize = 14;
+
+pub(super) fn check(seen: &Seen<'_>) -> Checked {
+    if seen.before == seen.after {
+        return Ok(());
+    }
+    let named = named(seen);
+    let prefix = format!("{}:", seen.sent.partition.key());
+    for key in changed(seen.before, seen.after) {
+        let rest = key.strip_prefix(prefix.as_bytes()).and_then(|rest| str::from_utf8(rest).ok());
+        let Some(rest) = rest else {
+            return Err(format!("{} of another partition changed", key.escape_ascii()));
+        };
+        inside(seen, rest, seen.before.get(key), seen.after.get(key), &named)?;
+    }
+    Ok(())
+}
+
+fn changed<'a>(before: &'a Dump, after: &'a Dump) -> impl Iterator<Item = &'a Vec<u8>> {
+    let old = before.iter().filter(|(key, stored)| after.get(*key) != Some(stored));
+    let new = after.iter().filter(|(key, _)| !before.contains_key(*key));
+    old.chain(new).map(|(key, _)| key)
+}
+
+/// The executions that the call may touch.
+fn named(seen: &Seen<'_>) -> BTreeSet<String> {
+    match seen.sent.name() {
+        "ff_create_executions" => {
+            let ids =
+                seen.sent.rest().chunks(ITEM).filter_map(|item| str::from_utf8(&item[0]).ok());
+            ids.filter_map(uuid_of).map(str::to_owned).collect()
+        }
+        "ff_claim_next" => {
+            let rows = claim_rows(seen.sent, seen.answer).into_iter();
+            rows.map(|row| row.execution_id.uuid().to_string()).collect()
+        }
+        "ff_tick" => due(seen),
+        _ => seen.sent.execution().into_iter().map(str::to_owned).collect(),
+    }
+}
+
+/// Nothing happens before its time.
+fn due(seen: &Seen<'_>) -> BTreeSet<String> {
+    let view = seen.before();
+    let ranked = TIMED.iter().flat_map(|index| view.ranked(index));
+    ranked.filter(|(_, at)| *at <= seen.now as f64).map(|(member, _)| member.to_owned()).collect()
+}
+
+fn inside(
+    seen: &Seen<'_>,
+    rest: &str,
+    before: Option<&Stored>,
+    after: Option<&Stored>,
+    named: &BTreeSet<String>,
+) -> Checked {
+    let may = |uuid: &str| rule(named.contains(uuid), || format!("{rest}: {uuid} was touched"));
+    if let Some(own) = rest.strip_prefix("x:") {
+        return may(own.split(':').next().unwrap_or(own));
+    }
+    match rest {
+        "log" => appended(seen, named),
+        "idem" => {
+            let name = seen.sent.name();
+            let remembers = name.starts_with("ff_create_") || name == "ff_tick";
+            rule(remembers, || "an idempotency key was touched".to_owned())
+        }
+        "deployment" => rule(seen.sent.name() == "ff_open_deployment", || rest.to_owned()),
+        "lanes" => rule(seen.sent.name() == "ff_register_lane", || rest.to_owned()),
+        _ => moved_members(before, after)
+            .into_iter()
+            .filter(|member| !member.starts_with("i:"))
+            .try_for_each(|member| may(&member)),
+    }
+}
+
+/// Members of an index that came, went or moved.
+fn moved_members(before: Option<&Stored>, after: Option<&Stored>) -> BTreeSet<String> {
+    let members = |stored: Option<&Stored>| match stored {
+        Some(Stored::SortedSet(members)) => {
+            members.iter().map(|(member, score)| (member.clone(), score.to_bits())).collect()
+        }
+        _ => BTreeSet::new(),
+    };
+    let (before, after) = (members(before), members(after));
+    let moved = before.symmetric_difference(&after);
+    moved.map(|(member, _)| String::from_utf8_lossy(member).into_owned()).collect()
+}
+
+/// The log only grows, and speaks of what the call is about.
+fn appended(seen: &Seen<'_>, named: &BTreeSet<String>) -> Checked {
+    let (before, after) = (seen.before().log(), seen.after().log());
+    let Some(new) = after.strip_prefix(before) else {
+        return Err("the log was rewritten".to_owned());
+    };
+    for entry in new {
+        let about = entry.fields.iter().find(|(name, _)| name == b"x");
+        let uuid = about.map(|(_, uuid)| String::from_utf8_lossy(uuid)).unwrap_or_default();
+        rule(named.contains(uuid.as_ref()), || format!("an event about {uuid}"))?;
+    }
+    Ok(())
+}

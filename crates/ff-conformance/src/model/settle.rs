@@ -1,0 +1,129 @@
+//! I10: once nothing goes wrong any more, everything ends, and what has ended is forgotten.
+
+use ff_core::capability::CapabilitySet;
+use ff_core::types::{LaneId, LeaseId, WorkerId, WorkerInstanceId};
+use ff_script::calls::claim_next::ClaimNext;
+use ff_script::calls::complete::CompleteExecution;
+use ff_script::calls::tick::Tick;
+use ff_script::dump::{Dump, Stored};
+use ff_script::wire::Rest;
+
+use super::dice::Dice;
+use super::play::Game;
+use super::sent::Sent;
+use super::view::{View, records};
+use super::world::{ABILITIES, LANES, WORKERS, claim_rows};
+
+/// One round for what is claimable, one for what waits for a time or a lost worker, one to spare.
+const ROUNDS: usize = 3;
+
+/// More than a plan can create in a lane of a partition.
+const CLAIMS: usize = 250;
+
+/// More than a plan can make due.
+const ITEMS: u32 = 1000;
+
+/// A tick can leave something that a second one must do, but not for long.
+const TICKS: usize = 4;
+
+/// Workers claim and complete, time passes, the tick runs: everything ends.
+pub(super) async fn end_everything(game: &mut Game<'_>) -> Result<(), String> {
+    for _ in 0..ROUNDS {
+        tick_until_quiet(game).await?;
+        work(game).await?;
+        if records(&game.held).all(|record| record.is_ended()) {
+            return Ok(());
+        }
+        let last = last_time(game, &["due"]);
+        game.set_time(last + 1).await;
+    }
+    let open: Vec<&str> = records(&game.held).map(|record| record.state()).collect();
+    Err(format!("something never ends: {open:?}"))
+}
+
+/// When the last retention time and the last window are over, nothing is left but the log.
+pub(super) async fn forget_everything(game: &mut Game<'_>) -> Result<(), String> {
+    let last = last_time(game, &super::view::TIMED);
+    game.set_time(last + 1).await;
+    tick_until_quiet(game).await?;
+    let kept = |key: &[u8]| {
+        [":log", ":deployment", ":lanes"].iter().any(|end| key.ends_with(end.as_bytes()))
+    };
+    let left: Vec<String> = game
+        .held
+        .keys()
+        .filter(|key| !kept(key))
+        .map(|key| key.escape_ascii().to_string())
+        .collect();
+    if left.is_empty() { Ok(()) } else { Err(format!("left behind: {left:?}")) }
+}
+
+/// The last time in these indexes, or now if that is later.
+fn last_time(game: &Game<'_>, indexes: &[&str]) -> u64 {
+    let partitions = game.world.partitions.into_iter();
+    let times = partitions.flat_map(|partition| {
+        let view = View::new(&game.held, partition);
+        indexes.iter().filter_map(move |index| view.ranked(index).last().map(|(_, at)| *at as u64))
+    });
+    times.max().unwrap_or(0).max(game.world.now)
+}
+
+async fn tick_until_quiet(game: &mut Game<'_>) -> Result<(), String> {
+    for partition in game.world.partitions {
+        let mut ticks = 0;
+        while is_due(&game.held, game, partition) {
+            if ticks == TICKS {
+                return Err(format!("{partition} is never done"));
+            }
+            game.send(&Sent::of(partition, &Tick { items_max: ITEMS })).await?;
+            ticks += 1;
+        }
+    }
+    Ok(())
+}
+
+fn is_due(dump: &Dump, game: &Game<'_>, partition: ff_core::partition::Partition) -> bool {
+    let view = View::new(dump, partition);
+    let heads = super::view::TIMED.iter().filter_map(|index| view.ranked(index).first().copied());
+    heads.into_iter().any(|(_, at)| at <= game.world.now as f64)
+}
+
+/// A worker that can do everything takes all there is, and completes it.
+async fn work(game: &mut Game<'_>) -> Result<(), String> {
+    let mut dice = Dice::new(0);
+    for partition in game.world.partitions {
+        for lane in LANES {
+            let queue = View::new(&game.held, partition).stored(&format!("q:{lane}"));
+            if !matches!(queue, Some(Stored::SortedSet(members)) if !members.is_empty()) {
+                continue;
+            }
+            let sent = Sent::of(partition, &claim(&mut dice, lane));
+            let answer = game.send(&sent).await?;
+            for row in claim_rows(&sent, &answer) {
+                let complete = CompleteExecution {
+                    execution_id: row.execution_id,
+                    lease_id: row.lease_id,
+                    lease_epoch: row.lease_epoch,
+                    attempt_id: row.attempt_id,
+                    result: b"done".to_vec(),
+                };
+                game.send(&Sent::of(partition, &complete)).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn claim(dice: &mut Dice, lane: &str) -> ClaimNext {
+    let (worker, instance) = WORKERS[0];
+    let all = ABILITIES[ABILITIES.len() - 1].iter().copied();
+    ClaimNext {
+        lane: LaneId::try_new(lane).expect("a valid name"),
+        worker_id: WorkerId::try_new(worker).expect("a valid name"),
+        worker_instance_id: WorkerInstanceId::try_new(instance).expect("a valid name"),
+        capabilities: CapabilitySet::try_new(all).expect("valid capabilities"),
+        lease_ttl_ms: 60_000,
+        retry: false,
+        lease_ids: Rest((0..CLAIMS).map(|_| LeaseId::from_uuid(dice.uuid())).collect()),
+    }
+}

@@ -1,0 +1,70 @@
+//! Facts that hold for all partitions.
+
+use ff_conformance::record::hash;
+use ff_conformance::{Deployment, conformance, lane};
+use ff_core::error::Code;
+use ff_script::calls::deployment::{
+    ListLanes, ListLanesReply, OpenDeployment, OpenDeploymentReply, RegisterLane, RegisterLaneReply,
+};
+
+fn counts(flow: u16, budget: u16, quota: u16) -> OpenDeployment {
+    OpenDeployment {
+        num_flow_partitions: flow,
+        num_budget_partitions: budget,
+        num_quota_partitions: quota,
+    }
+}
+
+async fn lanes(d: &Deployment) -> Vec<String> {
+    let ListLanesReply::Lanes { lanes } = d.call(ListLanes {}).await;
+    lanes.0.into_iter().map(|lane| lane.as_str().to_owned()).collect()
+}
+
+conformance! {
+    async fn a_new_deployment_keeps_its_counts(d: &Deployment) {
+        let opened = d.call(counts(8, 4, 2)).await;
+        assert_eq!(opened, OpenDeploymentReply::Opened { created: true });
+        let stored = hash(&d.dump().await, format!("{}:deployment", d.home().key()).as_bytes());
+        let expected = [("budget", "4"), ("flow", "8"), ("quota", "2")];
+        assert!(stored.iter().map(|(a, b)| (a.as_str(), b.as_str())).eq(expected), "{stored:?}");
+    }
+
+    async fn the_same_counts_open_it_again(d: &Deployment) {
+        d.call(counts(8, 4, 2)).await;
+        let before = d.dump().await;
+        let again = d.call(counts(8, 4, 2)).await;
+        assert_eq!(again, OpenDeploymentReply::Opened { created: false });
+        assert_eq!(d.dump().await, before);
+    }
+
+    async fn other_counts_are_refused_with_the_right_ones(d: &Deployment) {
+        d.call(counts(8, 4, 2)).await;
+        for wrong in [counts(9, 4, 2), counts(8, 5, 2), counts(8, 4, 3)] {
+            let (code, details) = d.refusal(wrong).await;
+            assert_eq!(code, Code::DeploymentMismatch);
+            assert_eq!(details, ["8", "4", "2"]);
+        }
+    }
+
+    async fn a_deployment_has_one_to_65535_partitions_of_each_family(d: &Deployment) {
+        for wrong in ["0", "65536", "-1", "1.0"] {
+            let code = d.raw("ff_open_deployment", &[wrong.as_bytes(), b"1", b"1"]).await;
+            assert_eq!(code.code(), "invalid_input", "{wrong}");
+        }
+        d.call(counts(65535, 65535, 65535)).await;
+    }
+
+    async fn a_lane_is_listed_once_and_lanes_are_sorted(d: &Deployment) {
+        for name in ["mail", "gpu", "a|b", "Z"] {
+            let reply = d.call(RegisterLane { lane: lane(name) }).await;
+            assert_eq!(reply, RegisterLaneReply::Registered {});
+        }
+        let again = d.call(RegisterLane { lane: lane("gpu") }).await;
+        assert_eq!(again, RegisterLaneReply::Known {});
+        assert_eq!(lanes(d).await, ["Z", "a|b", "gpu", "mail"]);
+    }
+
+    async fn there_are_no_lanes_before_the_first(d: &Deployment) {
+        assert!(lanes(d).await.is_empty());
+    }
+}

@@ -30,11 +30,12 @@ end
 local function parse_rest(spec, argv, from, p, now)
   local count, list = #argv - from + 1, {}
   if count < spec.low or count > spec.high then
-    return nil, string.format('must be given %d to %d times, not %d', spec.low, spec.high, count)
+    return nil, reply.refuse('invalid_input', string.format(
+      '%s must be given %d to %d times, not %d', spec.name, spec.low, spec.high, count))
   end
   for i = from, #argv do
     local value, wrong = spec.parse(argv[i], p, now)
-    if wrong then return nil, wrong end
+    if wrong then return nil, refuse_argument(spec, wrong) end
     list[#list + 1] = value
   end
   return list
@@ -63,8 +64,8 @@ local function parse(specs, argv, p, now)
     end
   end
   if open then
-    local list, wrong = parse_rest(last, argv, count, p, now)
-    if not list then return nil, refuse_argument(last, wrong) end
+    local list, refusal = parse_rest(last, argv, count, p, now)
+    if not list then return nil, refusal end
     a[last.name] = list
   end
   return a

@@ -54,7 +54,11 @@ function record.read(p, uuid)
   if count == 0 then return nil end
   if not long_names then invert() end
   local names, x = long_names, blank(uuid, key)
-  for i = 1, count, 2 do x[names[flat[i]]] = flat[i + 1] end
+  for i = 1, count, 2 do
+    local name = names[flat[i]]
+    -- A field we do not know is a newer library's business; it must not stop an older one.
+    if name then x[name] = flat[i + 1] end
+  end
   return x
 end
 
@@ -102,6 +106,10 @@ end
 -- Turns what was noted into writes. A touched field without a value is left alone.
 function record.save(x, w)
   if x.drops then w[#w + 1] = x.drops end
+  if not x.touched then
+    x.drops = nil
+    return
+  end
   local command, n, touched = { 'HSET', x.key, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil,
     nil, nil, nil, nil, nil, nil }, 2, x.touched
   for g = 1, #touched do

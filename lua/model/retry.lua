@@ -15,6 +15,7 @@ end
 local function unpack_rule(text)
   local max, kind, first, top, multiplier, jitter, categories =
     string.match(text, '^(%d+):(%l+):(%d+):(%d+):(%d+):([01]):(.*)$')
+  if not max then return nil end
   return { max_retries = tonumber(max), type = kind, first_ms = tonumber(first),
     max_ms = tonumber(top), multiplier = tonumber(multiplier) / 1000, jitter = jitter == '1',
     categories = categories }
@@ -43,11 +44,11 @@ local function backoff_ms(rule, uuid, count)
   return math.floor(delay)
 end
 
--- How long to wait before the next attempt, or nil if this failure is final.
+-- How long to wait before the next attempt, or nil if this failure is the last. An unreadable
+-- rule means no retry.
 function retry.delay_ms(x, category)
-  if not x.retry_rule then return nil end
-  local rule, count = unpack_rule(x.retry_rule), number.stored(x.retry_count, 0)
-  if count >= rule.max_retries or not admits(rule, category) then return nil end
+  local rule, count = unpack_rule(x.retry_rule or ''), number.stored(x.retry_count, 0)
+  if not rule or count >= rule.max_retries or not admits(rule, category) then return nil end
   return backoff_ms(rule, x.uuid, count)
 end
 

@@ -59,6 +59,14 @@ function state.attempt(x)
   return PENDING[x.next_attempt] or 'pending_first_attempt'
 end
 
+-- The beginning of a text, never cut inside a character.
+local function excerpt(text, bytes_max)
+  if #text <= bytes_max then return text end
+  local last = bytes_max
+  while last > 0 and math.floor((string.byte(text, last + 1)) / 64) == 2 do last = last - 1 end
+  return string.sub(text, 1, last)
+end
+
 -- What to tell a person about why the execution waits.
 function state.blocking_detail(x)
   if x.state == 'lapsed' then return 'the lease lapsed; the next claim is a reclaim' end
@@ -67,7 +75,7 @@ function state.blocking_detail(x)
   local text = 'delayed until ' .. (x.delay_until or '')
   if x.delay_reason ~= 'retry_backoff' then return text end
   return text .. ' after attempt ' .. ((tonumber(x.attempt_count) or 1) - 1) .. ' failed: '
-    .. string.sub(x.failure_reason or '', 1, 200)
+    .. excerpt(x.failure_reason or '', 200)
 end
 
 return state

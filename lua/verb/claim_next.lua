@@ -10,13 +10,17 @@ local capability = require('model.capability')
 local claim = require('model.claim')
 local queue = require('model.queue')
 
+-- Where a claim's row has the payload.
+local PAYLOAD = 15
+
 local function pick(w, p, a, now, has)
-  local rows, lease_ids = {}, a.lease_ids
+  local rows, lease_ids, bytes = {}, a.lease_ids, 0
   queue.walk(w, p, a.lane, has, now, #lease_ids, function(x)
     local count = #rows + 1
     local kind = claim.take(w, p, x, a, lease_ids[count], now)
-    rows[count] = claim.row(p, x, kind)
-    return count < #lease_ids
+    local row = claim.row(p, x, kind)
+    rows[count], bytes = row, bytes + #row[PAYLOAD]
+    return count < #lease_ids and bytes < limit.claim_bytes_max
   end)
   return rows
 end

@@ -8,9 +8,10 @@ local reply = require('kernel.reply')
 -- `$` is the end of the log, empty its beginning, anything else the id of an entry.
 local function cursor()
   return { name = 'cursor', parse = function(text)
-    if text == '' or text == '$' or string.find(text, '^%d+%-%d+$') and #text <= 41 then
-      return text
-    end
+    if text == '' or text == '$' then return text end
+    local ms, seq = string.match(text, '^(%d+)%-(%d+)$')
+    -- Nineteen digits always fit in the 64 bits that the store has for each part.
+    if ms and #ms <= 19 and #seq <= 19 then return text end
     return nil, 'must be empty, $ or the cursor of an earlier answer'
   end }
 end

@@ -21,12 +21,13 @@ end
 
 define {
   name = 'ff_fail_execution',
-  doc = 'Ends the running attempt as failed; schedules a retry if the policy has one left.',
+  doc = 'Ends the running attempt as failed; unless that is final, a retry is scheduled if one is left.',
   flags = { 'allow-oom' },
   args = lease.args {
     arg.text('failure_reason', limit.reason_bytes_max),
     arg.optional(arg.label('failure_category', limit.category_bytes_max), ''),
     arg.text('failure_detail', limit.failure_detail_bytes_max),
+    arg.int('final', 0, 1),
   },
   gives = lease.gives {
     OK = { 'result', 'delay_until' },
@@ -38,6 +39,7 @@ define {
     local answer = repeated(x, a) or lease.guard(x, a, now)
     if answer then return answer end
     blob.put(x, w, 'detail', a.failure_detail)
+    if a.final == 1 then x.retry_rule = nil end
     local at = failure.attempt_failed(w, p, x, now, 'fail', a.failure_reason, a.failure_category,
       'failed')
     if at then return reply.ok('retry_scheduled', at) end

@@ -13,7 +13,7 @@ local OUTCOME_OF = { completed = 'success', failed = 'failed', cancelled = 'canc
   expired = 'expired', skipped = 'skipped' }
 
 local read = record.reader { 'namespace', 'lane', 'kind', 'priority', 'created_at', 'ended_at',
-  'attempt_count', 'worker_id' }
+  'attempt_count', 'worker_id', 'grant_expires_at' }
 
 -- The indexes to read for a state, as named in a cursor: all, due, ended:<outcome>, q:<lane>.
 local function sources(a)
@@ -35,14 +35,34 @@ local function key_of(p, source)
   return source == 'all' and p.all or p.due
 end
 
--- source|score|member of the last entry that was looked at.
+-- source|score|member of the last entry that was looked at, the member in hex: it may be anything.
+local function make_cursor(s)
+  if not s.source then return nil end
+  local hex = string.gsub(s.member, '.', function(byte)
+    return string.format('%02x', string.byte(byte))
+  end)
+  return s.source .. '|' .. string.format('%.0f', s.score) .. '|' .. hex
+end
+
 local function parse_cursor(text, list)
   if text == '' then return { at = 1 } end
-  local source, score, member = string.match(text, '^(.+)|(%-?%d+)|([^|]+)$')
+  local source, score, hex = string.match(text, '^(.+)|(%-?%d+)|(%x+)$')
   for i = 1, #list do
-    if list[i] == source then return { at = i, score = tonumber(score), member = member } end
+    if list[i] == source then
+      local member = string.gsub(hex, '%x%x', function(byte)
+        return string.char(tonumber(byte, 16))
+      end)
+      return { at = i, score = tonumber(score), member = member }
+    end
   end
   return nil
+end
+
+-- What is in `due` and in a queue that is walked too is listed once, with the queue.
+local function elsewhere(a, source, x)
+  if source ~= 'due' or not state.CLAIMABLE[x.state] or x.grant_expires_at then return false end
+  for i = 1, #a.lanes do if a.lanes[i] == x.lane then return true end end
+  return false
 end
 
 local function matches(x, a)
@@ -86,9 +106,11 @@ local function walk(p, a, s, source, cursor)
       if not seen(cursor, reverse, score, member) then
         if #s.rows >= a.limit or s.looked >= limit.list_scan_max then return false end
         s.looked = s.looked + 1
-        s.cursor = source .. '|' .. string.format('%.0f', score) .. '|' .. member
+        s.source, s.score, s.member = source, score, member
         local x = not string.find(member, '^%l:') and read(p, member)
-        if x and matches(x, a) then s.rows[#s.rows + 1] = row(p, x) end
+        if x and matches(x, a) and not elsewhere(a, source, x) then
+          s.rows[#s.rows + 1] = row(p, x)
+        end
       end
     end
     if #page < 2 * limit.list_page then return true end
@@ -108,7 +130,7 @@ define {
     arg.optional(arg.label('kind', limit.kind_bytes_max)),
     arg.optional(arg.moment('from_ms')),
     arg.optional(arg.moment('to_ms')),
-    arg.text('cursor', 256),
+    arg.text('cursor', limit.list_cursor_bytes_max),
     arg.int('limit', 1, limit.list_limit_max),
     arg.rest(arg.label('lanes', limit.lane_bytes_max), 0, limit.lanes_max),
   },
@@ -117,10 +139,10 @@ define {
     local list = sources(a)
     local cursor = parse_cursor(a.cursor, list)
     if not cursor then return reply.refuse('invalid_input', 'cursor is not of this listing') end
-    local s = { rows = {}, looked = 0, cursor = '' }
+    local s = { rows = {}, looked = 0 }
     for i = cursor.at, #list do
       if not walk(p, a, s, list[i], i == cursor.at and cursor or {}) then
-        return reply.ok(s.rows, s.cursor ~= '' and s.cursor or a.cursor)
+        return reply.ok(s.rows, make_cursor(s) or a.cursor)
       end
     end
     return reply.ok(s.rows, '')

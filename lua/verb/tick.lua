@@ -86,16 +86,16 @@ define {
   flags = { 'allow-oom' },
   args = { arg.int('items_max', 1, limit.tick_batch_max) },
   gives = {
-    OK = { 'now', 'next_due_at', 'promoted', 'lapsed', 'timed_out', 'expired', 'ungranted',
+    OK = { 'now', 'next_due_at', 'late_ms', 'promoted', 'lapsed', 'timed_out', 'expired', 'ungranted',
       'purged', 'forgotten', 'corrected' },
   },
   run = function(p, a, now, w)
-    local counts = {}
+    local counts, late_ms = {}, math.max(now - (next_due(p) or now), 0)
     local fired = fire_due(w, p, now, counts, a.items_max)
     if fired < a.items_max then purge_ended(w, p, now, counts, a.items_max - fired) end
     writes.apply(w)
     for i = #w, 1, -1 do w[i] = nil end
-    return reply.ok(now, next_due(p) or '', counts.promoted or 0, counts.lapsed or 0,
+    return reply.ok(now, next_due(p) or '', late_ms, counts.promoted or 0, counts.lapsed or 0,
       counts.timed_out or 0, counts.expired or 0, counts.ungranted or 0, counts.purged or 0,
       counts.forgotten or 0, counts.corrected or 0)
   end,

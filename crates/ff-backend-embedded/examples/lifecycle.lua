@@ -41,7 +41,8 @@ local function claim(keys, a)
         index + 1, 'w', a[2], 'i', a[3], 'le', expires, 'sa', c[7] or n, 'a' .. index, attempt)
       redis.call('ZADD', due, expires, 'l:' .. id)
       redis.call('ZADD', active, n, id)
-      redis.call('XADD', p .. ':log', 'MAXLEN', '~', 10000, '*', 'e', 'claimed', 'x', id, 'a', index)
+      redis.call('XADD', p .. ':log', 'MAXLEN', '~', 10000, '*', 'e', 'claimed', 'x', id, 'a',
+        index)
       out[#out + 1] = {id, lease, epoch, expires, index, c[6], c[8]}
     end
   end

@@ -1,6 +1,9 @@
 //! Measures lifecycles (create, claim, complete) per second.
 //!
-//! `cargo run --release --example throughput -- [memory|off|everysec|always] [callers] [shards] [seconds]`
+//! ```sh
+//! cargo run --release --example throughput -- <memory|off|everysec|always> \
+//!     <callers> <shards> <seconds>
+//! ```
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -136,9 +136,8 @@ type Index = hashbrown::HashMap<&'static [u8], &'static Command, ahash::RandomSt
 /// The command of this name, in any case.
 pub(crate) fn find(name: &[u8]) -> Option<&'static Command> {
     static INDEX: OnceLock<Index> = OnceLock::new();
-    let index = INDEX.get_or_init(|| {
-        TABLE.iter().map(|command| (command.name.as_bytes(), command)).collect()
-    });
+    let index = INDEX
+        .get_or_init(|| TABLE.iter().map(|command| (command.name.as_bytes(), command)).collect());
     index.get(name).or_else(|| index.get(&*name.to_ascii_uppercase())).copied()
 }
 

@@ -9,7 +9,7 @@ use ff_core::clock::Clock;
 
 use crate::clock::SystemClock;
 
-/// More shards than this only cost memory: one shard does tens of thousands of transitions a second.
+/// More shards than this only cost memory: one does tens of thousands of transitions a second.
 const SHARDS_MAX: usize = 4;
 const MIB: u64 = 1 << 20;
 

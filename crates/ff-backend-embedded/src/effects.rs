@@ -105,6 +105,14 @@ impl Effects {
         true
     }
 
+    /// The call broke: nothing of it is kept.
+    pub(crate) fn abandon(&mut self) {
+        if let Some(start) = self.open.take() {
+            self.batch.bytes.truncate(start);
+        }
+        self.wakes.clear();
+    }
+
     /// The wake-ups of the call that just ended.
     pub(crate) fn take_wakes(&mut self) -> Vec<(Topic, Vec<u8>)> {
         std::mem::take(&mut self.wakes)

@@ -124,11 +124,8 @@ impl Opened {
         let shared = Arc::new(Shared::default());
         shared.base_bytes.store(started.base_bytes, Ordering::Relaxed);
         let keyspaces = std::mem::take(&mut started.keyspaces);
-        let policy = Policy {
-            sync,
-            compaction: config.compaction,
-            full_disk_retry: config.full_disk_retry,
-        };
+        let policy =
+            Policy { sync, compaction: config.compaction, full_disk_retry: config.full_disk_retry };
         self.running.journal = Some(self.start_journal(&shared, disk, started, policy)?);
         for keyspace in keyspaces {
             let commit = CommitToJournal::new(Arc::clone(&shared), Arc::clone(&self.hub));

@@ -105,13 +105,7 @@ impl<C: Commit> Shard<C> {
         true
     }
 
-    fn call(
-        &mut self,
-        function: Function,
-        partition: Partition,
-        args: &Args,
-        reply: ReplySender,
-    ) {
+    fn call(&mut self, function: Function, partition: Partition, args: &Args, reply: ReplySender) {
         let loaded = match self.admit(function) {
             Ok(loaded) => loaded,
             Err(error) => {
@@ -123,6 +117,7 @@ impl<C: Commit> Shard<C> {
         let result = self.machine.call(loaded, partition.key().as_bytes(), args);
         if matches!(result, Err(Failure::Broken)) {
             self.broken = true;
+            self.machine.session().effects.abandon();
         }
         let outcome = result.map_err(|failure| refusal::failed(function.wire_name, failure));
         let effects = &mut self.machine.session().effects;

@@ -6,9 +6,9 @@ use std::path::Path;
 use ff_script::dump::Dump;
 
 pub use crate::error::StoreError;
-pub use crate::journal::load::{RecoveryReport, TornTail};
 use crate::journal::layout::Layout;
 use crate::journal::load;
+pub use crate::journal::load::{RecoveryReport, TornTail};
 use crate::journal::lock::DirectoryLock;
 use crate::journal::manifest::Manifest;
 use crate::journal::replay::Replay;

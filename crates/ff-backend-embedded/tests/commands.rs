@@ -1,4 +1,5 @@
 //! Every command, with the reply that Valkey gives.
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 mod support;
 
@@ -6,13 +7,17 @@ use ff_backend_embedded::{COMMANDS, EmbeddedConfig, EmbeddedHost};
 use support::{HOME, ManualClock, RUN, call, in_memory, library, outcome, run};
 
 /// Runs lines of `command => reply` in order on one fresh store, which must be empty at first.
-/// `K` stands for a key of the partition.
+/// `K` stands for a key of the partition, `…` for the rest of a long reply.
 async fn table(lines: &str) {
     let host = in_memory(RUN);
     for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (command, expected) = line.split_once(" => ").expect("a line has a reply");
         let result = run(&host, &command.replace("K", "ff:{fp:7}:k")).await;
-        assert_eq!(outcome(&result), expected, "{command}");
+        let answered = outcome(&result);
+        match expected.strip_suffix('…') {
+            Some(start) => assert!(answered.starts_with(start), "{command}: {answered}"),
+            None => assert_eq!(answered, expected, "{command}"),
+        }
     }
 }
 
@@ -90,7 +95,7 @@ async fn sorted_sets() {
         ZRANGE K +inf -inf BYSCORE REV LIMIT 1 1 => ["c"]
         ZRANGE K -inf +inf BYSCORE LIMIT 0 -1 => ["a" "c" "b"]
         ZRANGE K -inf +inf BYSCORE LIMIT -1 2 => []
-        ZRANGE K 0 1 LIMIT 0 1 => ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX
+        ZRANGE K 0 1 LIMIT 0 1 => ERR syntax error, LIMIT is only supported in combination with …
         ZRANGE K 0 1 FOO => ERR syntax error
         ZRANGE K a b => ERR value is not an integer or out of range
         ZRANGE K a b BYSCORE => ERR min or max is not a float
@@ -130,7 +135,7 @@ async fn streams() {
         r#"
         XADD K 1 a b => "1-0"
         XADD K 1-1 c d e f => "1-1"
-        XADD K 1-1 a b => ERR The ID specified in XADD is equal or smaller than the target stream top item
+        XADD K 1-1 a b => ERR The ID specified in XADD is equal or smaller than …
         XADD K 0-0 a b => ERR The ID specified in XADD must be greater than 0-0
         XADD K x a b => ERR Invalid stream ID specified as stream command argument
         XADD K 5 a => ERR Wrong number of args calling command from script
@@ -278,7 +283,9 @@ async fn keys_of_another_partition_are_out_of_reach() {
 #[tokio::test]
 async fn a_read_only_function_cannot_write() {
     let host = in_memory(RUN);
-    for command in [&[&b"SET"[..], b"ff:{fp:7}:k", b"x"][..], &[b"SPUBLISH", b"ff:{fp:7}:ready", b"x"]] {
+    for command in
+        [&[&b"SET"[..], b"ff:{fp:7}:k", b"x"][..], &[b"SPUBLISH", b"ff:{fp:7}:ready", b"x"]]
+    {
         let refused = call(&host, "read", HOME, command).await;
         let expected = "ERR Write commands are not allowed from read-only scripts.";
         assert_eq!(outcome(&refused), expected);

@@ -1,6 +1,7 @@
 //! A process that is killed at any moment loses nothing that it acknowledged.
 //!
 //! The test starts itself again as the process that is killed.
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 mod support;
 
@@ -41,7 +42,12 @@ async fn child_process() {
                 let value = n.to_string();
                 let field = format!("f{}", n % 40);
                 let words: [&[u8]; 6] = [
-                    b"HSET", key.as_bytes(), b"last", value.as_bytes(), field.as_bytes(), &[7; 200],
+                    b"HSET",
+                    key.as_bytes(),
+                    b"last",
+                    value.as_bytes(),
+                    field.as_bytes(),
+                    &[7; 200],
                 ];
                 call(&host, "run", partition, &words).await.unwrap();
                 say(&format!("done {caller} {n}"));

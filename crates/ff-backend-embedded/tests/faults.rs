@@ -1,4 +1,5 @@
 //! What the store does when the disk is full, slow, broken or unplugged.
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 mod support;
 
@@ -212,8 +213,18 @@ async fn write_until_it_fails(host: &EmbeddedHost, count: u32) -> Vec<(Partition
         let (list, value) = (format!("{}:l", partition.key()), n.to_string());
         let hash = format!("{}:h", partition.key());
         let words: [&[u8]; 12] = [
-            b"RPUSH", list.as_bytes(), value.as_bytes(), b";", b"LTRIM", list.as_bytes(), b"-3",
-            b"-1", b";", b"HSET", hash.as_bytes(), b"last",
+            b"RPUSH",
+            list.as_bytes(),
+            value.as_bytes(),
+            b";",
+            b"LTRIM",
+            list.as_bytes(),
+            b"-3",
+            b"-1",
+            b";",
+            b"HSET",
+            hash.as_bytes(),
+            b"last",
         ];
         let words: Vec<&[u8]> = words.into_iter().chain([value.as_bytes()]).collect();
         match call(host, "run", partition, &words).await {

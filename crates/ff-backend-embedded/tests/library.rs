@@ -1,5 +1,6 @@
 //! How libraries are loaded and run: the sandbox, errors, and that LuaJIT does what Valkey's Lua
 //! does where it matters.
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 mod support;
 
@@ -18,7 +19,8 @@ fn refusal(source: &str) -> String {
 
 /// The value of an expression inside a function.
 async fn eval(expression: &str) -> String {
-    let body = format!("redis.register_function('f', function(keys, args) return {expression} end)");
+    let body =
+        format!("redis.register_function('f', function(keys, args) return {expression} end)");
     let host = in_memory(&format!("#!lua name=t\n{body}"));
     outcome(&call(&host, "f", HOME, &[b"first", b"\x00\xff"]).await)
 }
@@ -55,17 +57,58 @@ fn a_library_that_valkey_would_refuse_is_refused() {
 #[tokio::test]
 async fn only_what_valkey_offers_and_we_use_is_there() {
     for name in [
-        "string", "table", "math", "bit", "redis", "server", "tonumber", "tostring", "pairs",
-        "ipairs", "next", "type", "select", "unpack", "error", "assert", "pcall", "xpcall",
-        "rawget", "rawset", "rawequal", "setmetatable", "getmetatable", "_G", "_VERSION",
+        "string",
+        "table",
+        "math",
+        "bit",
+        "redis",
+        "server",
+        "tonumber",
+        "tostring",
+        "pairs",
+        "ipairs",
+        "next",
+        "type",
+        "select",
+        "unpack",
+        "error",
+        "assert",
+        "pcall",
+        "xpcall",
+        "rawget",
+        "rawset",
+        "rawequal",
+        "setmetatable",
+        "getmetatable",
+        "_G",
+        "_VERSION",
     ] {
         let kind = eval(&format!("type({name})")).await;
         assert!(kind != "\"nil\"" && !kind.contains("nonexistent"), "{name}: {kind}");
     }
     for name in [
-        "os", "io", "debug", "require", "package", "module", "load", "loadstring", "loadfile",
-        "dofile", "print", "collectgarbage", "gcinfo", "newproxy", "getfenv", "setfenv", "ffi",
-        "jit", "coroutine", "cjson", "cmsgpack", "struct",
+        "os",
+        "io",
+        "debug",
+        "require",
+        "package",
+        "module",
+        "load",
+        "loadstring",
+        "loadfile",
+        "dofile",
+        "print",
+        "collectgarbage",
+        "gcinfo",
+        "newproxy",
+        "getfenv",
+        "setfenv",
+        "ffi",
+        "jit",
+        "coroutine",
+        "cjson",
+        "cmsgpack",
+        "struct",
     ] {
         let answer = eval(name).await;
         assert!(answer.contains("nonexistent global variable"), "{name}: {answer}");
@@ -96,8 +139,10 @@ async fn nothing_outlives_a_call_in_a_global() {
 
 #[tokio::test]
 async fn a_function_gets_its_partition_and_its_arguments() {
-    assert_eq!(eval("{#keys, keys[1], #args, args[1], args[2]}").await,
-        r#"[1 "ff:{fp:7}" 2 "first" "\x00\xff"]"#);
+    assert_eq!(
+        eval("{#keys, keys[1], #args, args[1], args[2]}").await,
+        r#"[1 "ff:{fp:7}" 2 "first" "\x00\xff"]"#
+    );
 }
 
 #[tokio::test]
@@ -262,7 +307,11 @@ async fn patterns_sorting_and_joining_work_on_all_bytes() {
              return x > y end) return t end)()",
             r#"["b" "a" "B" "\x00"]"#,
         ),
-        ("(function() local t = {1, 2} table.insert(t, 1, 0) return {table.remove(t), #t} end)()", "[2 2]"),
+        (
+            "(function() local t = {1, 2} table.insert(t, 1, 0) \
+             return {table.remove(t), #t} end)()",
+            "[2 2]",
+        ),
     ] {
         assert_eq!(eval(expression).await, expected, "{expression}");
     }
@@ -272,8 +321,8 @@ async fn patterns_sorting_and_joining_work_on_all_bytes() {
 async fn wake_ups_reach_subscribers_with_their_partition() {
     let host = in_memory(RUN);
     let mut ready = host.subscribe(Topic::Ready).await.unwrap();
-    let publish: &[&[u8]] = &[b"SPUBLISH", b"ff:{fp:7}:nobody", b"x", b";", b"SPUBLISH",
-        b"ff:{fp:7}:ready", b"lane"];
+    let publish: &[&[u8]] =
+        &[b"SPUBLISH", b"ff:{fp:7}:nobody", b"x", b";", b"SPUBLISH", b"ff:{fp:7}:ready", b"lane"];
     assert_eq!(outcome(&call(&host, "run", HOME, publish).await), "0");
     let wake = ready.next().await;
     assert_eq!(wake, Some(Wake::Message { partition: HOME, message: b"lane".to_vec() }));

@@ -1,5 +1,6 @@
 //! The embedded host against a real Valkey: same replies, same state, and a data directory that
 //! either can start from.
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 mod support;
 
@@ -94,21 +95,39 @@ fn random_command(random: &mut Random) -> Vec<Vec<u8>> {
         1..=2 => format!("SET {key} {}", word(random)),
         3..=5 => format!("DEL {key}"),
         6 => format!("EXISTS {key} {key} ff:{{fp:7}}:2"),
-        7..=9 => format!("HSET {key} {} {} {} {}", word(random), word(random), word(random), number(random)),
+        7..=9 => format!(
+            "HSET {key} {} {} {} {}",
+            word(random),
+            word(random),
+            word(random),
+            number(random)
+        ),
         10 => format!("HGET {key} {}", word(random)),
         11 => format!("HMGET {key} {} {} {}", word(random), word(random), word(random)),
         12 => format!("HGETALL {key}"),
         13 => format!("HDEL {key} {} {}", word(random), word(random)),
         14 => format!("HLEN {key}"),
         15..=16 => format!("HINCRBY {key} {} {}", word(random), number(random)),
-        17..=19 => format!("ZADD {key} {} {} {} {}", score(random), word(random), score(random), word(random)),
+        17..=19 => format!(
+            "ZADD {key} {} {} {} {}",
+            score(random),
+            word(random),
+            score(random),
+            word(random)
+        ),
         20 => format!("ZADD {key} NX {} {}", score(random), word(random)),
         21 => format!("ZADD {key} XX {} {}", score(random), word(random)),
         22 => format!("ZREM {key} {} {}", word(random), word(random)),
         23 => format!("ZRANGE {key} {} {} WITHSCORES", number(random), number(random)),
         24 => format!("ZRANGE {key} {} {} REV", number(random), number(random)),
         25 => format!("ZRANGE {key} {} {} BYSCORE", bound(random), bound(random)),
-        26 => format!("ZRANGE {key} {} {} BYSCORE REV LIMIT {} {} WITHSCORES", bound(random), bound(random), number(random), number(random)),
+        26 => format!(
+            "ZRANGE {key} {} {} BYSCORE REV LIMIT {} {} WITHSCORES",
+            bound(random),
+            bound(random),
+            number(random),
+            number(random)
+        ),
         27 => format!("ZSCORE {key} {}", word(random)),
         28 => format!("ZCARD {key}"),
         29 => format!("ZCOUNT {key} {} {}", bound(random), bound(random)),

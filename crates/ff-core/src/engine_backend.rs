@@ -114,6 +114,10 @@ pub trait EngineBackend: Send + Sync + 'static {
     /// repetition with the same handle is recognised.
     fn delay<'a>(&'a self, handle: &'a Handle, until: TimestampMs) -> Answer<'a, ()>;
 
+    /// Gives the execution back until its children have ended; then the same attempt goes on, with
+    /// any worker. At once if it has none. A repetition with the same handle is recognised.
+    fn wait_children<'a>(&'a self, handle: &'a Handle) -> Answer<'a, ()>;
+
     /// Cancels an execution from outside, in any phase. Repeating it is harmless: an execution that
     /// was cancelled stays so.
     fn cancel_execution<'a>(

@@ -100,6 +100,8 @@ limits! {
     CLAIM_WAIT_MS_MAX = 60_000;
     /// Leases handed back in one call when a worker leaves.
     RELEASE_BATCH_MAX = 256;
+    /// Payload bytes after which a claim stops early: bounds the answer's memory everywhere.
+    CLAIM_BYTES_MAX = 16 * MIB;
     /// Bounds the time of one create call inside the store.
     CREATE_BATCH_MAX = 256;
     /// More tokens than this is a configuration mistake.
@@ -153,6 +155,8 @@ limits! {
     LIST_SCAN_MAX = 1000;
     /// Entries a listing reads from an index at a time.
     LIST_PAGE = 128;
+    /// A listing's cursor names the last entry it looked at, in hex.
+    LIST_CURSOR_BYTES_MAX = 1024;
     /// Lanes a listing by state can walk.
     LANES_MAX = 1000;
 }

@@ -40,6 +40,10 @@ counters! {
     forgotten,
     /// Index entries that had to be put right.
     corrected,
+    /// How late the latest tick that found something due was, in milliseconds.
+    late_ms,
+    /// How late any tick ever was, in milliseconds.
+    late_ms_max,
 }
 
 impl EngineStats {
@@ -47,6 +51,10 @@ impl EngineStats {
         let add = |counter: &AtomicU64, number: u32| {
             counter.fetch_add(u64::from(number), Ordering::Relaxed);
         };
+        if report.total() > 0 {
+            self.late_ms.store(report.late_ms, Ordering::Relaxed);
+            self.late_ms_max.fetch_max(report.late_ms, Ordering::Relaxed);
+        }
         add(&self.ticks, 1);
         add(&self.promoted, report.promoted);
         add(&self.lapsed, report.lapsed);

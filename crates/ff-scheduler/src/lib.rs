@@ -6,6 +6,7 @@
 
 #![deny(missing_docs)]
 
+mod hand_back;
 mod lane;
 
 use std::collections::HashMap;
@@ -24,6 +25,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use hand_back::Claims;
 use lane::Lane;
 
 /// Every lane's partitions are looked through this often although nothing was heard from them.
@@ -61,7 +63,7 @@ impl Scheduler {
     }
 
     /// Claims up to `count` executions; waits for the first one if there is none. Empty if the
-    /// time passed.
+    /// time passed. May be dropped at any time: what nobody takes is handed back.
     pub async fn claim(&self, request: WorkRequest) -> Result<Vec<Claimed>, EngineError> {
         request.validate()?;
         let deadline = Instant::now() + request.max_wait;
@@ -70,7 +72,7 @@ impl Scheduler {
             let news = self.shared.news.notified();
             let claimed = self.shared.claim_from(&lanes, &request).await?;
             if !claimed.is_empty() {
-                return Ok(claimed);
+                return Ok(claimed.keep());
             }
             tokio::select! {
                 () = news => {}
@@ -108,8 +110,8 @@ impl Shared {
         &self,
         lanes: &[Arc<Lane>],
         request: &WorkRequest,
-    ) -> Result<Vec<Claimed>, EngineError> {
-        let mut claimed = Vec::new();
+    ) -> Result<Claims, EngineError> {
+        let mut claimed = Claims::none(&self.backend);
         let first = lanes.first().map_or(0, |lane| lane.turn());
         for offset in 0..lanes.len() {
             let lane = &lanes[(first + offset) % lanes.len()];
@@ -126,19 +128,19 @@ impl Shared {
         &self,
         lane: &Lane,
         request: &WorkRequest,
-        claimed: &mut Vec<Claimed>,
+        claimed: &mut Claims,
     ) -> Result<(), EngineError> {
         while claimed.len() < request.count as usize {
             let Some(partition) = lane.take() else { return Ok(()) };
             let wanted = request.count as usize - claimed.len();
             let claim = self.claim_request(lane, request, wanted);
-            match self.backend.claim_next(partition, claim).await {
+            match hand_back::claim_next(&self.backend, partition, claim).await {
                 Ok(found) => {
                     if found.len() == wanted {
                         lane.add(partition);
                         self.news.notify_one();
                     }
-                    claimed.extend(found);
+                    claimed.add(found);
                 }
                 Err(error) => {
                     lane.add(partition);

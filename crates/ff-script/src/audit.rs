@@ -22,6 +22,7 @@ mod idempotency;
 mod index;
 mod state;
 mod storage;
+mod workers;
 
 #[cfg(test)]
 mod tests;
@@ -58,6 +59,7 @@ fn check(contents: &Contents<'_>, config: &PartitionConfig, found: &mut Findings
     }
     index::check(contents, found);
     idempotency::check(contents, found);
+    workers::check(contents, found);
     storage::check(contents, config, found);
 }
 

@@ -194,6 +194,10 @@ impl<H: Host> EngineBackend for ScriptBackend<H> {
         Box::pin(self.delay_attempt(handle, until))
     }
 
+    fn wait_children<'a>(&'a self, handle: &'a Handle) -> Answer<'a, ()> {
+        Box::pin(self.wait_for_children(handle))
+    }
+
     fn cancel_execution<'a>(
         &'a self,
         execution_id: ExecutionId,

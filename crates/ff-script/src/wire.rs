@@ -32,7 +32,11 @@ pub trait Reading: Sized {
 
 fn text(value: Value) -> Option<String> {
     match value {
-        Value::Bytes(bytes) => String::from_utf8(bytes).ok(),
+        // A text somebody wrote around us must not make the rest of an answer unreadable.
+        Value::Bytes(bytes) => Some(match String::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+        }),
         Value::Int(number) => Some(number.to_string()),
         Value::Nil | Value::Array(_) => None,
     }

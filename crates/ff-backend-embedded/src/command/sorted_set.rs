@@ -215,7 +215,6 @@ fn bound(text: &[u8]) -> Result<Bound, Fault> {
         [b'(', rest @ ..] => (true, rest),
         _ => (false, text),
     };
-    let score =
-        number::parse_bound(number).ok_or(Fault::new("ERR min or max is not a float"))?;
+    let score = number::parse_bound(number).ok_or(Fault::new("ERR min or max is not a float"))?;
     Ok(Bound { score, exclusive })
 }

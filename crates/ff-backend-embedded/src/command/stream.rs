@@ -6,11 +6,9 @@ use crate::fault::Fault;
 use crate::keyspace::{EntryId, Stream};
 use crate::number;
 
-const INVALID_ID: Fault =
-    Fault::new("ERR Invalid stream ID specified as stream command argument");
-const ID_TOO_SMALL: Fault = Fault::new(
-    "ERR The ID specified in XADD is equal or smaller than the target stream top item",
-);
+const INVALID_ID: Fault = Fault::new("ERR Invalid stream ID specified as stream command argument");
+const ID_TOO_SMALL: Fault =
+    Fault::new("ERR The ID specified in XADD is equal or smaller than the target stream top item");
 
 /// How long a stream may become.
 #[derive(Clone, Copy, PartialEq, Eq)]

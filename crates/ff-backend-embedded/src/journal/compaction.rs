@@ -10,9 +10,9 @@
 //! does not list are removed when the store is opened.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::commit::{NextFile, Shared};
@@ -67,9 +67,8 @@ impl Compaction {
         let number = old.base.map_or(1, |number| number + 1);
         let path = self.layout.file(&base_name(number));
         let keyspaces = replay.into_keyspaces();
-        let bytes =
-            snapshot::write_base(&*self.disk, &path, &keyspaces, covers, &self.cancelled)
-                .map_err(StoreError::io(&path))?;
+        let bytes = snapshot::write_base(&*self.disk, &path, &keyspaces, covers, &self.cancelled)
+            .map_err(StoreError::io(&path))?;
         self.store(Manifest { base: Some(number), increments: vec![next] })?;
         self.shared.base_bytes.store(bytes, Ordering::Relaxed);
         self.remove(&old);

@@ -1,4 +1,4 @@
-//! What the journal does to a disk, behind a trait, so that tests can fill it, slow it and break it.
+//! What the journal does to a disk, behind a trait: tests can fill it, slow it and break it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};

@@ -91,7 +91,11 @@ pub(crate) fn load(
         report.files += 1;
         report.bytes += end.offset;
         if end.sealed.is_some_and(|sealed| sealed != end.sequence) {
-            return Err(StoreError::damaged(&path, end.offset, "the last transactions are missing"));
+            return Err(StoreError::damaged(
+                &path,
+                end.offset,
+                "the last transactions are missing",
+            ));
         }
         sequence = end.sequence;
         let found = Tail { number: *number, offset: end.offset, salt: end.salt };

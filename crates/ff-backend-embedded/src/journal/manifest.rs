@@ -66,7 +66,8 @@ impl Manifest {
 
     fn text(&self) -> String {
         let base = self.base.iter().map(|number| (base_name(*number), number, 'b'));
-        let increments = self.increments.iter().map(|number| (increment_name(*number), number, 'i'));
+        let increments =
+            self.increments.iter().map(|number| (increment_name(*number), number, 'i'));
         base.chain(increments)
             .map(|(name, number, kind)| format!("file {name} seq {number} type {kind}\n"))
             .collect()

@@ -133,12 +133,10 @@ fn hex<const N: usize>(value: u64) -> [u8; N] {
 /// Reads the word and number of a line, without checking it. `None` if it has not the form of one.
 pub(crate) fn read_line(text: &[u8]) -> Option<(Word, u64)> {
     let rest = text.strip_prefix(b"#ff ")?;
-    let word = Word::ALL
-        .into_iter()
-        .find(|word| {
-            let after = rest.strip_prefix(word.as_str().as_bytes());
-            after.is_some_and(|after| after.starts_with(b"="))
-        })?;
+    let word = Word::ALL.into_iter().find(|word| {
+        let after = rest.strip_prefix(word.as_str().as_bytes());
+        after.is_some_and(|after| after.starts_with(b"="))
+    })?;
     let value = rest.get(word.as_str().len() + 1..)?.get(..16)?;
     let value = value.iter().try_fold(0u64, |value, byte| {
         let digit = b"0123456789abcdef".iter().position(|digit| digit == byte)?;

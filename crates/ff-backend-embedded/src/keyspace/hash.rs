@@ -217,7 +217,10 @@ mod tests {
         let expected: [(&[u8], &[u8]); 3] = [(b"a", b""), (b"b", b"a longer value"), (b"c", b"x")];
         assert_eq!(pairs, expected);
         assert!(hash.remove(b"b") && !hash.remove(b"b"));
-        assert_eq!((hash.get(b"a"), hash.get(b"c"), hash.len()), (Some(&b""[..]), Some(&b"x"[..]), 2));
+        assert_eq!(
+            (hash.get(b"a"), hash.get(b"c"), hash.len()),
+            (Some(&b""[..]), Some(&b"x"[..]), 2)
+        );
     }
 
     #[test]

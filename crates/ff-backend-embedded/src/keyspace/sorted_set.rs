@@ -98,9 +98,8 @@ impl SortedSet {
             return self.append(ranked);
         }
         let members = &mut self.runs[run];
-        let at = members.partition_point(|other| {
-            other.order(ranked.score, &ranked.member) == Ordering::Less
-        });
+        let at = members
+            .partition_point(|other| other.order(ranked.score, &ranked.member) == Ordering::Less);
         members.insert(at, ranked);
         if members.len() > RUN_MAX {
             let upper = members.split_off(RUN_MAX / 2);
@@ -218,11 +217,7 @@ impl SortedSet {
         Place { run: 0, at: 0 }
     }
 
-    fn between(
-        &self,
-        from: Place,
-        until: Place,
-    ) -> impl DoubleEndedIterator<Item = (f64, &[u8])> {
+    fn between(&self, from: Place, until: Place) -> impl DoubleEndedIterator<Item = (f64, &[u8])> {
         let last = if until.at == 0 { until.run } else { until.run + 1 };
         let runs = self.runs.get(from.run..last).unwrap_or_default();
         let whole = runs.len();

@@ -1,4 +1,5 @@
 //! A host with a library from a string, and short ways to call it.
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 pub(crate) mod faulty;

@@ -22,7 +22,7 @@ const NAMESPACES: [&str; 2] = ["left", "right"];
 pub(super) const CATEGORIES: [&str; 4] = ["", "transient", "rate_limit", "permanent"];
 
 pub(super) fn new_execution(dice: &mut Dice, world: &World) -> CreateExecution {
-    let idempotency_key = dice.sometimes(25, |dice| key(dice));
+    let idempotency_key = dice.sometimes(25, key);
     CreateExecution {
         execution_id: id(dice, world, idempotency_key.as_ref()),
         namespace: namespace(dice),

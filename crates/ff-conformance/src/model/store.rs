@@ -25,7 +25,7 @@ pub struct Store {
 
 enum Kind {
     /// A store for this plan alone.
-    Own { host: EmbeddedHost, clock: Arc<ManualClock> },
+    Own { host: Box<EmbeddedHost>, clock: Arc<ManualClock> },
     /// Some partitions of a shared server.
     Shared(TestHost),
 }
@@ -40,7 +40,7 @@ impl Store {
             ..EmbeddedConfig::in_memory()
         };
         let host = EmbeddedHost::open(config, library).expect("the library loads");
-        Self { partitions, kind: Kind::Own { host, clock } }
+        Self { partitions, kind: Kind::Own { host: Box::new(host), clock } }
     }
 
     /// Partitions of the shared server or cluster, which nobody else may use.

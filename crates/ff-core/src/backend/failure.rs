@@ -46,6 +46,8 @@ pub enum FailureClass {
     Cancelled,
     /// A category of the worker's own, for the retry policy to list.
     Custom(String),
+    /// A category of the worker's own for a failure that no retry can mend.
+    Final(String),
 }
 
 impl FailureClass {
@@ -60,7 +62,7 @@ impl FailureClass {
             Self::InfraCrash => "infra_crash",
             Self::Timeout => "timeout",
             Self::Cancelled => "cancelled",
-            Self::Custom(category) => category,
+            Self::Custom(category) | Self::Final(category) => category,
         }
     }
 
@@ -69,6 +71,11 @@ impl FailureClass {
         let named = Self::NAMED.into_iter().find(|class| class.category() == category);
         let class = named.unwrap_or_else(|| Self::Custom(category.to_owned()));
         class.validate().map(|()| class)
+    }
+
+    /// True if no retry can mend it, whatever the policy says.
+    pub const fn is_final(&self) -> bool {
+        matches!(self, Self::Permanent | Self::Final(_))
     }
 
     /// Refuses a category that no policy could list.

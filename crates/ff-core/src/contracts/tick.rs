@@ -23,6 +23,8 @@ pub struct TickReport {
     pub corrected: u32,
     /// When the next thing is due; none if nothing waits for time.
     pub next_due_at: Option<TimestampMs>,
+    /// How late the most overdue thing was when this tick came.
+    pub late_ms: u64,
     /// The store's time at the tick, for computing how long to sleep.
     pub now: TimestampMs,
     /// True if more was due than one tick does: tick again at once.

@@ -9,7 +9,7 @@ use super::contents::{Contents, Scores};
 use super::idempotency;
 use super::keys::Place;
 use super::record::{Record, State, field};
-use super::{Findings, shown};
+use super::{Findings, shown, workers};
 
 /// A step of priority outweighs any age unless the policy says how much age it is worth.
 const STRICT_STEP: i64 = 1_000_000_000_000;
@@ -67,11 +67,12 @@ fn invariant(place: &Place<'_>, member: &[u8]) -> &'static str {
     match place {
         Place::All => "I5",
         Place::Due if member.starts_with(idempotency::DUE_PREFIX) => "I8",
+        Place::Due if member.starts_with(workers::DUE_PREFIX) => "I9",
         _ => "I1",
     }
 }
 
-/// Every index as the records and the remembered keys call for it.
+/// Every index as the records, the remembered keys and the workers call for it.
 fn wanted<'a>(contents: &Contents<'a>) -> BTreeMap<Place<'a>, Wanted<'a>> {
     let mut wanted: BTreeMap<Place<'a>, Wanted<'a>> = BTreeMap::new();
     for record in contents.records.values() {
@@ -80,7 +81,7 @@ fn wanted<'a>(contents: &Contents<'a>) -> BTreeMap<Place<'a>, Wanted<'a>> {
             wanted.entry(place).or_default().insert(member, score);
         }
     }
-    for (member, until) in idempotency::due(contents) {
+    for (member, until) in idempotency::due(contents).chain(workers::due(contents)) {
         wanted.entry(Place::Due).or_default().insert(Cow::Owned(member), until);
     }
     wanted

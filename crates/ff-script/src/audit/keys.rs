@@ -35,6 +35,8 @@ pub(super) enum Place<'a> {
     Deployment,
     /// The lanes in use.
     Lanes,
+    /// The connected workers.
+    Workers,
 }
 
 /// The values of a record that may get a key of their own.
@@ -82,6 +84,7 @@ impl<'a> Place<'a> {
             "idem" => Some(Self::Idempotency),
             "deployment" => Some(Self::Deployment),
             "lanes" => Some(Self::Lanes),
+            "workers" => Some(Self::Workers),
             _ => match rest.split_once(':')? {
                 ("q", lane) => LaneId::try_new(lane).is_ok().then_some(Self::Queue(lane)),
                 ("ended", outcome) => ended(outcome),
@@ -110,9 +113,11 @@ impl<'a> Place<'a> {
     /// Is this the type that the place has?
     pub(super) fn fits(&self, stored: &Stored) -> bool {
         match self {
-            Self::Record(_) | Self::Tags(_) | Self::Idempotency | Self::Deployment => {
-                matches!(stored, Stored::Hash(_))
-            }
+            Self::Record(_)
+            | Self::Tags(_)
+            | Self::Idempotency
+            | Self::Deployment
+            | Self::Workers => matches!(stored, Stored::Hash(_)),
             Self::Blob(..) => matches!(stored, Stored::String(_)),
             Self::Attempts(_) => matches!(stored, Stored::List(_)),
             Self::Queue(_) | Self::Due | Self::All | Self::Ended(_) => {
@@ -125,7 +130,7 @@ impl<'a> Place<'a> {
 
     /// Facts about the whole deployment live in the first partition alone.
     pub(super) fn only_in_first(&self) -> bool {
-        matches!(self, Self::Deployment | Self::Lanes)
+        matches!(self, Self::Deployment | Self::Lanes | Self::Workers)
     }
 }
 
@@ -149,6 +154,7 @@ impl fmt::Display for Place<'_> {
             Self::Idempotency => f.write_str("idem"),
             Self::Deployment => f.write_str("deployment"),
             Self::Lanes => f.write_str("lanes"),
+            Self::Workers => f.write_str("workers"),
         }
     }
 }

@@ -27,6 +27,9 @@ const GRANT: &[Field] = &[
 
 const DELAY: &[Field] = &[field::DELAY_UNTIL, field::DELAY_REASON];
 
+/// How the attempt before ended; it belongs to that attempt's story.
+const FAILURE: &[Field] = &[field::FAILURE_REASON, field::FAILURE_CATEGORY];
+
 const END: &[Field] = &[field::ENDED_AT, field::CANCELLED_BY, field::CANCEL_REASON];
 
 pub(super) fn check(record: &Record<'_>, found: &mut Findings) {
@@ -123,6 +126,9 @@ impl Rules<'_> {
 
     fn end(&mut self, state: State) {
         let State::Ended(outcome) = state else {
+            if state == State::Running {
+                self.bars("I3", FAILURE);
+            }
             return self.bars("I3", END);
         };
         self.needs("I3", &[field::ENDED_AT]);
@@ -131,7 +137,7 @@ impl Rules<'_> {
             TerminalOutcome::Failed | TerminalOutcome::Expired => {
                 self.needs("I3", &[field::FAILURE_REASON]);
             }
-            _ => {}
+            _ => self.bars("I3", FAILURE),
         }
         if outcome != TerminalOutcome::Cancelled {
             self.bars("I3", &[field::CANCELLED_BY, field::CANCEL_REASON]);

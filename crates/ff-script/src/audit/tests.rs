@@ -11,6 +11,8 @@ use crate::dump::{Stored, StreamEntry};
 const CLEAN: &str = "
 ff:{fp:0}:deployment hash flow=4 budget=1 quota=1
 ff:{fp:0}:lanes set main side
+ff:{fp:0}:workers hash w-1=$a:w:1000:8000:cpu~main~side
+ff:{fp:0}:due zset w:w-1=8000
 all zset $a=1000 $b=1001 $c=1002 $d=1003 $e=1004 $f=1005
 q:main zset $a=-1999999999000
 due zset $b=2400 $d=3000 $e=9000 i:n:key=7000
@@ -53,14 +55,14 @@ fn full_key(key: &str) -> Vec<u8> {
 
 fn pair(word: &str) -> (Vec<u8>, Vec<u8>) {
     let (name, value) = word.split_once('=').expect("name=value");
-    (name.into(), value.into())
+    (name.into(), bytes(value))
 }
 
-/// `*300` is a string of that many bytes.
+/// `*300` is a string of that many bytes, `~` the end of a line.
 fn bytes(word: &str) -> Vec<u8> {
     match word.strip_prefix('*') {
         Some(count) => vec![b'x'; count.parse().expect("a count")],
-        None => word.into(),
+        None => word.replace('~', "\n").into(),
     }
 }
 
@@ -165,6 +167,8 @@ const BREAKS: &[(&str, &str, &str)] = &[
     ("x:$f -cb", "I3", "lacks the field cb"),
     ("x:$c cr=why", "I3", "has the field cr"),
     ("x:$f out=done", "I3", "has a result without having succeeded"),
+    ("x:$b fr=boom", "I3", "has the field fr"),
+    ("x:$c fc=transient", "I3", "has the field fc"),
     // Attempts.
     ("drop x:$b:attempts", "I4", "2 attempts, but 0 past ones are kept"),
     ("put x:$c:attempts list 0:$a:initial:ended_failure:1:2:0:w:i::0:", "I4", "1 past ones"),
@@ -225,6 +229,11 @@ const BREAKS: &[(&str, &str, &str)] = &[
     ("put ended:none zset $a=1", "I9", "no key of ours"),
     ("put ff:{fp:4}:due zset x=1", "I9", "under a partition that does not exist: there are 4"),
     ("put lanes set main", "I9", "belongs in the first partition alone"),
+    ("put workers hash w-2=$a:w:1000:8000:~", "I9", "belongs in the first partition alone"),
+    ("ff:{fp:0}:workers w-1=$a:w:1000:8000", "I9", "w-1 is"),
+    ("ff:{fp:0}:workers w-2=$a:w:1000:8000:~", "I9", "does not list w:w-2"),
+    ("ff:{fp:0}:due w:w-1=8001", "I9", "lists w:w-1 at 8001 instead of 8000"),
+    ("drop ff:{fp:0}:workers", "I9", "lists w:w-1"),
     ("put log string x", "I9", "holds a string, which is the wrong type"),
     ("put x:$c:payload list x", "I9", "holds a list, which is the wrong type"),
     ("x:$a zz=1", "I9", "unknown field zz"),
@@ -267,7 +276,7 @@ fn a_store_in_order_has_no_violation() {
     let report = audit(&clean(), &config());
     assert_eq!(
         report.to_string(),
-        "2 partitions, 18 keys, 6 executions: 1 cancelled, 1 delayed, 1 lapsed, 1 running, \
+        "2 partitions, 20 keys, 6 executions: 1 cancelled, 1 delayed, 1 lapsed, 1 running, \
          1 success, 1 waiting\nno violation"
     );
     assert!(report.is_clean());

@@ -15,7 +15,7 @@ use crate::calls::change::{ChangePriority, ChangePriorityReply, SetExecutionTags
 use crate::calls::complete::CompleteExecution;
 use crate::calls::fail::{FailExecution, FailExecutionReply};
 use crate::calls::lease::{RenewLease, RenewLeaseReply, RevokeLease, RevokeLeaseReply};
-use crate::calls::pause::DelayExecution;
+use crate::calls::pause::{DelayExecution, MoveToWaitingChildren};
 use crate::calls::progress::UpdateProgress;
 use crate::calls::replay::{ReplayExecution, ReplayExecutionReply};
 use crate::calls::tick::{Tick, TickReply};
@@ -84,6 +84,7 @@ impl<H: Host> ScriptBackend<H> {
             failure_reason: reason.message,
             failure_category: class.category().to_owned(),
             failure_detail: reason.detail.unwrap_or_default(),
+            r#final: class.is_final(),
         };
         let (FailExecutionReply::Failed { delay_until, .. }
         | FailExecutionReply::FailedBefore { delay_until, .. }) =
@@ -121,6 +122,16 @@ impl<H: Host> ScriptBackend<H> {
             lease_epoch: handle.fence.lease_epoch,
             attempt_id: handle.fence.attempt_id,
             delay_until,
+        };
+        self.call_on(handle.execution_id, call).await.map(drop)
+    }
+
+    pub(super) async fn wait_for_children(&self, handle: &Handle) -> Result<(), EngineError> {
+        let call = MoveToWaitingChildren {
+            execution_id: handle.execution_id,
+            lease_id: handle.fence.lease_id,
+            lease_epoch: handle.fence.lease_epoch,
+            attempt_id: handle.fence.attempt_id,
         };
         self.call_on(handle.execution_id, call).await.map(drop)
     }
@@ -208,6 +219,7 @@ impl<H: Host> ScriptBackend<H> {
         let TickReply::Ticked {
             now,
             next_due_at,
+            late_ms,
             promoted,
             lapsed,
             timed_out,
@@ -227,6 +239,7 @@ impl<H: Host> ScriptBackend<H> {
             forgotten,
             corrected,
             next_due_at,
+            late_ms,
             now,
             more: next_due_at.is_some_and(|at| at <= now),
         })

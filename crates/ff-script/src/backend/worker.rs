@@ -46,18 +46,19 @@ impl<H: Host> ScriptBackend<H> {
         Ok(expires_at)
     }
 
-    /// The leases go first: a worker that is off the list holds none.
+    /// Off the list first: that is refused if another process has the instance id by now, whose
+    /// leases these would be.
     pub(super) async fn disconnect(
         &self,
         worker_instance_id: &WorkerInstanceId,
         session: WorkerSession,
     ) -> Result<u32, EngineError> {
+        let call = UnregisterWorker { worker_instance_id: worker_instance_id.clone(), session };
+        self.call(FIRST, call).await?;
         let mut handed_back = 0;
         for partition in self.config.flow_partitions() {
             handed_back += self.release_leases(partition, worker_instance_id).await?;
         }
-        let worker_instance_id = worker_instance_id.clone();
-        self.call(FIRST, UnregisterWorker { worker_instance_id, session }).await?;
         Ok(handed_back)
     }
 

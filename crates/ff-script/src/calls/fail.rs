@@ -5,7 +5,8 @@ use ff_core::types::{AttemptId, ExecutionId, LeaseEpoch, LeaseId, TimestampMs};
 use crate::call::functions;
 
 functions! {
-    /// Ends the running attempt as failed; schedules a retry if the policy has one left.
+    /// Ends the running attempt as failed; unless that is final, a retry is scheduled if one is
+    /// left.
     write ff_fail_execution(FailExecution {
         execution_id: ExecutionId,
         lease_id: LeaseId,
@@ -14,6 +15,7 @@ functions! {
         failure_reason: String,
         failure_category: String,
         failure_detail: Vec<u8>,
+        r#final: bool,
     })
     -> FailExecutionReply {
         "OK" => Failed { result: String, delay_until: Option<TimestampMs> },

@@ -11,6 +11,7 @@ functions! {
         "OK" => Ticked {
             now: TimestampMs,
             next_due_at: Option<TimestampMs>,
+            late_ms: u64,
             promoted: u32,
             lapsed: u32,
             timed_out: u32,

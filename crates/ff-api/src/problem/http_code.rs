@@ -1,0 +1,78 @@
+//! The codes that only the HTTP layer has: one row each. All others are `ff_core::error::Code`.
+
+use ff_core::error::ErrorClass;
+
+macro_rules! http_codes {
+    ($($variant:ident $text:literal $class:ident $status:literal $sentence:literal;)*) => {
+        /// A problem that arises before or around a call of the engine.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum HttpCode {
+            $(#[doc = $sentence] $variant,)*
+        }
+
+        impl HttpCode {
+            /// Every code.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// The stable word.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text,)* }
+            }
+
+            /// What the caller should do.
+            pub const fn class(self) -> ErrorClass {
+                match self { $(Self::$variant => ErrorClass::$class,)* }
+            }
+
+            /// The status of the answer.
+            pub const fn http_status(self) -> u16 {
+                match self { $(Self::$variant => $status,)* }
+            }
+
+            /// What happened and what helps, for a person.
+            pub const fn sentence(self) -> &'static str {
+                match self { $(Self::$variant => $sentence,)* }
+            }
+
+            /// The code with this word.
+            pub fn parse(text: &str) -> Option<Self> {
+                match text { $($text => Some(Self::$variant),)* _ => None }
+            }
+        }
+    };
+}
+
+http_codes! {
+    MalformedJson "malformed_json" Terminal 400
+        "The body is not JSON.";
+    MalformedRequest "malformed_request" Terminal 400
+        "The request breaks the rules of HTTP.";
+    RouteNotFound "route_not_found" Terminal 404
+        "There is no such path; /openapi.json lists all of them.";
+    MethodNotAllowed "method_not_allowed" Terminal 405
+        "The path does not know this method; the Allow header lists those it does.";
+    RequestTimeout "request_timeout" Retryable 408
+        "The request was not received in time.";
+    ExecutionNotEnded "execution_not_ended" Retryable 409
+        "The execution has not ended, so it has no result yet; wait_ms waits for it.";
+    ExecutionFailed "execution_failed" Terminal 409
+        "The execution failed, so it has no result.";
+    ExecutionCancelled "execution_cancelled" Terminal 409
+        "The execution was cancelled, so it has no result.";
+    ExecutionExpired "execution_expired" Terminal 409
+        "The execution ran out of time, so it has no result.";
+    ExecutionSkipped "execution_skipped" Terminal 409
+        "The execution was skipped, so it has no result.";
+    BodyTooLarge "body_too_large" Terminal 413
+        "The body is larger than this path accepts.";
+    UnsupportedMediaType "unsupported_media_type" Terminal 415
+        "The path does not accept bodies of this content type.";
+    TooManyWaiting "too_many_waiting" Retryable 429
+        "As many requests as the server allows are waiting; ask again without a wait or later.";
+    Internal "internal" Bug 500
+        "Something is wrong inside the server.";
+    Overloaded "overloaded" Retryable 503
+        "The server has as much to do as it accepts; try again soon.";
+    Draining "draining" Retryable 503
+        "The server is shutting down; ask another one or try again soon.";
+}

@@ -1,0 +1,175 @@
+//! Reserving one execution for one worker.
+
+use ff_conformance::record::{listed_in, record, score, story};
+use ff_conformance::{Deployment, GRANT_MS, Held, LANE, LEASE_MS, capabilities, conformance, instance, worker};
+use ff_core::error::Code;
+use ff_core::types::{ExecutionId, GrantId, TimestampMs};
+use ff_script::calls::cancel::CancelExecution;
+use ff_script::calls::grant::{IssueClaimGrantReply, IssueReclaimGrantReply};
+use ff_script::host::Topic;
+
+use super::cancel::outside;
+
+const CAPABLE: &str = r#"{"routing_requirements":{"required_capabilities":["b","a","c"]}}"#;
+
+/// An execution whose lease ran out.
+async fn lapsed(d: &Deployment) -> Held {
+    let held = d.create_and_claim().await;
+    d.advance(LEASE_MS).await;
+    assert_eq!(d.tick().await.lapsed, 1);
+    held
+}
+
+fn cancel(id: ExecutionId) -> CancelExecution {
+    outside(id, "operator_override")
+}
+
+fn granted(execution_id: ExecutionId, grant_id: GrantId, at: TimestampMs) -> IssueClaimGrantReply {
+    IssueClaimGrantReply::Granted { execution_id, grant_id, grant_expires_at: at }
+}
+
+conformance! {
+    async fn a_granted_execution_leaves_its_queue_for_a_while(d: &Deployment) {
+        let mut due = d.listen(Topic::Due).await;
+        let id = d.create_one().await;
+        let call = d.claim_grant_call(id);
+        let at = d.now().plus_millis(GRANT_MS);
+        assert_eq!(d.call(call.clone()).await, granted(id, call.grant_id, at));
+        assert_eq!(due.next().await, at.to_string());
+        let dump = d.dump().await;
+        assert_eq!(listed_in(&dump, id), ["due"]);
+        assert_eq!(score(&dump, "due", id), Some(at.get()));
+        assert_eq!(story(&dump, id), ["created", "granted claim"]);
+        d.describe(id).await;
+    }
+
+    async fn an_unused_grant_returns_the_execution_to_its_queue(d: &Deployment) {
+        let mut ready = d.listen(Topic::Ready).await;
+        let id = d.create_one().await;
+        assert_eq!(ready.next().await, LANE);
+        d.call(d.claim_grant_call(id)).await;
+        d.advance(GRANT_MS - 1).await;
+        assert_eq!(d.tick().await.total(), 0);
+        d.advance(1).await;
+        assert_eq!(d.tick().await.granted_back, 1);
+        assert_eq!(ready.next().await, LANE);
+        let dump = d.dump().await;
+        assert_eq!(listed_in(&dump, id), ["q:default"]);
+        assert_eq!(story(&dump, id), ["created", "granted claim", "grant_expired"]);
+        assert!(!record(&dump, id).keys().any(|field| field.starts_with('g')));
+        assert_eq!(d.claim(LANE).await.id, id);
+    }
+
+    async fn the_same_worker_is_told_of_its_grant_again(d: &Deployment) {
+        let id = d.create_one().await;
+        let first = d.claim_grant_call(id);
+        d.call(first.clone()).await;
+        d.advance(10).await;
+        let again = d.call(d.claim_grant_call(id)).await;
+        let grant_expires_at = d.now().plus_millis(GRANT_MS - 10);
+        let grant_id = first.grant_id;
+        let existing = IssueClaimGrantReply::Existing { execution_id: id, grant_id, grant_expires_at };
+        assert_eq!(again, existing);
+    }
+
+    async fn another_worker_or_process_is_refused_while_a_grant_lasts(d: &Deployment) {
+        let id = d.create_one().await;
+        d.call(d.claim_grant_call(id)).await;
+        let mut other = d.claim_grant_call(id);
+        other.worker_instance_id = instance("worker-2");
+        assert_eq!(d.refused(other).await, Code::GrantAlreadyExists);
+        let mut other = d.claim_grant_call(id);
+        other.worker_id = worker("another");
+        assert_eq!(d.refused(other.clone()).await, Code::GrantAlreadyExists);
+        d.advance(GRANT_MS).await;
+        let at = d.now().plus_millis(GRANT_MS);
+        assert_eq!(d.call(other.clone()).await, granted(id, other.grant_id, at));
+    }
+
+    async fn a_worker_without_the_capabilities_is_told_which_it_lacks(d: &Deployment) {
+        let id = d.create().policy(CAPABLE).send().await;
+        let mut call = d.claim_grant_call(id);
+        call.capabilities = capabilities(&["b"]);
+        let (code, details) = d.refusal(call.clone()).await;
+        assert_eq!((code, details), (Code::CapabilityMismatch, vec!["a,c".to_owned()]));
+        call.capabilities = capabilities(&["a", "b", "c"]);
+        d.call(call).await;
+    }
+
+    async fn malformed_capabilities_are_refused(d: &Deployment) {
+        let (waiting, held) = (d.create().lane("other").send().await, lapsed(d).await);
+        let grant = d.new_uuid().to_string();
+        for (name, id) in [("ff_issue_claim_grant", waiting), ("ff_issue_reclaim_grant", held.id)] {
+            let id = id.to_string();
+            let args: [&[u8]; 6] = [id.as_bytes(), b"w", b"w-1", b"a b", b"10", grant.as_bytes()];
+            let answer = d.raw(name, &args).await;
+            assert_eq!(answer.code(), "invalid_capabilities", "{name}");
+            assert_eq!(answer.text(0), "worker:control_or_whitespace");
+        }
+    }
+
+    async fn only_a_waiting_execution_can_be_granted(d: &Deployment) {
+        assert_eq!(d.refused(d.claim_grant_call(d.new_id())).await, Code::ExecutionNotFound);
+        let delayed = d.create().delayed_by(100).send().await;
+        assert_eq!(d.refused(d.claim_grant_call(delayed)).await, Code::ExecutionNotEligible);
+        let late = d.create().lane("late").deadline_in(LEASE_MS).send().await;
+        let held = d.create_and_claim().await;
+        assert_eq!(d.refused(d.claim_grant_call(held.id)).await, Code::ExecutionNotEligible);
+        d.advance(LEASE_MS).await;
+        assert_eq!(d.refused(d.claim_grant_call(late)).await, Code::ExecutionNotEligible);
+        d.tick().await;
+        assert_eq!(d.refused(d.claim_grant_call(held.id)).await, Code::ExecutionNotEligible);
+        d.call(cancel(held.id)).await;
+        assert_eq!(d.refused(d.claim_grant_call(held.id)).await, Code::ExecutionNotEligible);
+    }
+
+    async fn a_lost_execution_can_be_granted_for_reclaiming(d: &Deployment) {
+        let held = lapsed(d).await;
+        let call = d.reclaim_grant_call(held.id);
+        let grant_expires_at = d.now().plus_millis(GRANT_MS);
+        let grant_id = call.grant_id;
+        let execution_id = held.id;
+        assert_eq!(d.call(call).await,
+            IssueReclaimGrantReply::Granted { execution_id, grant_id, grant_expires_at });
+        assert_eq!(d.call(d.reclaim_grant_call(held.id)).await,
+            IssueReclaimGrantReply::Existing { execution_id, grant_id, grant_expires_at });
+        let mut other = d.reclaim_grant_call(held.id);
+        other.worker_id = worker("another");
+        assert_eq!(d.refused(other).await, Code::GrantAlreadyExists);
+        let dump = d.dump().await;
+        assert_eq!(listed_in(&dump, held.id), ["due"]);
+        assert_eq!(story(&dump, held.id).last().map(String::as_str), Some("granted 0 reclaim"));
+        d.advance(GRANT_MS).await;
+        assert_eq!(d.tick().await.granted_back, 1);
+        assert_eq!(d.claim(LANE).await.id, held.id);
+    }
+
+    async fn only_a_lost_execution_can_be_granted_for_reclaiming(d: &Deployment) {
+        assert_eq!(d.refused(d.reclaim_grant_call(d.new_id())).await, Code::ExecutionNotFound);
+        let waiting = d.create().lane("other").send().await;
+        assert_eq!(d.refused(d.reclaim_grant_call(waiting)).await, Code::ExecutionNotReclaimable);
+        let held = d.create_and_claim().await;
+        assert_eq!(d.refused(d.reclaim_grant_call(held.id)).await, Code::ExecutionNotReclaimable);
+        d.call(held.complete(b"")).await;
+        assert_eq!(d.refused(d.reclaim_grant_call(held.id)).await, Code::ExecutionNotReclaimable);
+    }
+
+    async fn a_reclaimer_needs_the_capabilities_too(d: &Deployment) {
+        let id = d.create().policy(CAPABLE).send().await;
+        let mut call = d.claim_call(LANE, 1);
+        call.capabilities = capabilities(&["a", "b", "c"]);
+        d.claimed(call).await;
+        d.advance(LEASE_MS).await;
+        d.tick().await;
+        let (code, details) = d.refusal(d.reclaim_grant_call(id)).await;
+        assert_eq!((code, details), (Code::CapabilityMismatch, vec!["a,b,c".to_owned()]));
+    }
+
+    async fn an_execution_that_lost_too_many_leases_says_so(d: &Deployment) {
+        d.create().policy(r#"{"max_reclaim_count":0}"#).send().await;
+        let held = d.claim(LANE).await;
+        d.advance(LEASE_MS).await;
+        assert_eq!(d.tick().await.lapsed, 1);
+        assert_eq!(d.refused(d.reclaim_grant_call(held.id)).await, Code::MaxRetriesExhausted);
+    }
+}

@@ -1,0 +1,1 @@
+//! FlowFabric for programs.

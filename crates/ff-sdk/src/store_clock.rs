@@ -1,0 +1,60 @@
+//! What the store's clock shows, as far as this process can tell. Local time is monotonic and never
+//! compared with the store's; only differences of the store's times are used.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use ff_core::types::TimestampMs;
+use tokio::time::Instant;
+
+/// Readings of the store's clock.
+#[derive(Debug, Default)]
+pub(crate) struct StoreClock(Mutex<Option<Reading>>);
+
+/// The store showed `store` at some moment after `sent`.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    sent: Instant,
+    store: TimestampMs,
+}
+
+impl StoreClock {
+    /// A call sent at this moment was answered with this time.
+    pub(crate) fn note(&self, sent: Instant, store: TimestampMs) {
+        *self.lock() = Some(Reading { sent, store });
+    }
+
+    /// A moment at which the store's time has not passed `time` yet: the answer errs on the early
+    /// side, by as much as the reading took.
+    pub(crate) fn earliest(&self, time: TimestampMs) -> Option<Instant> {
+        let Reading { sent, store } = (*self.lock())?;
+        Some(sent + Duration::from_millis(store.millis_until(time)))
+    }
+
+    /// The store's time now, or a little later.
+    pub(crate) fn latest_now(&self) -> Option<TimestampMs> {
+        let Reading { sent, store } = (*self.lock())?;
+        let elapsed = u64::try_from(sent.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Some(store.plus_millis(elapsed.saturating_add(1)))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Reading>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_store_s_time_is_placed_on_the_safe_side() {
+        let clock = StoreClock::default();
+        assert_eq!(clock.earliest(TimestampMs(5)), None);
+        let sent = Instant::now();
+        tokio::time::advance(Duration::from_millis(40)).await;
+        clock.note(sent, TimestampMs(1_000));
+        assert_eq!(clock.earliest(TimestampMs(1_500)), Some(sent + Duration::from_millis(500)));
+        assert_eq!(clock.latest_now(), Some(TimestampMs(1_041)));
+    }
+}

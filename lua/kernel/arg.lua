@@ -1,5 +1,6 @@
 -- Arguments: each kind is a constructor that gives a name, a rule in words, and a parser. A parser
--- gets the text, the partition's keys and the time, and answers the parsed value, or nil and what is wrong.
+-- gets the text, the partition's keys and the time, and answers the parsed value, or nil and what
+-- is wrong.
 
 local number = require('kernel.number')
 local limit = require('kernel.limit')

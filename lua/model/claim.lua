@@ -26,7 +26,9 @@ function claim.worker_args()
     arg.label('worker_instance_id', limit.worker_bytes_max)
 end
 
-function claim.ttl() return arg.int('lease_ttl_ms', limit.lease_ttl_ms_min, limit.lease_ttl_ms_max) end
+function claim.ttl()
+  return arg.int('lease_ttl_ms', limit.lease_ttl_ms_min, limit.lease_ttl_ms_max)
+end
 
 -- Everything the worker needs, so that no other read follows a claim.
 function claim.row(p, x, kind)

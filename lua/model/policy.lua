@@ -165,8 +165,8 @@ function policy.compile(text)
   return s.out
 end
 
-local STORED = { 'attempt_timeout_ms', 'deadline_ms', 'reclaims_max', 'replays_max', 'retention_ms', 'ageing_ms',
-  'capabilities', 'retry_rule' }
+local STORED = { 'attempt_timeout_ms', 'deadline_ms', 'reclaims_max', 'replays_max',
+  'retention_ms', 'ageing_ms', 'capabilities', 'retry_rule' }
 
 function policy.store(x, compiled)
   if compiled == NONE then return end

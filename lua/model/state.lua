@@ -34,7 +34,8 @@ local OWNERSHIP = {
 local ELIGIBILITY = { waiting = 'eligible_now', delayed = 'not_eligible_until_time' }
 
 local PENDING = {
-  retry = 'pending_retry_attempt', replay = 'pending_replay_attempt', resume = 'attempt_interrupted',
+  retry = 'pending_retry_attempt', replay = 'pending_replay_attempt',
+  resume = 'attempt_interrupted',
 }
 
 local DELAYS = { retry_backoff = 'waiting_for_retry_backoff', delay = 'waiting_for_delay' }

@@ -20,7 +20,10 @@ define {
     arg.text('reason', limit.reason_bytes_max),
     arg.optional(arg.label('source', limit.category_bytes_max), 'unknown'),
   },
-  gives = lease.gives { OK = { 'public_state', 'previous_phase' }, ALREADY_SATISFIED = { 'reason' } },
+  gives = lease.gives {
+    OK = { 'public_state', 'previous_phase' },
+    ALREADY_SATISFIED = { 'reason' },
+  },
   run = function(p, a, now, w)
     local x = record.read(p, a.execution_id)
     if not x then return reply.refuse('execution_not_found') end

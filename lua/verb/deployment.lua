@@ -16,7 +16,8 @@ define {
   },
   gives = {
     OK = { 'created' },
-    deployment_mismatch = { 'num_flow_partitions', 'num_budget_partitions', 'num_quota_partitions' },
+    deployment_mismatch = { 'num_flow_partitions', 'num_budget_partitions',
+      'num_quota_partitions' },
   },
   run = function(p, a, _, w)
     local key = p.deployment

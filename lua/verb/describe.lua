@@ -48,16 +48,17 @@ define {
   run = function(p, a)
     local x = record.read(p, a.execution_id)
     if not x then return reply.refuse('execution_not_found') end
-    return reply.fill({ 1, 'OK', x.namespace, x.lane, x.kind, x.priority or 0, x.creator, state.phase(x),
-      state.ownership(x), state.eligibility(x), state.blocking_reason(x), state.outcome(x),
+    return reply.fill({ 1, 'OK', x.namespace, x.lane, x.kind, x.priority or 0, x.creator,
+      state.phase(x), state.ownership(x), state.eligibility(x), state.blocking_reason(x), state.outcome(x),
       state.attempt(x), state.public(x), state.blocking_detail(x), x.created_at,
-      attempt.first_started_at(x),       x.ended_at, transition_at(x), mutation_at(x), x.delay_until, x.deadline_at,
+      attempt.first_started_at(x), x.ended_at, transition_at(x), mutation_at(x), x.delay_until,
+      x.deadline_at,
       x.attempt_count or 0, x.attempt_count and lease.attempt_id(x),
       x.attempt_count and attempt.kind(x), held(x, x.lease_id), x.lease_epoch or 0,
       held(x, x.lease_expires_at), held(x, x.worker_id), held(x, x.worker_instance_id),
       held(x, x.timeout_at), x.retry_count or 0, x.reclaim_count or 0, x.replay_count or 0,
-      x.failure_reason, x.failure_category, blob.get(x, 'detail'), x.cancel_reason, x.cancelled_by, x.progress_pct,
-      x.progress_message, x.progress_at, x.capabilities, x.flow_id,
+      x.failure_reason, x.failure_category, blob.get(x, 'detail'), x.cancel_reason,
+      x.cancelled_by, x.progress_pct, x.progress_message, x.progress_at, x.capabilities, x.flow_id,
       state.ENDED[x.state] and index.purge_at(x), blob.get(x, 'policy'),
       x.tagged and redis.call('HGETALL', keys.tags(x.key)) or {} }, 47)
   end,

@@ -21,7 +21,7 @@ end
 
 define {
   name = 'ff_fail_execution',
-  doc = 'Ends the running attempt as failed; unless that is final, a retry is scheduled if one is left.',
+  doc = 'Ends the running attempt as failed; a retry follows if one is left and may help.',
   flags = { 'allow-oom' },
   args = lease.args {
     arg.text('failure_reason', limit.reason_bytes_max),

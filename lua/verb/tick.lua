@@ -1,4 +1,5 @@
--- Tick: executes what is due in this partition, in bounded batches, and says when it is next needed.
+-- Tick: executes what is due in this partition, in bounded batches, and says when it is needed
+-- next.
 
 local arg = require('kernel.arg')
 local define = require('kernel.define').define
@@ -86,8 +87,8 @@ define {
   flags = { 'allow-oom' },
   args = { arg.int('items_max', 1, limit.tick_batch_max) },
   gives = {
-    OK = { 'now', 'next_due_at', 'late_ms', 'promoted', 'lapsed', 'timed_out', 'expired', 'ungranted',
-      'purged', 'forgotten', 'corrected' },
+    OK = { 'now', 'next_due_at', 'late_ms', 'promoted', 'lapsed', 'timed_out', 'expired',
+      'ungranted', 'purged', 'forgotten', 'corrected' },
   },
   run = function(p, a, now, w)
     local counts, late_ms = {}, math.max(now - (next_due(p) or now), 0)

@@ -181,7 +181,7 @@ impl Opened {
                 Err(error) => drop(started.send(Err(error))),
                 Ok(machine) => {
                     drop(started.send(Ok(())));
-                    Shard { machine, commit, counters, broken: false }.run(&received);
+                    Shard::new(machine, commit, counters).run(&received);
                 }
             }
         })?;

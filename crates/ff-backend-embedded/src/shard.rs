@@ -8,8 +8,10 @@ use ff_script::args::Args;
 use ff_script::dump::Dump;
 use ff_script::host::{Function, Topic};
 use ff_script::value::Value;
+use hashbrown::HashMap;
 use tokio::sync::oneshot;
 
+use crate::keyspace::Seeded;
 use crate::refusal;
 use crate::stats::{self, Counters};
 use crate::vm::{Failure, LoadedFunction, Machine};
@@ -67,13 +69,19 @@ pub(crate) trait Commit {
 
 /// Runs one shard until it is told to stop.
 pub(crate) struct Shard<C> {
-    pub(crate) machine: Machine,
-    pub(crate) commit: C,
-    pub(crate) counters: Arc<Counters>,
-    pub(crate) broken: bool,
+    machine: Machine,
+    commit: C,
+    counters: Arc<Counters>,
+    /// Keys of the partitions that were called, which are few.
+    keys: HashMap<Partition, String, Seeded>,
+    broken: bool,
 }
 
 impl<C: Commit> Shard<C> {
+    pub(crate) fn new(machine: Machine, commit: C, counters: Arc<Counters>) -> Self {
+        Self { machine, commit, counters, keys: HashMap::default(), broken: false }
+    }
+
     pub(crate) fn run(mut self, jobs: &mpsc::Receiver<Job>) {
         while let Ok(first) = jobs.recv() {
             let rest = std::iter::from_fn(|| jobs.try_recv().ok()).take(BATCH_MAX - 1);
@@ -114,7 +122,8 @@ impl<C: Commit> Shard<C> {
             }
         };
         stats::add(&self.counters.calls, 1);
-        let result = self.machine.call(loaded, partition.key().as_bytes(), args);
+        let key = self.keys.entry(partition).or_insert_with(|| partition.key());
+        let result = self.machine.call(loaded, key.as_bytes(), args);
         if matches!(result, Err(Failure::Broken)) {
             self.broken = true;
             self.machine.session().effects.abandon();

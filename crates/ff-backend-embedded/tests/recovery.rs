@@ -32,8 +32,13 @@ struct Journal {
 
 impl Journal {
     async fn record() -> Self {
+        Self::record_with(SyncMode::Always).await
+    }
+
+    async fn record_with(sync: SyncMode) -> Self {
         let root = tempfile::tempdir().unwrap();
-        let host = in_directory(root.path());
+        let config = on_disk(root.path(), sync);
+        let host = EmbeddedHost::open(config, &library(RUN)).unwrap();
         let mut states = vec![host.dump().await.unwrap()];
         for commands in CALLS {
             run(&host, commands).await.unwrap();
@@ -227,6 +232,24 @@ async fn a_flipped_bit_in_a_store_that_was_closed_is_damage_wherever_it_is() {
             assert_eq!(report.dump, journal.states[CALLS.len()]);
         }
     });
+}
+
+/// Pages of one unsynced write may reach the disk in any order, so a hole in it is no damage.
+#[tokio::test]
+async fn a_hole_in_what_was_never_synced_is_a_torn_tail() {
+    let journal = Journal::record_with(SyncMode::Off).await;
+    for at in journal.ends[1]..journal.ends[2] {
+        let mut bytes = journal.bytes.clone();
+        bytes[at] = 0;
+        let root = journal.directory(&bytes);
+        let report = store::check(root.path()).unwrap();
+        assert_eq!(report.dump, journal.states[2], "hole at {at}");
+        let torn = report.recovery.torn.expect("it is reported");
+        assert_eq!(
+            (torn.offset, torn.offset + torn.bytes),
+            (journal.ends[1] as u64, bytes.len() as u64)
+        );
+    }
 }
 
 #[tokio::test]

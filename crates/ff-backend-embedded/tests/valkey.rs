@@ -73,79 +73,105 @@ fn entries(reply: &Resp) -> Vec<StreamEntry> {
     items(reply).iter().map(entry).collect()
 }
 
+fn word(random: &mut Random) -> &'static str {
+    random.pick(&["a", "b", "c", "d", "e", "", "\r\n", "10"])
+}
+
+fn number(random: &mut Random) -> &'static str {
+    random.pick(&["0", "1", "-1", "2", "-3", "5", "100", "x", "1.5", "01", "9007199254740993"])
+}
+
+fn score(random: &mut Random) -> &'static str {
+    random.pick(&["1", "2", "-1.5", "1e3", "inf", "-inf", "nan", "0.1", "x", "1e17", "1e309"])
+}
+
+fn bound(random: &mut Random) -> &'static str {
+    random.pick(&["-inf", "+inf", "0", "(1", "2", "(2", "1e3", "x", "-1.5", "(0.1"])
+}
+
+fn id(random: &mut Random) -> &'static str {
+    random.pick(&["1", "1-1", "2-0", "3", "5-5", "9-1", "0-0", "x", "12", "20-1", "31"])
+}
+
+fn edge(random: &mut Random) -> &'static str {
+    random.pick(&["-", "+", "1", "(1-1", "5", "(9", "x", "30"])
+}
+
 /// A random command on a few keys, so that types clash and collections empty.
 fn random_command(random: &mut Random) -> Vec<Vec<u8>> {
     let key = format!("ff:{{fp:7}}:{}", random.below(6));
-    let word = |random: &mut Random| random.pick(&["a", "b", "c", "d", "e", "", "\r\n", "10"]);
-    let number = |random: &mut Random| {
-        random.pick(&["0", "1", "-1", "2", "-3", "5", "100", "x", "1.5", "01", "9007199254740993"])
-    };
-    let score = |random: &mut Random| {
-        random.pick(&["1", "2", "-1.5", "1e3", "inf", "-inf", "nan", "0.1", "x", "1e17", "1e309"])
-    };
-    let bound = |random: &mut Random| {
-        random.pick(&["-inf", "+inf", "0", "(1", "2", "(2", "1e3", "x", "-1.5", "(0.1"])
-    };
-    let id = |random: &mut Random| {
-        random.pick(&["1", "1-1", "2-0", "3", "5-5", "9-1", "0-0", "x", "12", "20-1", "31"])
-    };
-    let edge = |random: &mut Random| random.pick(&["-", "+", "1", "(1-1", "5", "(9", "x", "30"]);
-    let text = match random.below(46) {
-        0 => format!("GET {key}"),
-        1..=2 => format!("SET {key} {}", word(random)),
-        3..=5 => format!("DEL {key}"),
-        6 => format!("EXISTS {key} {key} ff:{{fp:7}}:2"),
-        7..=9 => format!(
-            "HSET {key} {} {} {} {}",
-            word(random),
-            word(random),
-            word(random),
-            number(random)
-        ),
-        10 => format!("HGET {key} {}", word(random)),
-        11 => format!("HMGET {key} {} {} {}", word(random), word(random), word(random)),
-        12 => format!("HGETALL {key}"),
-        13 => format!("HDEL {key} {} {}", word(random), word(random)),
-        14 => format!("HLEN {key}"),
-        15..=16 => format!("HINCRBY {key} {} {}", word(random), number(random)),
-        17..=19 => format!(
-            "ZADD {key} {} {} {} {}",
-            score(random),
-            word(random),
-            score(random),
-            word(random)
-        ),
-        20 => format!("ZADD {key} NX {} {}", score(random), word(random)),
-        21 => format!("ZADD {key} XX {} {}", score(random), word(random)),
-        22 => format!("ZREM {key} {} {}", word(random), word(random)),
-        23 => format!("ZRANGE {key} {} {} WITHSCORES", number(random), number(random)),
-        24 => format!("ZRANGE {key} {} {} REV", number(random), number(random)),
-        25 => format!("ZRANGE {key} {} {} BYSCORE", bound(random), bound(random)),
-        26 => format!(
-            "ZRANGE {key} {} {} BYSCORE REV LIMIT {} {} WITHSCORES",
-            bound(random),
-            bound(random),
-            number(random),
-            number(random)
-        ),
-        27 => format!("ZSCORE {key} {}", word(random)),
-        28 => format!("ZCARD {key}"),
-        29 => format!("ZCOUNT {key} {} {}", bound(random), bound(random)),
-        30..=32 => format!("XADD {key} {} {} {}", id(random), word(random), word(random)),
-        33 => format!("XADD {key} MAXLEN = {} {} f v", number(random), id(random)),
-        34 => format!("XRANGE {key} {} {}", edge(random), edge(random)),
-        35 => format!("XREVRANGE {key} {} {} COUNT {}", edge(random), edge(random), number(random)),
-        36 => format!("XLEN {key}"),
-        37..=38 => format!("RPUSH {key} {} {}", word(random), word(random)),
-        39 => format!("LRANGE {key} {} {}", number(random), number(random)),
-        40 => format!("LTRIM {key} {} {}", number(random), number(random)),
-        41 => format!("LLEN {key}"),
-        42 => format!("SADD {key} {} {}", word(random), word(random)),
-        43 => format!("SREM {key} {}", word(random)),
-        44 => format!("SISMEMBER {key} {}", word(random)),
-        _ => format!("{} {key}", random.pick(&["SMEMBERS", "SCARD", "HLEN", "NOSUCH", "ZRANGE"])),
+    let r = random;
+    let text = match r.below(5) {
+        0 => random_key_command(r, &key),
+        1 => random_hash_command(r, &key),
+        2 => random_sorted_set_command(r, &key),
+        3 => random_stream_command(r, &key),
+        _ => random_list_or_set_command(r, &key),
     };
     text.split(' ').map(|word| word.as_bytes().to_vec()).collect()
+}
+
+fn random_key_command(r: &mut Random, key: &str) -> String {
+    match r.below(7) {
+        0 => format!("GET {key}"),
+        1 => format!("SET {key} {}", word(r)),
+        2..=4 => format!("DEL {key}"),
+        5 => format!("EXISTS {key} {key} ff:{{fp:7}}:2"),
+        _ => format!("{} {key}", r.pick(&["SMEMBERS", "SCARD", "HLEN", "NOSUCH", "ZRANGE"])),
+    }
+}
+
+fn random_hash_command(r: &mut Random, key: &str) -> String {
+    match r.below(10) {
+        0..=2 => format!("HSET {key} {} {} {} {}", word(r), word(r), word(r), number(r)),
+        3 => format!("HGET {key} {}", word(r)),
+        4 => format!("HMGET {key} {} {} {}", word(r), word(r), word(r)),
+        5 => format!("HGETALL {key}"),
+        6 => format!("HDEL {key} {} {}", word(r), word(r)),
+        7 => format!("HLEN {key}"),
+        _ => format!("HINCRBY {key} {} {}", word(r), number(r)),
+    }
+}
+
+fn random_sorted_set_command(r: &mut Random, key: &str) -> String {
+    match r.below(13) {
+        0..=2 => format!("ZADD {key} {} {} {} {}", score(r), word(r), score(r), word(r)),
+        3 => format!("ZADD {key} NX {} {}", score(r), word(r)),
+        4 => format!("ZADD {key} XX {} {}", score(r), word(r)),
+        5 => format!("ZREM {key} {} {}", word(r), word(r)),
+        6 => format!("ZRANGE {key} {} {} WITHSCORES", number(r), number(r)),
+        7 => format!("ZRANGE {key} {} {} REV", number(r), number(r)),
+        8 => format!("ZRANGE {key} {} {} BYSCORE", bound(r), bound(r)),
+        9 => {
+            let (first, last, offset, count) = (bound(r), bound(r), number(r), number(r));
+            format!("ZRANGE {key} {first} {last} BYSCORE REV LIMIT {offset} {count} WITHSCORES")
+        }
+        10 => format!("ZSCORE {key} {}", word(r)),
+        11 => format!("ZCARD {key}"),
+        _ => format!("ZCOUNT {key} {} {}", bound(r), bound(r)),
+    }
+}
+
+fn random_stream_command(r: &mut Random, key: &str) -> String {
+    match r.below(7) {
+        0..=2 => format!("XADD {key} {} {} {}", id(r), word(r), word(r)),
+        3 => format!("XADD {key} MAXLEN = {} {} f v", number(r), id(r)),
+        4 => format!("XRANGE {key} {} {}", edge(r), edge(r)),
+        5 => format!("XREVRANGE {key} {} {} COUNT {}", edge(r), edge(r), number(r)),
+        _ => format!("XLEN {key}"),
+    }
+}
+
+fn random_list_or_set_command(r: &mut Random, key: &str) -> String {
+    match r.below(8) {
+        0..=1 => format!("RPUSH {key} {} {}", word(r), word(r)),
+        2 => format!("LRANGE {key} {} {}", number(r), number(r)),
+        3 => format!("LTRIM {key} {} {}", number(r), number(r)),
+        4 => format!("LLEN {key}"),
+        5 => format!("SADD {key} {} {}", word(r), word(r)),
+        6 => format!("SREM {key} {}", word(r)),
+        _ => format!("SISMEMBER {key} {}", word(r)),
+    }
 }
 
 /// Lists whose order nobody promises are compared in one order.

@@ -17,6 +17,7 @@ mod world;
 
 mod choose;
 mod create;
+mod crew;
 
 mod rules;
 
@@ -29,4 +30,4 @@ pub use dice::Dice;
 pub use plan::{Op, Plan, Step};
 pub use play::{Failure, Played, play};
 pub use shrink::shrink;
-pub use store::{Store, free_partitions};
+pub use store::Store;

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use ff_conformance::model::{Failure, Plan, Played, Store, play, shrink};
-use ff_core::partition::Partition;
 use ff_script::library::Library;
 
 const SEEDS: u64 = 1000;
@@ -22,14 +21,17 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 fn played(plan: &Plan, library: &Library) -> Result<Played, Failure> {
-    let partitions = [0, 1, 2, 3].map(Partition::flow);
-    let stores = [Store::embedded(library, partitions)];
+    let stores = [Store::embedded(library)];
     runtime().block_on(play(plan, &stores))
 }
 
 /// Plays seeds on all cores until one fails; gives the lowest that did and how many calls were
 /// made.
-fn first_failure(library: &Library, seeds: std::ops::Range<u64>, steps: usize) -> (Option<u64>, u64) {
+fn first_failure(
+    library: &Library,
+    seeds: std::ops::Range<u64>,
+    steps: usize,
+) -> (Option<u64>, u64) {
     let (next, failed, calls) =
         (AtomicU64::new(seeds.start), AtomicU64::new(u64::MAX), AtomicU64::new(0));
     let player = || loop {
@@ -71,7 +73,10 @@ fn random_sequences_break_no_rule() {
     let begin = Instant::now();
     let (failed, calls) = first_failure(&library, from..from + count, steps);
     let took = begin.elapsed();
-    println!("{count} sequences, {calls} calls in {took:.1?}: {:.0} calls/s", calls as f64 / took.as_secs_f64());
+    println!(
+        "{count} sequences, {calls} calls in {took:.1?}: {:.0} calls/s",
+        calls as f64 / took.as_secs_f64()
+    );
     if let Some(seed) = failed {
         panic!("{}", story(&library, seed, steps));
     }

@@ -44,6 +44,10 @@ pub(super) fn hset(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect,
         return Err(Fault::new("ERR wrong number of arguments for 'hset' command"));
     }
     let hash: &mut Hash = stage.keyspace.get_or_new(args[1])?;
+    if hash.is_empty() {
+        let bytes = args[2..].iter().map(|part| part.len()).sum();
+        hash.reserve((args.len() - 2) / 2, bytes);
+    }
     let added = args[2..].chunks_exact(2).filter(|pair| hash.set(pair[0], pair[1])).count();
     stage.reply.count(added);
     Ok(Effect::AsCalled)

@@ -16,7 +16,9 @@ struct AddOptions {
 /// `ZADD key [NX | XX] score member [score member …]`
 pub(super) fn zadd(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
     let (options, pairs) = add_options(&args[2..])?;
-    for pair in pairs.chunks_exact(2) {
+    let first = number::parse_score(pairs[0]).ok_or(Fault::NOT_A_FLOAT)?;
+    // Nothing may be changed before every score was looked at.
+    for pair in pairs[2..].chunks_exact(2) {
         number::parse_score(pair[0]).ok_or(Fault::NOT_A_FLOAT)?;
     }
     if options.only_known && stage.keyspace.get::<SortedSet>(args[1])?.is_none() {
@@ -25,8 +27,11 @@ pub(super) fn zadd(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect,
     }
     let set: &mut SortedSet = stage.keyspace.get_or_new(args[1])?;
     let (mut added, mut rescored) = (0, 0);
-    for pair in pairs.chunks_exact(2) {
-        let score = number::parse_score(pair[0]).ok_or(Fault::NOT_A_FLOAT)?;
+    for (index, pair) in pairs.chunks_exact(2).enumerate() {
+        let score = match index {
+            0 => first,
+            _ => number::parse_score(pair[0]).ok_or(Fault::NOT_A_FLOAT)?,
+        };
         match set.score(pair[1]) {
             None if options.only_known => {}
             None => {

@@ -53,6 +53,16 @@ impl Hash {
         }
     }
 
+    /// Makes room for as many bytes of fields and values, so that a new hash is allocated once.
+    pub(crate) fn reserve(&mut self, fields: usize, bytes: usize) {
+        let wanted = bytes + fields * HEADER;
+        if let Self::Packed(packed) = self
+            && wanted <= PACKED_BYTES_MAX
+        {
+            packed.bytes.reserve(wanted);
+        }
+    }
+
     /// True if the field is new.
     pub(crate) fn set(&mut self, field: &[u8], value: &[u8]) -> bool {
         if let Self::Packed(packed) = self
@@ -122,7 +132,9 @@ impl Packed {
         let mut start = from;
         while start < until {
             let pair = self.pair_at(start);
-            if self.bytes[start + HEADER..pair.value] == *field {
+            let name = &self.bytes[start + HEADER..pair.value];
+            // Names are short and mostly differ at once: no need to call out for each.
+            if name.len() == field.len() && name.first() == field.first() && name == field {
                 return Some(pair);
             }
             start = pair.end;

@@ -1,8 +1,6 @@
 //! From a step to a call: the details that make it one, chosen from what the test knows.
 
-use ff_core::types::{
-    AttemptId, ExecutionId, GrantId, LeaseId, TimestampMs, WorkerId, WorkerInstanceId,
-};
+use ff_core::types::{AttemptId, ExecutionId, GrantId, LeaseId, TimestampMs};
 use ff_script::calls::cancel::CancelExecution;
 use ff_script::calls::change::{ChangePriority, SetExecutionTags};
 use ff_script::calls::claim::{ClaimExecution, ClaimResumedExecution, ReclaimExecution};
@@ -13,7 +11,7 @@ use ff_script::calls::describe::{DescribeExecution, ListAttempts, ReadPayload, R
 use ff_script::calls::events::ReadEvents;
 use ff_script::calls::expire::{ExpireExecution, PromoteDelayed};
 use ff_script::calls::fail::FailExecution;
-use ff_script::calls::grant::{IssueClaimGrant, IssueReclaimGrant};
+use ff_script::calls::grant::{GrantNext, IssueClaimGrant, IssueReclaimGrant};
 use ff_script::calls::lease::{MarkLeaseExpired, RenewLease, RevokeLease};
 use ff_script::calls::list::ListExecutions;
 use ff_script::calls::pause::{DelayExecution, MoveToWaitingChildren};
@@ -25,10 +23,11 @@ use ff_script::wire::Rest;
 use ff_script::call::Call;
 
 use super::create::{CATEGORIES, abilities, bytes, lane, moment, new_execution, span};
+use super::crew::{self, ttl_ms, worker};
 use super::dice::Dice;
 use super::plan::Op;
 use super::sent::Sent;
-use super::world::{Grant, LANES, Lease, WORKERS, World};
+use super::world::{Grant, LANES, Lease, World};
 
 /// The call of a step; none if there is nothing yet that it could be about.
 pub(super) fn choose(op: Op, dice: &mut Dice, world: &mut World) -> Option<Sent> {
@@ -36,9 +35,13 @@ pub(super) fn choose(op: Op, dice: &mut Dice, world: &mut World) -> Option<Sent>
         Op::Create => Some(create(dice, world)),
         Op::CreateMany => Some(create_many(dice, world)),
         Op::ClaimNext => Some(claim_next(dice, world)),
+        Op::GrantNext => Some(grant_next(dice, world)),
         Op::Tick => Some(tick(dice, world)),
         Op::List => Some(list(dice, world)),
         Op::Events => Some(events(dice, world)),
+        Op::Register | Op::Heartbeat | Op::Unregister | Op::Release | Op::Crew => {
+            Some(crew::choose(op, dice, world))
+        }
         Op::Repeat => dice.recent(&world.history).cloned(),
         Op::ClaimGranted | Op::ClaimResumed | Op::Reclaim => {
             let grant = dice.recent(&world.grants)?.clone();
@@ -84,17 +87,6 @@ fn create_many(dice: &mut Dice, world: &mut World) -> Sent {
         items.extend(call.encode().iter().map(<[u8]>::to_vec));
     }
     Sent::of(partition, &CreateExecutions { items: Rest(items) })
-}
-
-fn worker(dice: &mut Dice) -> (WorkerId, WorkerInstanceId) {
-    let (worker, instance) = *dice.pick(&WORKERS);
-    let worker = WorkerId::try_new(worker).expect("a valid name");
-    (worker, WorkerInstanceId::try_new(instance).expect("a valid name"))
-}
-
-/// From a moment to a minute: shorter leases lapse, longer ones are renewed.
-fn ttl_ms(dice: &mut Dice) -> u64 {
-    *dice.pick(&[1, 500, 10_000, 60_000])
 }
 
 fn claim_next(dice: &mut Dice, world: &World) -> Sent {
@@ -212,6 +204,7 @@ fn fail(dice: &mut Dice, lease: Lease) -> FailExecution {
         failure_reason: (*dice.pick(&["", "it broke", "a: b:c"])).to_owned(),
         failure_category: (*dice.pick(&CATEGORIES)).to_owned(),
         failure_detail: bytes(dice),
+        r#final: dice.chance(15),
     }
 }
 
@@ -249,6 +242,19 @@ fn about(op: Op, dice: &mut Dice, id: ExecutionId, world: &World) -> Sent {
         Op::Replay => on(id, &replay(dice, id, world)),
         _ => read(dice, id),
     }
+}
+
+fn grant_next(dice: &mut Dice, world: &World) -> Sent {
+    let (worker_id, worker_instance_id) = worker(dice);
+    let call = GrantNext {
+        lane: lane(dice),
+        worker_id,
+        worker_instance_id,
+        capabilities: abilities(dice),
+        grant_ttl_ms: ttl_ms(dice),
+        grant_id: GrantId::from_uuid(dice.uuid()),
+    };
+    Sent::of(*dice.pick(&world.partitions), &call)
 }
 
 fn claim_grant(dice: &mut Dice, execution_id: ExecutionId) -> IssueClaimGrant {

@@ -24,6 +24,8 @@ ops! {
     ClaimNext 14;
     /// Reserves a waiting execution.
     GrantClaim 5;
+    /// Reserves the best of a lane.
+    GrantNext 4;
     /// Uses a reservation of a waiting execution.
     ClaimGranted 5;
     /// Uses a reservation of a paused execution.
@@ -64,6 +66,16 @@ ops! {
     Replay 5;
     /// Does what is due.
     Tick 9;
+    /// Makes a worker process known.
+    Register 2;
+    /// Extends that.
+    Heartbeat 1;
+    /// Takes a worker process off the list.
+    Unregister 1;
+    /// Hands back the leases of a worker process.
+    Release 2;
+    /// Reads who is there and what waits.
+    Crew 1;
     /// Reads one execution.
     Describe 2;
     /// Reads a page of executions.

@@ -1,6 +1,6 @@
 //! Plays a plan, and checks the rules after every call.
 
-use ff_core::partition::{Partition, PartitionConfig};
+use ff_core::partition::PartitionConfig;
 use ff_script::audit::audit;
 use ff_script::calls::deployment::{OpenDeployment, RegisterLane};
 use ff_script::dump::Dump;
@@ -66,8 +66,7 @@ pub(super) struct Game<'a> {
 
 impl<'a> Game<'a> {
     fn new(stores: &'a [Store]) -> Self {
-        let world = World::new(stores[0].partitions());
-        Self { stores, world, held: Dump::new(), trace: Vec::new() }
+        Self { stores, world: World::new(), held: Dump::new(), trace: Vec::new() }
     }
 
     async fn run(&mut self, plan: &Plan) -> Result<(), String> {
@@ -81,12 +80,9 @@ impl<'a> Game<'a> {
         self.compare_contents().await
     }
 
-    /// What concerns the whole deployment is in the first partition of all.
+    /// What concerns the whole deployment is in the first partition.
     async fn open(&mut self) -> Result<(), String> {
         let first = self.world.partitions[0];
-        if first != Partition::flow(0) {
-            return Ok(());
-        }
         let config = config();
         let open = OpenDeployment {
             num_flow_partitions: config.num_flow_partitions,

@@ -70,16 +70,20 @@ pub(super) fn uuid_of(id: &str) -> Option<&str> {
     id.split_once("}:").map(|(_, uuid)| uuid)
 }
 
-/// Longer arguments are cut: a person wants to see what was called.
-const SHOWN_BYTES: usize = 80;
+/// Longer arguments and lists are cut: a person wants to see what was called.
+const SHOWN_BYTES: usize = 200;
+const SHOWN_ARGS: usize = 16;
 
 impl fmt::Display for Sent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.name(), self.partition)?;
-        for arg in &self.args {
+        for arg in self.args.iter().take(SHOWN_ARGS) {
             let shown = &arg[..arg.len().min(SHOWN_BYTES)];
             write!(f, " '{}'", shown.escape_ascii())?;
         }
-        Ok(())
+        match self.args.len().saturating_sub(SHOWN_ARGS) {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
     }
 }

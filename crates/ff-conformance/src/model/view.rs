@@ -16,6 +16,7 @@ pub(super) mod field {
     pub(crate) const LEASE_ID: &str = "li";
     pub(crate) const LEASE_EPOCH: &str = "ep";
     pub(crate) const LEASE_EXPIRES_AT: &str = "le";
+    pub(crate) const WORKER_INSTANCE_ID: &str = "wi";
     pub(crate) const GRANT_ID: &str = "gi";
     pub(crate) const GRANT_KIND: &str = "gk";
     pub(crate) const GRANT_WORKER_ID: &str = "gw";

@@ -16,6 +16,10 @@ use crate::deployment::START_MS;
 /// The lanes that work waits in.
 pub(super) const LANES: [&str; 2] = ["main", "side"];
 
+/// Where everything happens. The first partition has a registry of its own, so it must be there.
+pub(super) const PARTITIONS: [Partition; 4] =
+    [Partition::flow(0), Partition::flow(1), Partition::flow(2), Partition::flow(3)];
+
 /// Worker and process: two processes of one worker, and another worker.
 pub(super) const WORKERS: [(&str, &str); 3] =
     [("digger", "digger-1"), ("digger", "digger-2"), ("smith", "smith-1")];
@@ -52,10 +56,10 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(partitions: [Partition; 4]) -> Self {
+    pub(super) fn new() -> Self {
         Self {
             now: START_MS,
-            partitions,
+            partitions: PARTITIONS,
             ids: Vec::new(),
             leases: Vec::new(),
             grants: Vec::new(),
@@ -76,14 +80,14 @@ impl World {
                 attempt_id: row.attempt_id,
             });
         }
-        if sent.name().ends_with("_grant") {
+        if sent.name().contains("_grant") {
             self.grants.extend(grant(sent, answer));
         }
     }
 }
 
 fn grant(sent: &Sent, answer: &Answer) -> Option<Grant> {
-    let [execution_id, grant_id, _expires_at] = answer.values.as_slice() else { return None };
+    let [execution_id, grant_id, ..] = answer.values.as_slice() else { return None };
     Some(Grant {
         execution_id: ExecutionId::read(execution_id.clone())?,
         grant_id: GrantId::read(grant_id.clone())?,

@@ -1,12 +1,56 @@
 //! The tests. Files that test one function have the name of its file in `lua/verb/`.
 
-mod create;
-mod fence;
 pub(crate) mod library;
+
+mod cancel;
+mod change;
+mod claim;
+mod claim_next;
+mod complete;
+mod create;
+mod deployment;
+mod describe;
+mod events;
+mod expire;
+mod fail;
+mod fence;
+mod grant;
+mod lease;
+mod list;
+mod pause;
+mod progress;
+mod replay;
+mod tick;
+mod worker;
 
 use ff_conformance::Case;
 
 /// Every test.
 pub(crate) fn cases() -> impl Iterator<Item = Case> {
-    [create::CASES, fence::CASES, library::CASES].into_iter().flatten().copied()
+    [
+        library::CASES,
+        deployment::CASES,
+        create::CASES,
+        claim_next::CASES,
+        grant::CASES,
+        claim::CASES,
+        fence::CASES,
+        lease::CASES,
+        progress::CASES,
+        complete::CASES,
+        fail::CASES,
+        cancel::CASES,
+        pause::CASES,
+        expire::CASES,
+        replay::CASES,
+        change::CASES,
+        describe::CASES,
+        list::CASES,
+        events::CASES,
+        tick::CASES,
+        worker::CASES,
+    ]
+    .into_iter()
+    .flatten()
+    .copied()
 }

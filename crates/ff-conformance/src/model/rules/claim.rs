@@ -1,7 +1,9 @@
 //! Claims take the best that the worker may take, reservations hold, and what was claimed is new.
 
 use ff_script::calls::claim::ClaimRow;
+use ff_script::value::Value;
 
+use super::super::sent::uuid_of;
 use super::super::view::{Fields, field};
 use super::super::world::claim_rows;
 use super::{Checked, Seen, rule};
@@ -13,6 +15,7 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
     }
     match seen.sent.name() {
         "ff_claim_next" if seen.done() => best_first(seen, &rows),
+        "ff_grant_next" => best_reserved(seen),
         "ff_claim_next" if seen.answer.done => own_leases(seen, &rows),
         "ff_claim_execution" => granted(seen, "claim"),
         "ff_claim_resumed_execution" => granted(seen, "claim"),
@@ -39,17 +42,44 @@ fn leased(seen: &Seen<'_>, row: &ClaimRow) -> Checked {
     rule(grown == expected, || format!("the epoch of {uuid} went from {grown} past one"))
 }
 
-/// The queue from its head, but for what the worker cannot do and what is too late.
+/// A claim takes the best.
 fn best_first(seen: &Seen<'_>, rows: &[ClaimRow]) -> Checked {
+    let best = best(seen, seen.sent.rest().len());
+    let claimed: Vec<String> = rows.iter().map(|row| row.execution_id.uuid().to_string()).collect();
+    rule(claimed == best, || format!("claimed {claimed:?} instead of {best:?}"))
+}
+
+/// A reservation is of the best, and says how it is to be used.
+fn best_reserved(seen: &Seen<'_>) -> Checked {
+    let best = best(seen, 1);
+    let reserved = match seen.answer.values.as_slice() {
+        [Value::Bytes(id), _, _, Value::Bytes(kind)] => {
+            str::from_utf8(id).ok().zip(str::from_utf8(kind).ok())
+        }
+        _ => None,
+    };
+    let uuid = reserved.and_then(|(id, _)| uuid_of(id));
+    let same = uuid.into_iter().collect::<Vec<_>>() == best;
+    rule(same, || format!("reserved {reserved:?} instead of {best:?}"))?;
+    let Some(record) = uuid.and_then(|uuid| seen.before().record(uuid)) else { return Ok(()) };
+    let right = match record.text(field::NEXT_ATTEMPT) {
+        _ if record.is_lost() => "reclaim",
+        "resume" => "resume",
+        _ => "claim",
+    };
+    rule(reserved.is_some_and(|(_, kind)| kind == right), || format!("{reserved:?}, not {right}"))
+}
+
+/// The queue from its head, but for what the worker cannot do and what is too late.
+fn best<'a>(seen: &Seen<'a>, count: usize) -> Vec<&'a str> {
     let able: Vec<&str> = seen.sent.text("capabilities").split(',').collect();
     let (view, queue) = (seen.before(), format!("q:{}", seen.sent.text("lane")));
     let mut best: Vec<&str> = view.ranked(&queue).into_iter().map(|(uuid, _)| uuid).collect();
     best.retain(|uuid| {
         view.record(uuid).is_some_and(|record| record.in_time(seen.now) && fits(record, &able))
     });
-    best.truncate(seen.sent.rest().len());
-    let claimed: Vec<String> = rows.iter().map(|row| row.execution_id.uuid().to_string()).collect();
-    rule(claimed == best, || format!("claimed {claimed:?} instead of {best:?}"))
+    best.truncate(count);
+    best
 }
 
 fn fits(record: Fields<'_>, able: &[&str]) -> bool {

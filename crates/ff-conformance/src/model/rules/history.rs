@@ -77,9 +77,13 @@ fn grown(before: Fields<'_>, after: Fields<'_>, name: &str) -> Option<u64> {
     after.count(name).checked_sub(before.count(name))
 }
 
+/// What starts an attempt or goes on with one.
+const CLAIMS: [&str; 4] =
+    ["ff_claim_next", "ff_claim_execution", "ff_claim_resumed_execution", "ff_reclaim_execution"];
+
 fn counters(seen: &Seen<'_>, before: Fields<'_>, after: Fields<'_>) -> Checked {
     let name = seen.sent.name();
-    let claims = name.contains("claim") && !name.ends_with("_grant");
+    let claims = CLAIMS.contains(&name);
     let replays = u64::from(name == "ff_replay_execution");
     let epochs = grown(before, after, field::LEASE_EPOCH);
     rule(epochs == Some(u64::from(claims)), || format!("the epoch grew by {epochs:?}"))?;

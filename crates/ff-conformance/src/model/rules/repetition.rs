@@ -7,10 +7,16 @@ use crate::answer::Answer;
 
 /// Functions whose repetition is a new call: each writes an event or does the next thing that is
 /// due. A claim is not among them, because it says that it is a repetition.
-const NEW_EACH_TIME: [&str; 2] = ["ff_change_priority", "ff_tick"];
+const NEW_EACH_TIME: [&str; 3] = ["ff_change_priority", "ff_tick", "ff_grant_next"];
 
 /// Functions that write the same values again.
-const SAME_EACH_TIME: [&str; 3] = ["ff_renew_lease", "ff_update_progress", "ff_set_execution_tags"];
+const SAME_EACH_TIME: [&str; 5] = [
+    "ff_renew_lease",
+    "ff_update_progress",
+    "ff_set_execution_tags",
+    "ff_register_worker",
+    "ff_heartbeat_worker",
+];
 
 /// Compares a call with its immediate repetition.
 pub(in super::super) fn check_repetition(
@@ -33,6 +39,7 @@ pub(in super::super) fn check_repetition(
         "ff_create_executions" => second.done,
         // Without the count it saw, a replay cannot be recognised, but it finds nothing to do.
         "ff_replay_execution" => matches!(word, "DUPLICATE" | "execution_not_terminal"),
+        "ff_release_worker_leases" => second.done,
         // It may have ended what it was about.
         "ff_revoke_lease" => matches!(word, "ALREADY_SATISFIED" | "execution_not_active"),
         _ => matches!(word, "DUPLICATE" | "ALREADY_SATISFIED"),

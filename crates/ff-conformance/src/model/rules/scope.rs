@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use ff_script::dump::{Dump, Stored};
+use ff_script::value::Value;
 
 use super::super::sent::uuid_of;
-use super::super::view::TIMED;
+use super::super::view::{TIMED, field};
 use super::super::world::claim_rows;
 use super::{Checked, Seen, rule};
 
@@ -46,6 +47,13 @@ fn named(seen: &Seen<'_>) -> BTreeSet<String> {
             let rows = claim_rows(seen.sent, seen.answer).into_iter();
             rows.map(|row| row.execution_id.uuid().to_string()).collect()
         }
+        "ff_grant_next" => match seen.answer.values.first() {
+            Some(Value::Bytes(id)) => {
+                str::from_utf8(id).ok().and_then(uuid_of).into_iter().map(str::to_owned).collect()
+            }
+            _ => BTreeSet::new(),
+        },
+        "ff_release_worker_leases" => held_by_worker(seen),
         "ff_tick" => due(seen),
         _ => seen.sent.execution().into_iter().map(str::to_owned).collect(),
     }
@@ -56,6 +64,19 @@ fn due(seen: &Seen<'_>) -> BTreeSet<String> {
     let view = seen.before();
     let ranked = TIMED.iter().flat_map(|index| view.ranked(index));
     ranked.filter(|(_, at)| *at <= seen.now as f64).map(|(member, _)| member.to_owned()).collect()
+}
+
+/// What a worker process holds under live leases.
+fn held_by_worker(seen: &Seen<'_>) -> BTreeSet<String> {
+    let (view, instance) = (seen.before(), seen.sent.text("worker_instance_id"));
+    let held = view.ranked("due").into_iter().filter(|(uuid, _)| {
+        view.record(uuid).is_some_and(|record| {
+            record.state() == "running"
+                && record.text(field::WORKER_INSTANCE_ID) == instance
+                && record.count(field::LEASE_EXPIRES_AT) > seen.now
+        })
+    });
+    held.map(|(uuid, _)| uuid.to_owned()).collect()
 }
 
 fn inside(
@@ -78,9 +99,13 @@ fn inside(
         }
         "deployment" => rule(seen.sent.name() == "ff_open_deployment", || rest.to_owned()),
         "lanes" => rule(seen.sent.name() == "ff_register_lane", || rest.to_owned()),
+        "workers" => {
+            let name = seen.sent.name();
+            rule(name.ends_with("_worker") || name == "ff_tick", || rest.to_owned())
+        }
         _ => moved_members(before, after)
             .into_iter()
-            .filter(|member| !member.starts_with("i:"))
+            .filter(|member| !member.starts_with("i:") && !member.starts_with("w:"))
             .try_for_each(|member| may(&member)),
     }
 }

@@ -10,11 +10,16 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
         return Ok(());
     }
     let numbers: Vec<Option<u64>> = seen.answer.values.iter().map(number).collect();
-    let [_, next, promoted, lapsed, timed_out, expired, ungranted, purged, forgotten, corrected] =
-        numbers[..]
+    let [_, next, late_ms, ref counts @ ..] = numbers[..] else {
+        return Err(format!("a tick answered {:?}", seen.answer));
+    };
+    let [promoted, lapsed, timed_out, expired, ungranted, purged, forgotten, corrected] =
+        counts[..]
     else {
         return Err(format!("a tick answered {:?}", seen.answer));
     };
+    let late = first(seen.before()).map_or(0, |at| seen.now.saturating_sub(at));
+    rule(late_ms == Some(late), || format!("{late_ms:?} ms late instead of {late}"))?;
     rule(corrected == Some(0), || format!("{corrected:?} wrong entries had to be corrected"))?;
     let fired = [promoted, lapsed, timed_out, expired, ungranted, forgotten];
     let fired: u64 = fired.into_iter().flatten().sum();

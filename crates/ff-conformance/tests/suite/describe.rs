@@ -1,0 +1,111 @@
+//! Reading one execution.
+
+use ff_conformance::{Deployment, LANE, conformance};
+use ff_core::engine_backend::EngineBackend;
+use ff_core::error::Code;
+use ff_core::state::{AttemptLifecycle, PublicState};
+use ff_core::types::ExecutionId;
+use ff_script::calls::describe::{
+    DescribeExecution, ListAttempts, ListAttemptsReply, ReadPayload, ReadResult, ReadResultReply,
+};
+
+use super::cancel::outside;
+
+async fn result(d: &Deployment, execution_id: ExecutionId) -> ReadResultReply {
+    d.call(ReadResult { execution_id }).await
+}
+
+fn answer(public_state: PublicState, result: &[u8], why: Option<(&str, &str)>) -> ReadResultReply {
+    let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    ReadResultReply::Result {
+        public_state,
+        result: result.to_vec(),
+        failure_reason: why.and_then(|(reason, _)| text(reason)),
+        failure_category: why.and_then(|(_, category)| text(category)),
+    }
+}
+
+conformance! {
+    async fn what_does_not_exist_is_not_found_by_any_reader(d: &Deployment) {
+        let execution_id = d.new_id();
+        assert_eq!(d.refused(DescribeExecution { execution_id }).await, Code::ExecutionNotFound);
+        assert_eq!(d.refused(ReadPayload { execution_id }).await, Code::ExecutionNotFound);
+        assert_eq!(d.refused(ReadResult { execution_id }).await, Code::ExecutionNotFound);
+        let attempts = ListAttempts { execution_id, limit: 1 };
+        assert_eq!(d.refused(attempts).await, Code::ExecutionNotFound);
+        assert_eq!(d.backend.describe_execution(execution_id).await, Ok(None));
+        assert_eq!(d.backend.read_payload(execution_id).await, Ok(None));
+        assert_eq!(d.backend.read_result(execution_id).await, Ok(None));
+    }
+
+    async fn a_result_comes_with_the_state_and_the_cause(d: &Deployment) {
+        let held = d.create_and_claim().await;
+        assert_eq!(result(d, held.id).await, answer(PublicState::Active, b"", None));
+        d.call(held.complete(b"\x00\xff")).await;
+        assert_eq!(result(d, held.id).await, answer(PublicState::Completed, b"\x00\xff", None));
+        let held = d.create_and_claim().await;
+        d.call(held.fail("broken", "bug")).await;
+        let failed = answer(PublicState::Failed, b"", Some(("broken", "bug")));
+        assert_eq!(result(d, held.id).await, failed);
+        let id = d.create_one().await;
+        d.call(outside(id, "operator_override")).await;
+        let cancelled = answer(PublicState::Cancelled, b"", Some(("not wanted", "")));
+        assert_eq!(result(d, id).await, cancelled);
+    }
+
+    async fn a_new_execution_has_no_attempts(d: &Deployment) {
+        let id = d.create_one().await;
+        assert!(d.attempts(id).await.is_empty());
+        assert_eq!(d.describe(id).await.current_attempt, None);
+    }
+
+    async fn attempts_are_listed_oldest_first_and_the_newest_when_limited(d: &Deployment) {
+        let policy = r#"{"retry_policy":{"max_retries":5,"backoff":{"type":"fixed","delay_ms":0}}}"#;
+        let id = d.create().policy(policy).send().await;
+        for round in 0..4 {
+            d.advance(10).await;
+            d.call(d.claim(LANE).await.fail(&format!("failure {round}: a|b:c"), "x")).await;
+        }
+        d.claim(LANE).await;
+        let attempts = d.attempts(id).await;
+        let indexes: Vec<u32> = attempts.iter().map(|attempt| attempt.index.get()).collect();
+        assert_eq!(indexes, [0, 1, 2, 3, 4]);
+        let epochs: Vec<u64> = attempts.iter().map(|attempt| attempt.lease_epoch.get()).collect();
+        assert_eq!(epochs, [1, 2, 3, 4, 5]);
+        assert_eq!(attempts[2].failure_reason.as_deref(), Some("failure 2: a|b:c"));
+        assert_eq!(attempts[2].ended_at, Some(attempts[2].started_at));
+        assert_eq!(attempts[4].state, AttemptLifecycle::Started);
+        for (limit, first) in [(1, 4), (2, 3), (5, 0), (1000, 0)] {
+            let call = ListAttempts { execution_id: id, limit };
+            let ListAttemptsReply::Attempts { attempts } = d.call(call).await;
+            let line = String::from_utf8_lossy(&attempts.0[0]).into_owned();
+            assert_eq!(line.split(':').next(), Some(first.to_string().as_str()), "{limit}");
+            assert_eq!(attempts.0.len(), 5usize.min(limit as usize));
+        }
+    }
+
+    async fn times_tell_when_what_happened(d: &Deployment) {
+        let id = d.create().policy(r#"{"retry_policy":{}}"#).send().await;
+        let created_at = d.now();
+        d.advance(10).await;
+        let held = d.claim(LANE).await;
+        let started_at = d.now();
+        d.advance(10).await;
+        d.call(held.fail("no", "x")).await;
+        let failed_at = d.now();
+        d.advance(1000).await;
+        d.tick().await;
+        d.advance(10).await;
+        let held = d.claim(LANE).await;
+        let described = d.describe(id).await;
+        assert_eq!(described.created_at, created_at);
+        assert_eq!(described.started_at, Some(started_at), "the first attempt's begin");
+        assert_eq!(described.last_transition_at, d.now());
+        d.advance(10).await;
+        d.call(held.renew(60_000)).await;
+        let described = d.describe(id).await;
+        assert_eq!(described.last_mutation_at, d.now());
+        assert!(described.last_transition_at > failed_at);
+        assert!(described.last_transition_at < d.now());
+    }
+}

@@ -1,0 +1,83 @@
+//! The event log of a partition.
+
+use ff_conformance::{Deployment, LANE, conformance};
+use ff_core::contracts::Event;
+use ff_core::engine_backend::EngineBackend;
+use ff_core::types::EventCursor;
+use ff_script::calls::events::{ReadEvents, ReadEventsReply};
+
+async fn events(d: &Deployment, after: Option<EventCursor>) -> (Vec<Event>, Option<EventCursor>) {
+    let page = d.backend.read_events(d.home(), after, 1000).await.expect("the log can be read");
+    assert!(!page.truncated);
+    (page.events, page.next_cursor)
+}
+
+async fn raw(d: &Deployment, cursor: &str, limit: u32) -> (usize, Option<String>, bool) {
+    let call = ReadEvents { cursor: cursor.to_owned(), limit };
+    let ReadEventsReply::Page { events, next_cursor, truncated } = d.call(call).await;
+    (events.0.len(), next_cursor, truncated)
+}
+
+conformance! {
+    async fn an_event_says_what_happened_to_whom(d: &Deployment) {
+        let id = d.create_one().await;
+        let held = d.claim(LANE).await;
+        d.call(held.complete(b"")).await;
+        let (events, _) = events(d, None).await;
+        let kinds: Vec<&str> = events.iter().map(|event| event.kind.as_str()).collect();
+        assert_eq!(kinds, ["created", "claimed", "ended"]);
+        assert!(events.iter().all(|event| event.execution_id == id));
+        assert_eq!(events[0].attempt_index, None);
+        assert_eq!(events[1].attempt_index.map(|index| index.get()), Some(0));
+        assert_eq!(events[2].reason.as_deref(), Some("success:completed:tests"));
+    }
+
+    async fn reading_goes_on_where_it_stopped(d: &Deployment) {
+        let (none, cursor) = events(d, None).await;
+        assert!(none.is_empty());
+        d.create_one().await;
+        let (first, cursor) = events(d, cursor).await;
+        assert_eq!(first.len(), 1);
+        let (none, same) = events(d, cursor.clone()).await;
+        assert!(none.is_empty());
+        assert_eq!(same, cursor);
+        d.create_one().await;
+        let (second, _) = events(d, cursor).await;
+        assert_eq!(second.len(), 1);
+        assert_ne!(first[0].execution_id, second[0].execution_id);
+    }
+
+    async fn a_page_holds_at_most_what_was_asked_for(d: &Deployment) {
+        for _ in 0..5 {
+            d.create_one().await;
+        }
+        let (count, cursor, truncated) = raw(d, "", 3).await;
+        assert_eq!((count, truncated), (3, false));
+        assert_eq!(raw(d, &cursor.expect("a position"), 3).await.0, 2);
+    }
+
+    async fn the_end_of_the_log_is_a_position(d: &Deployment) {
+        assert_eq!(raw(d, "$", 10).await, (0, Some("0-0".to_owned()), false));
+        d.create_one().await;
+        let (count, cursor, _) = raw(d, "$", 10).await;
+        assert_eq!(count, 0);
+        d.create_one().await;
+        assert_eq!(raw(d, &cursor.expect("a position"), 10).await.0, 1);
+        assert_eq!(raw(d, "0-0", 10).await.0, 2);
+    }
+
+    async fn a_position_that_was_trimmed_away_is_told(d: &Deployment) {
+        d.create_one().await;
+        assert!(raw(d, "1-1", 10).await.2, "no entry is there any more");
+    }
+
+    async fn a_malformed_position_is_refused(d: &Deployment) {
+        for text in ["-", "+", "0", "1-", "-1", "1-1-1", "(1-1", "1-1 ", "a-b", "0-0\n",
+            "99999999999999999999-0", "0-99999999999999999999",
+            "18446744073709551615-18446744073709551615"] {
+            let answer = d.raw("ff_read_events", &[text.as_bytes(), b"10"]).await;
+            let fine = !answer.done || text.starts_with("18446");
+            assert!(fine, "{text} is no position: {answer:?}");
+        }
+    }
+}

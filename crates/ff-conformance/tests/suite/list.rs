@@ -1,0 +1,187 @@
+//! Listing executions.
+
+use std::collections::BTreeSet;
+
+use ff_conformance::{Deployment, LANE, LEASE_MS, conformance, lane};
+use ff_core::contracts::ListFilter;
+use ff_core::engine_backend::EngineBackend;
+use ff_core::state::PublicState;
+use ff_core::types::{ExecutionId, ExecutionKind, Namespace};
+use ff_script::call::Call;
+use ff_script::calls::create::CreateExecutions;
+use ff_script::wire::Rest;
+
+use super::cancel::outside;
+
+/// Every page of a listing, in order. An execution on two pages, or twice on one, is an error.
+async fn list(d: &Deployment, filter: &ListFilter, limit: u32) -> Vec<ExecutionId> {
+    let mut ids = Vec::new();
+    let mut cursor = None;
+    loop {
+        let page = d.backend.list_executions(d.home(), filter, cursor, limit).await;
+        let page = page.expect("a cursor of this listing is accepted");
+        assert!(page.items.len() <= limit as usize);
+        ids.extend(page.items.iter().map(|item| item.execution_id));
+        match page.next_cursor {
+            Some(next) => cursor = Some(next),
+            None => break,
+        }
+    }
+    let distinct: BTreeSet<&ExecutionId> = ids.iter().collect();
+    assert_eq!(distinct.len(), ids.len(), "every execution is listed once: {ids:?}");
+    ids
+}
+
+fn in_state(state: PublicState) -> ListFilter {
+    ListFilter { state: Some(state), lane: Some(lane(LANE)), ..ListFilter::default() }
+}
+
+conformance! {
+    async fn everything_is_listed_newest_first(d: &Deployment) {
+        let mut ids = Vec::new();
+        for round in 0..7 {
+            d.advance(round % 2).await;
+            ids.push(d.create_one().await);
+        }
+        ids.reverse();
+        for limit in [1, 2, 3, 7, 1000] {
+            assert_eq!(list(d, &ListFilter::default(), limit).await, ids, "{limit}");
+        }
+    }
+
+    async fn each_state_lists_what_is_in_it(d: &Deployment) {
+        let waiting = d.create_one().await;
+        let granted = d.create_one().await;
+        d.call(d.claim_grant_call(granted)).await;
+        let delayed = d.create().delayed_by(1_000_000).send().await;
+        let cancelled = d.create_one().await;
+        d.call(outside(cancelled, "operator_override")).await;
+        let urgent = || d.create().priority(1);
+        let completed = urgent().send().await;
+        d.call(d.claim(LANE).await.complete(b"")).await;
+        let failed = urgent().send().await;
+        d.call(d.claim(LANE).await.fail("no", "x")).await;
+        let expired = urgent().deadline_in(1).send().await;
+        d.advance(1).await;
+        d.tick().await;
+        let running = urgent().send().await;
+        d.claim(LANE).await;
+        let table = [
+            (PublicState::Delayed, vec![delayed]),
+            (PublicState::Active, vec![running]),
+            (PublicState::Completed, vec![completed]),
+            (PublicState::Failed, vec![failed]),
+            (PublicState::Cancelled, vec![cancelled]),
+            (PublicState::Expired, vec![expired]),
+            (PublicState::Skipped, vec![]),
+            (PublicState::Suspended, vec![]),
+        ];
+        for (state, expected) in table {
+            assert_eq!(list(d, &in_state(state), 1).await, expected, "{state}");
+        }
+        let mut both = list(d, &in_state(PublicState::Waiting), 1).await;
+        both.sort();
+        assert_eq!(both, [waiting, granted]);
+    }
+
+    async fn what_has_a_deadline_is_listed_once(d: &Deployment) {
+        let id = d.create().deadline_in(1_000_000).send().await;
+        assert_eq!(list(d, &in_state(PublicState::Waiting), 10).await, [id]);
+        assert_eq!(list(d, &in_state(PublicState::Waiting), 1).await, [id]);
+        d.claim(LANE).await;
+        assert_eq!(list(d, &in_state(PublicState::Active), 10).await, [id]);
+        d.advance(LEASE_MS).await;
+        d.tick().await;
+        assert_eq!(list(d, &in_state(PublicState::Active), 10).await, [id]);
+    }
+
+    async fn what_lost_its_lease_is_still_active(d: &Deployment) {
+        let held = d.create_and_claim().await;
+        d.advance(LEASE_MS).await;
+        d.tick().await;
+        assert_eq!(list(d, &in_state(PublicState::Active), 10).await, [held.id]);
+    }
+
+    async fn filters_are_combined(d: &Deployment) {
+        let shop = |kind: &str| d.create().namespace("shop").kind(kind);
+        let old = shop("render").send().await;
+        d.advance(100).await;
+        let new = shop("render").send().await;
+        let other_kind = shop("mail").send().await;
+        let other_lane = shop("render").lane("gpu").send().await;
+        let elsewhere = d.create().namespace("else").kind("render").send().await;
+        let namespace = Some(Namespace::try_new("shop").expect("a valid name"));
+        let kind = Some(ExecutionKind::try_new("render").expect("a valid name"));
+        let filter = ListFilter { namespace, kind, ..ListFilter::default() };
+        assert_eq!(list(d, &filter, 2).await, [other_lane, new, old]);
+        let in_lane = ListFilter { lane: Some(lane(LANE)), ..filter.clone() };
+        assert_eq!(list(d, &in_lane, 2).await, [new, old]);
+        let recent = ListFilter { from: Some(d.now()), ..in_lane.clone() };
+        assert_eq!(list(d, &recent, 2).await, [new]);
+        let earlier = ListFilter { to: Some(d.now()), ..in_lane };
+        assert_eq!(list(d, &earlier, 2).await, [old]);
+        let all = list(d, &ListFilter::default(), 2).await;
+        assert_eq!(all, [elsewhere, other_lane, other_kind, new, old]);
+    }
+
+    async fn a_row_tells_the_main_things(d: &Deployment) {
+        let id = d.create().namespace("shop").kind("render").priority(4).send().await;
+        let held = d.claim(LANE).await;
+        let created_at = d.now();
+        d.advance(10).await;
+        d.call(held.complete(b"")).await;
+        let page = d.backend.list_executions(d.home(), &ListFilter::default(), None, 10).await;
+        let page = page.expect("a listing");
+        let item = &page.items[0];
+        assert_eq!((item.execution_id, item.public_state), (id, PublicState::Completed));
+        assert_eq!((item.priority, item.total_attempt_count), (4, 1));
+        assert_eq!((item.created_at, item.completed_at), (created_at, Some(d.now())));
+        assert_eq!(item.worker_id.as_ref().map(|id| id.as_str()), Some("worker"));
+        assert_eq!((item.namespace.as_str(), item.kind.as_str()), ("shop", "render"));
+        assert_eq!((item.lane.as_str(), page.next_cursor), (LANE, None));
+    }
+
+    async fn a_listing_survives_what_changes_between_its_pages(d: &Deployment) {
+        for _ in 0..6 {
+            d.create_one().await;
+        }
+        let filter = ListFilter::default();
+        let first = d.backend.list_executions(d.home(), &filter, None, 2).await.expect("a page");
+        d.create_one().await;
+        let held = d.claim(LANE).await;
+        d.call(held.complete(b"")).await;
+        let mut seen: BTreeSet<ExecutionId> =
+            first.items.iter().map(|item| item.execution_id).collect();
+        let mut cursor = first.next_cursor;
+        while cursor.is_some() {
+            let page = d.backend.list_executions(d.home(), &filter, cursor, 2).await;
+            let page = page.expect("a page");
+            assert!(page.items.iter().all(|item| seen.insert(item.execution_id)));
+            cursor = page.next_cursor;
+        }
+        assert!(seen.len() >= 6, "what was there all the time is listed: {seen:?}");
+    }
+
+    async fn a_cursor_of_another_listing_is_refused(d: &Deployment) {
+        for text in ["x", "all", "all|1", "due|1|x", "all||x", "all|1|", "|1|x", "all|1e5|x"] {
+            let args: [&[u8]; 8] = [b"", b"", b"", b"", b"", b"", text.as_bytes(), b"10"];
+            assert_eq!(d.raw("ff_list_executions", &args).await.code(), "invalid_input", "{text}");
+        }
+    }
+
+    /// Remembered idempotency keys are in the same index as what is due.
+    async fn a_listing_gets_past_any_number_of_idempotency_keys(d: &Deployment) {
+        d.host().watch(false);
+        let key = |n: usize| format!("{n:04}|{}", "k".repeat(250));
+        let mut items = Vec::new();
+        for n in 0..1100 {
+            let call = d.create().lane("other").idempotency(&key(n), "x").dedup_ms(1000).call();
+            items.push(call.encode().iter().map(<[u8]>::to_vec).collect::<Vec<_>>());
+        }
+        for batch in items.chunks(250) {
+            d.call(CreateExecutions { items: Rest(batch.concat()) }).await;
+        }
+        let delayed = d.create().delayed_by(1_000_000).send().await;
+        assert_eq!(list(d, &in_state(PublicState::Delayed), 10).await, [delayed]);
+    }
+}

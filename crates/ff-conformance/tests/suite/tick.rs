@@ -1,0 +1,161 @@
+//! What is due.
+
+use ff_conformance::record::{hash, key_of, listed_in, member_score, story};
+use ff_conformance::{Deployment, LANE, LEASE_MS, conformance};
+use ff_core::state::PublicState;
+use ff_script::calls::tick::{Tick, TickReply};
+
+async fn next_due(d: &Deployment) -> Option<u64> {
+    d.tick().await.next_due_at.map(|at| at.get())
+}
+
+/// How much a tick of a limited size does.
+async fn tick_some(d: &Deployment, items_max: u32) -> u32 {
+    let TickReply::Ticked { promoted, lapsed, expired, purged, forgotten, .. } =
+        d.call(Tick { items_max }).await;
+    promoted + lapsed + expired + purged + forgotten
+}
+
+conformance! {
+    async fn an_idle_partition_needs_no_tick(d: &Deployment) {
+        let report = d.tick().await;
+        assert_eq!((report.total(), report.next_due_at, report.now), (0, None, d.now()));
+        d.create_one().await;
+        assert_eq!(next_due(d).await, None);
+    }
+
+    async fn a_tick_says_when_the_next_is_needed(d: &Deployment) {
+        let now = d.now().get();
+        d.create().delayed_by(5000).send().await;
+        assert_eq!(next_due(d).await, Some(now + 5000));
+        d.create().deadline_in(3000).send().await;
+        assert_eq!(next_due(d).await, Some(now + 3000));
+        d.create().policy(r#"{"retention_ms":2000}"#).priority(1).send().await;
+        d.call(d.claim(LANE).await.complete(b"")).await;
+        assert_eq!(next_due(d).await, Some(now + 2000));
+        d.create().idempotency("k", "x").dedup_ms(1000).send().await;
+        assert_eq!(next_due(d).await, Some(now + 1000));
+    }
+
+    async fn everything_that_is_due_is_done_in_one_tick(d: &Deployment) {
+        let promoted = d.create().delayed_by(10).send().await;
+        let timed_out = d.create().policy(r#"{"timeout_policy":{"attempt_timeout_ms":10}}"#)
+            .send().await;
+        d.claim(LANE).await;
+        let mut call = d.claim_call(LANE, 1);
+        call.lease_ttl_ms = 10;
+        let lapsed = d.create_one().await;
+        d.claimed(call).await;
+        let expired = d.create().deadline_in(10).lane("e").send().await;
+        let granted = d.create().lane("g").send().await;
+        let mut grant = d.claim_grant_call(granted);
+        grant.grant_ttl_ms = 10;
+        d.call(grant).await;
+        let purged = d.create().policy(r#"{"retention_ms":10}"#).send().await;
+        d.call(d.claim(LANE).await.complete(b"")).await;
+        d.create().lane("i").idempotency("k", "x").dedup_ms(10).send().await;
+        d.advance(9).await;
+        assert_eq!(d.tick().await.total(), 0);
+        d.advance(1).await;
+        let report = d.tick().await;
+        assert_eq!((report.promoted, report.lapsed, report.timed_out), (1, 1, 1));
+        assert_eq!((report.expired, report.purged, report.granted_back), (1, 1, 1));
+        assert_eq!((report.forgotten, report.corrected), (1, 0));
+        assert!(!report.more);
+        for (id, state) in [
+            (promoted, PublicState::Waiting),
+            (timed_out, PublicState::Expired),
+            (lapsed, PublicState::Active),
+            (expired, PublicState::Expired),
+            (granted, PublicState::Waiting),
+        ] {
+            assert_eq!(d.describe(id).await.public_state(), state);
+        }
+        assert_eq!(d.try_describe(purged).await, None);
+        assert_eq!(d.tick().await.total(), 0, "nothing fires twice");
+    }
+
+    async fn a_tick_does_no_more_than_it_was_told(d: &Deployment) {
+        for _ in 0..5 {
+            d.create().delayed_by(10).send().await;
+        }
+        d.advance(10).await;
+        for (most, done) in [(2, 2), (2, 2), (2, 1), (2, 0)] {
+            assert_eq!(tick_some(d, most).await, done);
+        }
+        let held = d.claimed(d.claim_call(LANE, 5)).await;
+        assert_eq!(held.len(), 5);
+        for held in held {
+            d.call(held.complete(b"")).await;
+        }
+        d.advance(100_000_000).await;
+        for (most, done) in [(3, 3), (3, 2), (3, 0)] {
+            assert_eq!(tick_some(d, most).await, done);
+        }
+    }
+
+    async fn what_was_due_first_is_done_first(d: &Deployment) {
+        let late = d.create().delayed_by(20).send().await;
+        let early = d.create().delayed_by(10).send().await;
+        d.advance(20).await;
+        assert_eq!(tick_some(d, 1).await, 1);
+        assert_eq!(d.describe(early).await.public_state(), PublicState::Waiting);
+        assert_eq!(d.describe(late).await.public_state(), PublicState::Delayed);
+    }
+
+    async fn a_purged_execution_leaves_nothing_but_its_story(d: &Deployment) {
+        let policy = format!(r#"{{"retention_ms":10{},"retry_policy":{{"backoff":
+            {{"type":"fixed","delay_ms":0}}}}}}"#, " ".repeat(300));
+        let id = d.create().policy(&policy).payload(&[1; 1000]).tags(r#"{"a.b":"c"}"#).send().await;
+        d.call(d.claim(LANE).await.fail("no", "x")).await;
+        d.call(d.claim(LANE).await.complete(&[2; 1000])).await;
+        let suffixes = ["", ":payload", ":result", ":policy", ":tags", ":attempts"];
+        let dump = d.dump().await;
+        assert!(suffixes.iter().all(|suffix| dump.contains_key(&key_of(id, suffix))));
+        d.advance(10).await;
+        assert_eq!(d.tick().await.purged, 1);
+        let dump = d.dump().await;
+        assert_eq!(dump.len(), 1, "only the log is left: {:?}", dump.keys());
+        assert!(listed_in(&dump, id).is_empty());
+        assert_eq!(story(&dump, id).len(), 5);
+    }
+
+    async fn a_forgotten_key_leaves_nothing(d: &Deployment) {
+        d.create().idempotency("k", "x").dedup_ms(10).send().await;
+        d.advance(10).await;
+        assert_eq!(d.tick().await.forgotten, 1);
+        let dump = d.dump().await;
+        assert!(hash(&dump, format!("{}:idem", d.home().key()).as_bytes()).is_empty());
+        assert_eq!(member_score(&dump, d.home(), "due", "i:tests:k"), None);
+    }
+
+    async fn the_deadline_comes_before_the_lease_and_the_timeout(d: &Deployment) {
+        let policy = format!(
+            r#"{{"timeout_policy":{{"attempt_timeout_ms":{LEASE_MS},"execution_deadline_ms":{LEASE_MS}}},
+                "retry_policy":{{}}}}"#
+        );
+        let id = d.create().policy(&policy).send().await;
+        d.claim(LANE).await;
+        d.advance(LEASE_MS).await;
+        let report = d.tick().await;
+        assert_eq!((report.expired, report.timed_out, report.lapsed), (1, 0, 0));
+        let last = story(&d.dump().await, id).pop();
+        assert_eq!(last.as_deref(), Some("ended 0 expired:execution_deadline:tests"));
+    }
+
+    async fn the_timeout_comes_before_the_lease(d: &Deployment) {
+        let policy = format!(r#"{{"timeout_policy":{{"attempt_timeout_ms":{LEASE_MS}}}}}"#);
+        d.create().policy(&policy).send().await;
+        d.claim(LANE).await;
+        d.advance(LEASE_MS).await;
+        let report = d.tick().await;
+        assert_eq!((report.timed_out, report.lapsed), (1, 0));
+    }
+
+    async fn each_partition_is_ticked_on_its_own(d: &Deployment) {
+        let elsewhere = d.create().on(d.partitions[1]).delayed_by(10).send().await;
+        d.advance(10).await;
+        assert_eq!(d.tick().await.total(), 0);
+        assert_eq!(d.describe(elsewhere).await.public_state(), PublicState::Delayed);
+    }
+}

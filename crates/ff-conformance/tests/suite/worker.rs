@@ -1,0 +1,199 @@
+//! The registry of workers, the leases a leaving one hands back, and what waits for them.
+
+use ff_conformance::record::{hash, listed_in, member_score, story};
+use ff_conformance::{
+    Answer, Deployment, INSTANCE, LANE, LEASE_MS, WORKER, capabilities, conformance, instance, lane,
+    worker,
+};
+use ff_core::error::Code;
+use ff_core::state::AttemptState;
+use ff_core::types::WorkerSession;
+use ff_script::calls::claim::AttemptKind;
+use ff_script::calls::worker::{
+    HeartbeatWorker, HeartbeatWorkerReply, LaneDepths, LaneDepthsReply, ListWorkers,
+    ListWorkersReply, RegisterWorker, RegisterWorkerReply, ReleaseWorkerLeases,
+    ReleaseWorkerLeasesReply, UnregisterWorker, UnregisterWorkerReply,
+};
+use ff_script::value::Value;
+use ff_script::wire::Rest;
+
+const TTL_MS: u64 = 15_000;
+
+fn register(session: WorkerSession) -> RegisterWorker {
+    RegisterWorker {
+        worker_id: worker(WORKER),
+        worker_instance_id: instance(INSTANCE),
+        session,
+        capabilities: capabilities(&["gpu", "cuda"]),
+        ttl_ms: TTL_MS,
+        lanes: Rest(vec![lane("a"), lane("b")]),
+    }
+}
+
+fn unregister(session: WorkerSession) -> UnregisterWorker {
+    UnregisterWorker { worker_instance_id: instance(INSTANCE), session }
+}
+
+fn heartbeat(session: WorkerSession) -> HeartbeatWorker {
+    HeartbeatWorker { worker_instance_id: instance(INSTANCE), session, ttl_ms: TTL_MS }
+}
+
+fn new_session(d: &Deployment) -> WorkerSession {
+    WorkerSession::from_uuid(d.new_uuid())
+}
+
+/// The listed workers, each as its values in order.
+async fn workers(d: &Deployment) -> Vec<Vec<String>> {
+    let ListWorkersReply::Workers { workers } = d.call(ListWorkers {}).await;
+    workers.0.into_iter().map(texts).collect()
+}
+
+fn texts(row: Value) -> Vec<String> {
+    let Value::Array(values) = row else { panic!("a row is a list, not {row:?}") };
+    let answer = Answer { done: true, word: String::new(), values };
+    (0..answer.values.len()).map(|position| answer.text(position)).collect()
+}
+
+async fn release(d: &Deployment, name: &str) -> u32 {
+    let call = ReleaseWorkerLeases { worker_instance_id: instance(name) };
+    let ReleaseWorkerLeasesReply::Released { released } = d.call(call).await;
+    released
+}
+
+conformance! {
+    async fn a_registered_worker_is_listed_until_its_time_is_over(d: &Deployment) {
+        let session = new_session(d);
+        let (begin, expires_at) = (d.now(), d.now().plus_millis(TTL_MS));
+        let reply = d.call(register(session)).await;
+        assert_eq!(reply, RegisterWorkerReply::Registered { expires_at });
+        let row = [INSTANCE, WORKER, &begin.to_string(), &expires_at.to_string(), "cuda,gpu", "a\nb"];
+        assert_eq!(workers(d).await, [row]);
+        let due = member_score(&d.dump().await, d.home(), "due", "w:worker-1");
+        assert_eq!(due, Some(expires_at.get() as f64));
+        d.advance(TTL_MS).await;
+        assert!(workers(d).await.is_empty());
+        assert_eq!(d.tick().await.forgotten, 1);
+        assert!(hash(&d.dump().await, format!("{}:workers", d.home().key()).as_bytes()).is_empty());
+    }
+
+    async fn a_registration_can_be_repeated_and_keeps_its_begin(d: &Deployment) {
+        let session = new_session(d);
+        let begin = d.now();
+        d.call(register(session)).await;
+        d.advance(100).await;
+        d.call(register(session)).await;
+        let rows = workers(d).await;
+        assert_eq!((rows.len(), rows[0][2].clone()), (1, begin.to_string()));
+        assert_eq!(rows[0][3], d.now().plus_millis(TTL_MS).to_string());
+        d.call(unregister(session)).await;
+    }
+
+    async fn an_instance_belongs_to_one_session_at_a_time(d: &Deployment) {
+        let (session, other) = (new_session(d), new_session(d));
+        d.call(register(session)).await;
+        assert_eq!(d.refused(register(other)).await, Code::WorkerInstanceInUse);
+        assert_eq!(d.refused(heartbeat(other)).await, Code::WorkerInstanceInUse);
+        assert_eq!(d.refused(unregister(other)).await, Code::WorkerInstanceInUse);
+        d.advance(TTL_MS).await;
+        d.call(register(other)).await;
+        d.call(unregister(other)).await;
+    }
+
+    async fn a_heartbeat_extends_a_registration_and_makes_none(d: &Deployment) {
+        let session = new_session(d);
+        assert_eq!(d.refused(heartbeat(session)).await, Code::WorkerNotFound);
+        d.call(register(session)).await;
+        d.advance(TTL_MS - 1).await;
+        let expires_at = d.now().plus_millis(TTL_MS);
+        assert_eq!(d.call(heartbeat(session)).await, HeartbeatWorkerReply::Extended { expires_at });
+        let shorter = HeartbeatWorker { ttl_ms: 1, ..heartbeat(session) };
+        assert_eq!(d.call(shorter).await, HeartbeatWorkerReply::Extended { expires_at });
+        d.advance(TTL_MS).await;
+        assert_eq!(d.refused(heartbeat(session)).await, Code::WorkerNotFound);
+        d.tick().await;
+    }
+
+    async fn an_unregistered_worker_is_gone_at_once(d: &Deployment) {
+        let session = new_session(d);
+        assert_eq!(d.call(unregister(session)).await, UnregisterWorkerReply::Unknown {});
+        d.call(register(session)).await;
+        assert_eq!(d.call(unregister(session)).await, UnregisterWorkerReply::Unregistered {});
+        assert_eq!(d.call(unregister(session)).await, UnregisterWorkerReply::Unknown {});
+        assert!(d.dump().await.is_empty());
+    }
+
+    async fn workers_are_listed_by_instance(d: &Deployment) {
+        let session = new_session(d);
+        for name in ["w-2", "w-1", "w-10"] {
+            let call = RegisterWorker {
+                worker_instance_id: instance(name),
+                lanes: Rest(vec![]),
+                ..register(session)
+            };
+            d.call(call).await;
+        }
+        let names: Vec<String> = workers(d).await.into_iter().map(|row| row[0].clone()).collect();
+        assert_eq!(names, ["w-1", "w-10", "w-2"]);
+        d.advance(TTL_MS).await;
+        d.tick().await;
+    }
+
+    async fn malformed_capabilities_are_refused(d: &Deployment) {
+        let session = d.new_uuid().to_string();
+        let args: [&[u8]; 5] = [b"w", b"w-1", session.as_bytes(), b"a,,b", b"1000"];
+        let answer = d.raw("ff_register_worker", &args).await;
+        assert_eq!((answer.code(), answer.text(0).as_str()),
+            ("invalid_capabilities", "worker:empty_token"));
+    }
+
+    async fn a_leaving_worker_hands_its_leases_back(d: &Deployment) {
+        let first = d.create_and_claim().await;
+        let second = d.create_and_claim().await;
+        let mut other = d.claim_call(LANE, 1);
+        other.worker_instance_id = instance("worker-2");
+        d.create_one().await;
+        let kept = d.claimed(other).await.remove(0);
+        d.advance(10).await;
+        assert_eq!(release(d, INSTANCE).await, 2);
+        assert_eq!(release(d, INSTANCE).await, 0);
+        for held in [&first, &second] {
+            let described = d.describe(held.id).await;
+            assert_eq!(described.state.attempt_state, AttemptState::AttemptInterrupted);
+            assert_eq!(d.refused(held.complete(b"")).await, Code::ExecutionNotActive);
+            let dump = d.dump().await;
+            assert_eq!(listed_in(&dump, held.id), ["q:default"]);
+            assert_eq!(story(&dump, held.id).last().map(String::as_str),
+                Some("released 0 worker_left"));
+        }
+        d.call(kept.complete(b"")).await;
+        let resumed = d.claim(LANE).await;
+        assert_eq!(resumed.row.attempt_kind, AttemptKind::Resumed);
+        assert_eq!(resumed.attempt_id, first.attempt_id);
+        assert_eq!(d.describe(first.id).await.reclaim_count, 0, "a leave costs no reclaim");
+    }
+
+    async fn a_lease_past_its_time_is_not_handed_back(d: &Deployment) {
+        let held = d.create_and_claim().await;
+        d.advance(LEASE_MS).await;
+        assert_eq!(release(d, INSTANCE).await, 0);
+        assert_eq!(d.tick().await.lapsed, 1);
+        assert_eq!(release(d, INSTANCE).await, 0);
+        assert_eq!(d.claim(LANE).await.id, held.id);
+    }
+
+    async fn depths_tell_how_much_waits_and_since_when(d: &Deployment) {
+        let oldest = d.now();
+        d.create().lane("a").send().await;
+        d.advance(100).await;
+        d.create().lane("a").send().await;
+        d.create().lane("b").delayed_by(1000).send().await;
+        let lanes = Rest(vec![lane("a"), lane("b"), lane("none")]);
+        let LaneDepthsReply::Depths { depths } = d.call(LaneDepths { lanes }).await;
+        let rows: Vec<Vec<String>> = depths.0.into_iter().map(texts).collect();
+        assert_eq!(rows, [
+            vec!["a".to_owned(), "2".to_owned(), oldest.to_string()],
+            vec!["b".to_owned(), "0".to_owned(), String::new()],
+            vec!["none".to_owned(), "0".to_owned(), String::new()],
+        ]);
+    }
+}

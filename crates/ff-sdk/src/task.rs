@@ -1,0 +1,343 @@
+//! An execution in a worker's hands.
+
+mod lease;
+mod outcome;
+mod renewal;
+
+pub use lease::{LeaseLoss, LeaseMonitor};
+
+pub(crate) use lease::Lease;
+
+use std::fmt;
+use std::sync::Arc;
+
+use ff_core::backend::{FailOutcome, FailureClass, FailureReason, Handle, HandleKind};
+use ff_core::contracts::{Claimed, Tags};
+use ff_core::engine_backend::EngineBackend;
+use ff_core::error::{Code, EngineError};
+use ff_core::types::{
+    AttemptId, AttemptIndex, ExecutionId, LaneId, LeaseEpoch, LeaseFence, LeaseId, Namespace,
+    TimestampMs,
+};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::error::{SdkError, TerminalError};
+use crate::worker::Shared;
+use outcome::{Landed, Outcome};
+
+/// The header that carries [`ClaimedTask::fence_header_value`] to other systems.
+pub const FENCE_HEADER: &str = "flowfabric-fence";
+
+/// An execution in a worker's hands, under a lease that is renewed in the background.
+///
+/// It ends by [`complete`](Self::complete), [`fail`](Self::fail), [`cancel`](Self::cancel) or
+/// [`delay_execution`](Self::delay_execution), which consume it. Should the store not answer, they
+/// try again until the lease's deadline and then give the task back inside the error. A task that
+/// is simply dropped hands its execution back at once, so that another worker goes on with the same
+/// attempt.
+pub struct ClaimedTask {
+    core: Arc<TaskCore>,
+    shared: Arc<Shared>,
+    renewal: JoinHandle<()>,
+    /// Released with the task.
+    _permit: OwnedSemaphorePermit,
+    /// An outcome landed, or there is nothing left to report.
+    finished: bool,
+    /// A call may have been applied although its answer was lost.
+    unresolved: bool,
+}
+
+/// What a task shares with its renewal and with a handler's context.
+#[derive(Debug)]
+pub(crate) struct TaskCore {
+    pub(crate) claimed: Claimed,
+    pub(crate) engine: Arc<dyn EngineBackend>,
+    pub(crate) lease: Arc<Lease>,
+}
+
+impl TaskCore {
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.claimed.handle
+    }
+
+    pub(crate) async fn progress(&self, percent: u8, message: &str) -> Result<(), SdkError> {
+        if percent > 100 {
+            let error = EngineError::invalid("percent", format!("must be at most 100, got {percent}"));
+            return Err(error.into());
+        }
+        self.check_held()?;
+        let message = Some(message.to_owned());
+        let told = self.engine.progress(self.handle(), Some(percent), message).await;
+        told.map_err(|error| error.in_context("progress").into())
+    }
+
+    /// After the loss of the lease the store would refuse: it need not be asked.
+    fn check_held(&self) -> Result<(), SdkError> {
+        match self.lease.loss() {
+            None => Ok(()),
+            Some(loss) => {
+                Err(EngineError::refused(Code::LeaseExpired).in_context(loss.to_string()).into())
+            }
+        }
+    }
+
+    pub(crate) fn fence_header_value(&self) -> String {
+        let Handle { execution_id, fence, .. } = self.handle();
+        let LeaseFence { lease_id, lease_epoch, attempt_id } = fence;
+        format!(
+            "execution=\"{execution_id}\", epoch={lease_epoch}, lease=\"{lease_id}\", \
+             attempt=\"{attempt_id}\""
+        )
+    }
+}
+
+impl ClaimedTask {
+    /// Takes charge of a lease, and of a permit for as long as it lasts.
+    pub(crate) fn new(
+        claimed: Claimed,
+        deadline: Instant,
+        shared: Arc<Shared>,
+        permit: OwnedSemaphorePermit,
+    ) -> Self {
+        let ttl = std::time::Duration::from_millis(claimed.handle.lease_ttl_ms);
+        let lease = Arc::new(Lease::new(deadline, ttl));
+        let engine = Arc::clone(shared.engine());
+        shared.tasks.add(claimed.handle.fence.lease_id, &lease);
+        let core = Arc::new(TaskCore { claimed, engine, lease });
+        let renewal = tokio::spawn(renewal::keep(Arc::clone(&core)));
+        Self { core, shared, renewal, _permit: permit, finished: false, unresolved: false }
+    }
+
+    /// The execution.
+    pub fn execution_id(&self) -> &ExecutionId {
+        &self.handle().execution_id
+    }
+
+    /// The number of the attempt, from 0.
+    pub fn attempt_index(&self) -> AttemptIndex {
+        self.handle().attempt_index
+    }
+
+    /// The attempt.
+    pub fn attempt_id(&self) -> &AttemptId {
+        &self.handle().fence.attempt_id
+    }
+
+    /// The lease.
+    pub fn lease_id(&self) -> &LeaseId {
+        &self.handle().fence.lease_id
+    }
+
+    /// The lease's epoch: greater than that of every lease of this execution before.
+    pub fn lease_epoch(&self) -> LeaseEpoch {
+        self.handle().fence.lease_epoch
+    }
+
+    /// How the lease came about.
+    pub fn claim_kind(&self) -> HandleKind {
+        self.handle().kind
+    }
+
+    /// The input as it was submitted.
+    pub fn input_payload(&self) -> &[u8] {
+        &self.core.claimed.payload
+    }
+
+    /// The handler that the submitter asked for.
+    pub fn execution_kind(&self) -> &str {
+        self.core.claimed.kind.as_str()
+    }
+
+    /// Labels.
+    pub fn tags(&self) -> &Tags {
+        &self.core.claimed.tags
+    }
+
+    /// The lane it was claimed from.
+    pub fn lane_id(&self) -> &LaneId {
+        &self.handle().lane
+    }
+
+    /// The namespace it belongs to.
+    pub fn namespace(&self) -> &Namespace {
+        &self.core.claimed.namespace
+    }
+
+    /// Everything that the claim answered.
+    pub fn claimed(&self) -> &Claimed {
+        &self.core.claimed
+    }
+
+    /// What every call about this task carries.
+    pub fn handle(&self) -> &Handle {
+        self.core.handle()
+    }
+
+    /// Proof of holding the lease. Other systems that remember the greatest
+    /// [`lease_epoch`](Self::lease_epoch) they saw for an execution can refuse a late write of a
+    /// worker that lost its lease without noticing.
+    pub fn fence(&self) -> LeaseFence {
+        self.handle().fence
+    }
+
+    /// The fence as the value of an HTTP header (a structured field, RFC 9651), see
+    /// [`FENCE_HEADER`].
+    pub fn fence_header_value(&self) -> String {
+        self.core.fence_header_value()
+    }
+
+    /// True only while the lease is certainly held, with a margin to act: judged by time, not by
+    /// the number of failed renewals.
+    pub fn is_lease_healthy(&self) -> bool {
+        self.core.lease.is_healthy()
+    }
+
+    /// Until when the lease certainly holds.
+    pub fn lease_deadline(&self) -> Instant {
+        self.core.lease.deadline()
+    }
+
+    /// How many renewals have failed since the last one that succeeded.
+    pub fn consecutive_renewal_failures(&self) -> u32 {
+        self.core.lease.failures()
+    }
+
+    /// Why the last failed renewal failed.
+    pub fn last_renewal_error(&self) -> Option<EngineError> {
+        self.core.lease.last_error()
+    }
+
+    /// A view of the lease that can be kept apart from the task.
+    pub fn lease(&self) -> LeaseMonitor {
+        LeaseMonitor(Arc::clone(&self.core.lease))
+    }
+
+    /// Returns when the lease is lost: the work is somebody else's now, and should stop.
+    pub fn lost(&self) -> impl Future<Output = LeaseLoss> + Send + 'static {
+        let lease = Arc::clone(&self.core.lease);
+        async move { lease.lost().await }
+    }
+
+    pub(crate) fn core(&self) -> &Arc<TaskCore> {
+        &self.core
+    }
+
+    /// Renews the lease now, outside the schedule.
+    pub async fn renew_lease(&self) -> Result<(), SdkError> {
+        self.core.check_held()?;
+        renewal::renew(&self.core).await.map_err(|error| error.in_context("renew").into())
+    }
+
+    /// Says how far the work is: 0 to 100, and a sentence for a person.
+    pub async fn update_progress(&self, percent: u8, message: &str) -> Result<(), SdkError> {
+        self.core.progress(percent, message).await
+    }
+
+    /// Ends the execution in success, with a result or without.
+    pub async fn complete(self, result_payload: Option<Vec<u8>>) -> Result<(), TerminalError> {
+        self.settle(Outcome::Complete(result_payload)).await.map(drop)
+    }
+
+    /// Ends the attempt as failed. The execution's policy decides about a retry, by the category:
+    /// `transient`, `permanent`, `infra_crash`, `timeout`, `cancelled` or one of your own.
+    pub async fn fail(
+        self,
+        reason: &str,
+        error_category: &str,
+    ) -> Result<FailOutcome, TerminalError> {
+        match FailureClass::from_category(error_category) {
+            Ok(class) => self.fail_with(FailureReason::new(reason), class).await,
+            Err(error) => {
+                Err(TerminalError { task: Some(Box::new(self)), source: error.into() })
+            }
+        }
+    }
+
+    /// Ends the attempt as failed, with a detail for whoever looks into it.
+    pub async fn fail_with(
+        self,
+        reason: FailureReason,
+        class: FailureClass,
+    ) -> Result<FailOutcome, TerminalError> {
+        match self.settle(Outcome::Fail(reason, class)).await? {
+            Landed::Failed(outcome) => Ok(outcome),
+            Landed::Done => unreachable!("a failure is answered with what follows from it"),
+        }
+    }
+
+    /// Ends the execution as cancelled, by its worker.
+    pub async fn cancel(self, reason: &str) -> Result<(), TerminalError> {
+        self.settle(Outcome::Cancel(reason.to_owned())).await.map(drop)
+    }
+
+    /// Gives the execution back until a time of the store's clock. Then the same attempt goes on,
+    /// with any worker.
+    pub async fn delay_execution(self, delay_until: TimestampMs) -> Result<(), TerminalError> {
+        self.settle(Outcome::Delay(delay_until)).await.map(drop)
+    }
+
+    /// Gives the execution back for a while, by the store's clock as this worker knows it.
+    pub async fn delay_for(self, pause: std::time::Duration) -> Result<(), TerminalError> {
+        let pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+        let now = self.shared.clock.latest_now().unwrap_or_else(|| self.claimed_at());
+        self.delay_execution(now.plus_millis(pause_ms)).await
+    }
+
+    /// Gives the execution back until the executions it waits for have ended.
+    pub async fn move_to_waiting_children(self) -> Result<(), TerminalError> {
+        self.settle(Outcome::WaitChildren).await.map(drop)
+    }
+
+    /// When the lease began, by the store's clock: a time that has certainly passed there.
+    fn claimed_at(&self) -> TimestampMs {
+        claimed_at(&self.core.claimed)
+    }
+
+    /// Nothing is left to do: no renewal, no handing back.
+    fn finish(&mut self) {
+        self.finished = true;
+        self.core.lease.settle();
+    }
+}
+
+fn claimed_at(claimed: &Claimed) -> TimestampMs {
+    let expires_at = claimed.lease_expires_at.as_millis();
+    TimestampMs::new(expires_at.saturating_sub(claimed.handle.lease_ttl_ms).max(1))
+}
+
+impl Drop for ClaimedTask {
+    fn drop(&mut self) {
+        self.renewal.abort();
+        self.shared.tasks.remove(self.lease_id());
+        if self.finished || self.core.lease.loss().is_some() {
+            return;
+        }
+        let execution_id = self.execution_id();
+        tracing::warn!(%execution_id, "a task was dropped without an outcome; handing it back");
+        self.core.lease.settle();
+        self.shared.hand_backs.spawn(hand_back(Arc::clone(&self.core)));
+    }
+}
+
+/// Gives the lease back so that the execution can be claimed at once.
+async fn hand_back(core: Arc<TaskCore>) {
+    let until = claimed_at(&core.claimed);
+    let reported = outcome::report(&core, &Outcome::Delay(until), &mut false).await;
+    if let Err(error) = reported {
+        let execution_id = core.handle().execution_id;
+        tracing::warn!(%execution_id, %error, "could not hand it back; its lease will lapse");
+    }
+}
+
+impl fmt::Debug for ClaimedTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClaimedTask")
+            .field("execution_id", self.execution_id())
+            .field("kind", &self.execution_kind())
+            .field("attempt_index", &self.attempt_index())
+            .field("lease_epoch", &self.lease_epoch())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,128 @@
+//! Reporting what became of an execution. A call whose answer was lost is sent again until the
+//! lease's deadline: the store recognises its repetition by the fence.
+
+use std::time::Duration;
+
+use ff_core::backend::{FailOutcome, FailureClass, FailureReason};
+use ff_core::backend_error::Retry;
+use ff_core::error::{Code, EngineError};
+use ff_core::types::TimestampMs;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::renewal::{is_lease_gone, no_answer};
+use super::{ClaimedTask, TaskCore};
+use crate::error::TerminalError;
+
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// A call gets at least this long, also when the lease ends sooner.
+const SHORTEST_WAIT: Duration = Duration::from_millis(250);
+
+/// What a worker reports about its execution.
+pub(super) enum Outcome {
+    Complete(Option<Vec<u8>>),
+    Fail(FailureReason, FailureClass),
+    Cancel(String),
+    Delay(TimestampMs),
+    WaitChildren,
+}
+
+/// What the store made of it.
+pub(super) enum Landed {
+    Done,
+    Failed(FailOutcome),
+}
+
+impl Outcome {
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Complete(_) => "complete",
+            Self::Fail(..) => "fail",
+            Self::Cancel(_) => "cancel",
+            Self::Delay(_) => "delay",
+            Self::WaitChildren => "wait_children",
+        }
+    }
+
+    async fn send(&self, core: &TaskCore) -> Result<Landed, EngineError> {
+        let (engine, handle) = (&core.engine, &core.claimed.handle);
+        let done = match self {
+            Self::Complete(result) => engine.complete(handle, result.clone()).await,
+            Self::Fail(reason, class) => {
+                let failed = engine.fail(handle, reason.clone(), class.clone()).await;
+                return failed.map(Landed::Failed);
+            }
+            Self::Cancel(reason) => engine.cancel(handle, reason).await,
+            Self::Delay(until) => engine.delay(handle, *until).await,
+            Self::WaitChildren => Err(EngineError::Unavailable { op: "wait_children" }),
+        };
+        done.map(|()| Landed::Done)
+    }
+}
+
+impl ClaimedTask {
+    /// Reports an outcome and ends the task, or gives it back.
+    pub(super) async fn settle(mut self, outcome: Outcome) -> Result<Landed, TerminalError> {
+        if let Some(error) = self.refused_here() {
+            self.finish();
+            return Err(TerminalError { task: None, source: error.into() });
+        }
+        match report(&self.core, &outcome, &mut self.unresolved).await {
+            Ok(landed) => {
+                self.finish();
+                Ok(landed)
+            }
+            Err(error) if is_lease_gone(&error) => {
+                self.finish();
+                let source = error.in_context(outcome.name()).into();
+                Err(TerminalError { task: None, source })
+            }
+            Err(error) => {
+                let source = error.in_context(outcome.name()).into();
+                Err(TerminalError { task: Some(Box::new(self)), source })
+            }
+        }
+    }
+
+    /// After the loss of the lease nothing is sent any more, unless an earlier call may have been
+    /// applied: then asking again is the only way to know.
+    fn refused_here(&self) -> Option<EngineError> {
+        let loss = self.core.lease.loss().filter(|_| !self.unresolved)?;
+        Some(EngineError::refused(Code::LeaseExpired).in_context(loss.to_string()))
+    }
+}
+
+/// Sends an outcome until it is answered, or until the lease's deadline as it is now.
+pub(super) async fn report(
+    core: &TaskCore,
+    outcome: &Outcome,
+    unresolved: &mut bool,
+) -> Result<Landed, EngineError> {
+    let deadline = core.lease.deadline();
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let limit = (deadline.saturating_duration_since(Instant::now()) / 2).max(SHORTEST_WAIT);
+        let answer = timeout(limit, outcome.send(core)).await;
+        let error = match answer.unwrap_or_else(|_| Err(no_answer(limit))) {
+            Ok(landed) => return Ok(landed),
+            Err(error) => error,
+        };
+        let retry = retry_of(&error);
+        *unresolved |= retry == Retry::IfReplaySafe;
+        if retry == Retry::Never || Instant::now() + pause >= deadline {
+            return Err(error);
+        }
+        let execution_id = core.claimed.handle.execution_id;
+        tracing::debug!(%execution_id, op = outcome.name(), %error, "no answer, sending it again");
+        sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Only trouble on the way is worth a repetition.
+fn retry_of(error: &EngineError) -> Retry {
+    match error.through() {
+        EngineError::Backend(error) => error.retry,
+        _ => Retry::Never,
+    }
+}

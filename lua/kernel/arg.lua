@@ -13,9 +13,10 @@ local function repeated(text, count)
   return out
 end
 
-local HEX = '[0-9a-f]'
-local UUID = '^' .. repeated(HEX, 8) .. '%-' .. repeated(HEX, 4) .. '%-' .. repeated(HEX, 4)
-  .. '%-' .. repeated(HEX, 4) .. '%-' .. repeated(HEX, 12) .. '$'
+local UUID = '^' .. repeated('%x', 8) .. '%-' .. repeated('%x', 4) .. '%-' .. repeated('%x', 4)
+  .. '%-' .. repeated('%x', 4) .. '%-' .. repeated('%x', 12) .. '$'
+
+local function is_uuid(text) return string.find(text, UUID) and text == string.lower(text) end
 
 -- Printable characters but { | } : and, at the beginning, a blank.
 local LABEL = '^[!-9;-z|~][ -9;-z|~]*$'
@@ -38,14 +39,14 @@ function arg.new_execution(name)
   local base = arg.execution(name)
   return { name = name, parse = function(text, p)
     local uuid, wrong = base.parse(text, p)
-    if uuid and not string.find(uuid, UUID) then return nil, 'must end in a lower-case uuid' end
+    if uuid and not is_uuid(uuid) then return nil, 'must end in a lower-case uuid' end
     return uuid, wrong
   end }
 end
 
 function arg.uuid(name)
   return { name = name, parse = function(text)
-    if not string.find(text, UUID) then return nil, 'must be a lower-case hyphenated uuid' end
+    if not is_uuid(text) then return nil, 'must be a lower-case hyphenated uuid' end
     return text
   end }
 end

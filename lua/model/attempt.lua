@@ -59,7 +59,8 @@ function attempt.close(x, how, now)
 end
 
 local LEFTOVERS = { 'attempt_id', 'attempt_type', 'attempt_end', 'attempt_ended_at',
-  'attempt_cause', 'failure_reason', 'failure_category', 'revoke_reason', 'replay_reason', 'replay_requested_by', 'timeout_at',
+  'attempt_cause', 'failure_reason', 'failure_category',
+  'revoke_reason', 'replay_reason', 'replay_requested_by', 'timeout_at',
   'timeout_left_ms', 'renewed_at', 'resumed_at', 'progress_pct', 'progress_message',
   'progress_at' }
 

@@ -11,7 +11,7 @@ local ENDED = record.group { 'state', 'ended_at' }
 
 -- Ends the execution. `cause` is a stable word for the log: what made it end.
 function ending.finish(w, p, x, now, outcome, cause)
-  local queue, due = index.places(x)
+  local queue, due = index.membership(x)
   x.state, x.ended_at = outcome, now
   record.touch(x, ENDED)
   record.drop(x, attempt.PENDING)

@@ -53,6 +53,13 @@ function index.places(x)
   return queued and x.lane or nil, index.due_at(x)
 end
 
+-- As `places`, for an execution that leaves them all: whether it is in `due`, not since when.
+function index.membership(x)
+  local queued = state.CLAIMABLE[x.state] and not x.grant_expires_at
+  local timed = x.state == 'running' or x.state == 'delayed'
+  return queued and x.lane or nil, timed or x.deadline_at or x.grant_expires_at
+end
+
 -- Takes an execution that is over, or about to be listed elsewhere, out of the live indexes.
 function index.leave(w, p, x, queue, due)
   if queue then w[#w + 1] = { 'ZREM', p.queue .. queue, x.uuid } end

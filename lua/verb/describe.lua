@@ -49,7 +49,8 @@ define {
     local x = record.read(p, a.execution_id)
     if not x then return reply.refuse('execution_not_found') end
     return reply.fill({ 1, 'OK', x.namespace, x.lane, x.kind, x.priority or 0, x.creator,
-      state.phase(x), state.ownership(x), state.eligibility(x), state.blocking_reason(x), state.outcome(x),
+      state.phase(x), state.ownership(x), state.eligibility(x),
+      state.blocking_reason(x), state.outcome(x),
       state.attempt(x), state.public(x), state.blocking_detail(x), x.created_at,
       attempt.first_started_at(x), x.ended_at, transition_at(x), mutation_at(x), x.delay_until,
       x.deadline_at,

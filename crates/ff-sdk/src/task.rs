@@ -50,7 +50,6 @@ pub struct ClaimedTask {
 }
 
 /// What a task shares with its renewal and with a handler's context.
-#[derive(Debug)]
 pub(crate) struct TaskCore {
     pub(crate) claimed: Claimed,
     pub(crate) engine: Arc<dyn EngineBackend>,

@@ -1,0 +1,219 @@
+//! Taking work: from the lanes' queues, or one execution at a time through a grant.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ff_core::contracts::{ClaimGrant, Claimed, LeaseRequest, ReclaimGrant};
+use ff_core::error::{Code, EngineError};
+use ff_core::limits;
+use ff_core::types::{LaneId, LeaseId};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, timeout_at};
+
+use super::{FlowFabricWorker, Shared};
+use crate::error::SdkError;
+use crate::task::ClaimedTask;
+
+/// A long wait is made of shorter ones: whoever stops waiting leaves one of them behind.
+const WAIT_SLICE: Duration = Duration::from_secs(20);
+
+impl FlowFabricWorker {
+    /// Claims an execution if there is one, without waiting. None if there is none, or if the
+    /// worker holds as many tasks as it may.
+    pub async fn claim_next(&self) -> Result<Option<ClaimedTask>, SdkError> {
+        self.shared.check_running()?;
+        match Arc::clone(&self.shared.permits).try_acquire_owned() {
+            Err(_) => Ok(None),
+            Ok(permit) => Ok(self.claim_slice(permit, Duration::ZERO).await?.0.pop()),
+        }
+    }
+
+    /// Claims an execution; waits for capacity and then for work. None if the time passed.
+    pub async fn claim(&self, max_wait: Duration) -> Result<Option<ClaimedTask>, SdkError> {
+        Ok(self.claim_many(1, max_wait).await?.pop())
+    }
+
+    /// Claims as many executions in one call as there is capacity for, at most `max`; waits for
+    /// capacity and then for the first one. Empty if the time passed.
+    ///
+    /// A wait may be abandoned by dropping the future: what it claims afterwards is handed back.
+    pub async fn claim_many(
+        &self,
+        max: usize,
+        max_wait: Duration,
+    ) -> Result<Vec<ClaimedTask>, SdkError> {
+        self.shared.check_running()?;
+        let deadline = Instant::now() + max_wait;
+        let Some(mut permits) = self.reserve_many(max, deadline).await? else {
+            return Ok(Vec::new());
+        };
+        loop {
+            let wait = deadline.saturating_duration_since(Instant::now()).min(WAIT_SLICE);
+            let (tasks, unused) = self.claim_slice(permits, wait).await?;
+            match unused {
+                Some(unused) if tasks.is_empty() && Instant::now() < deadline => permits = unused,
+                _ => return Ok(tasks),
+            }
+        }
+    }
+
+    /// How many tasks could be claimed now.
+    pub fn capacity(&self) -> usize {
+        self.shared.permits.available_permits()
+    }
+
+    /// One claim, and the permits it did not need.
+    async fn claim_slice(
+        &self,
+        permits: OwnedSemaphorePermit,
+        wait: Duration,
+    ) -> Result<(Vec<ClaimedTask>, Option<OwnedSemaphorePermit>), SdkError> {
+        self.detached(claim_work(Arc::clone(&self.shared), permits, wait)).await
+    }
+
+    /// Waits for one permit, then takes what else is free. None if the time passed.
+    async fn reserve_many(
+        &self,
+        max: usize,
+        deadline: Instant,
+    ) -> Result<Option<OwnedSemaphorePermit>, SdkError> {
+        let permits = &self.shared.permits;
+        let first = tokio::select! {
+            stopped = self.shared.stopped() => return Err(stopped),
+            first = timeout_at(deadline, Arc::clone(permits).acquire_owned()) => first,
+        };
+        let Ok(Ok(mut taken)) = first else { return Ok(None) };
+        let max = max.clamp(1, limits::CLAIM_COUNT_MAX as usize);
+        let more = permits.available_permits().min(max - 1);
+        let more = u32::try_from(more).unwrap_or(0);
+        if let Ok(more) = Arc::clone(permits).try_acquire_many_owned(more) {
+            taken.merge(more);
+        }
+        Ok(Some(taken))
+    }
+
+    /// Runs a claim to its end even if the caller goes away: what it took is then handed back
+    /// instead of being held until the lease lapses. Only a stop ends it early; the leases are
+    /// handed back with the worker's registration then.
+    async fn detached<T: Send + 'static>(
+        &self,
+        claim: impl Future<Output = Result<T, SdkError>> + Send + 'static,
+    ) -> Result<T, SdkError> {
+        let mut claim = tokio::spawn(claim);
+        let ended = tokio::select! {
+            ended = &mut claim => ended,
+            stopped = self.shared.stopped() => {
+                claim.abort();
+                return Err(stopped);
+            }
+        };
+        match ended {
+            Ok(claimed) => claimed,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            Err(_) => Err(self.shared.stopped().await),
+        }
+    }
+
+    /// Takes a permit without waiting.
+    pub(super) fn reserve(&self) -> Result<OwnedSemaphorePermit, SdkError> {
+        self.shared.check_running()?;
+        let permit = Arc::clone(&self.shared.permits).try_acquire_owned();
+        permit.map_err(|_| SdkError::WorkerAtCapacity)
+    }
+
+    /// Claims the execution that a scheduler reserved for this worker. The grant is untouched if
+    /// there is no capacity.
+    pub async fn claim_from_grant(
+        &self,
+        lane: LaneId,
+        grant: ClaimGrant,
+    ) -> Result<ClaimedTask, SdkError> {
+        let permit = self.reserve()?;
+        self.detached(claim_granted(Arc::clone(&self.shared), lane, grant, permit)).await
+    }
+
+    /// Takes over the execution of a lost worker that a scheduler reserved for this one.
+    pub async fn claim_from_reclaim_grant(
+        &self,
+        grant: ReclaimGrant,
+    ) -> Result<ClaimedTask, SdkError> {
+        let permit = self.reserve()?;
+        let shared = Arc::clone(&self.shared);
+        self.detached(async move {
+            let (lease, sent) = (lease_request(&shared), Instant::now());
+            let claimed = shared.engine().claim_from_reclaim_grant(&grant, lease).await;
+            let claimed = claimed.map_err(|error| error.in_context("claim_from_reclaim_grant"))?;
+            Ok(task(&shared, claimed, sent, permit))
+        })
+        .await
+    }
+}
+
+async fn claim_work(
+    shared: Arc<Shared>,
+    mut permits: OwnedSemaphorePermit,
+    wait: Duration,
+) -> Result<(Vec<ClaimedTask>, Option<OwnedSemaphorePermit>), SdkError> {
+    let sent = Instant::now();
+    let request = shared.work_request(permits.num_permits(), wait);
+    let claimed = shared.work.claim(request).await.map_err(|error| error.in_context("claim"))?;
+    let mut tasks = Vec::with_capacity(claimed.len());
+    for claimed in claimed {
+        let Some(permit) = permits.split(1) else {
+            // More than was asked for is the work source's mistake; it lapses by itself.
+            tracing::error!("a claim answered more executions than were asked for");
+            break;
+        };
+        tasks.push(task(&shared, claimed, sent, permit));
+    }
+    let unused = (permits.num_permits() > 0).then_some(permits);
+    Ok((tasks, unused))
+}
+
+async fn claim_granted(
+    shared: Arc<Shared>,
+    lane: LaneId,
+    grant: ClaimGrant,
+    permit: OwnedSemaphorePermit,
+) -> Result<ClaimedTask, SdkError> {
+    let (lease, sent) = (lease_request(&shared), Instant::now());
+    let claimed = exchange(&shared, &grant, lease).await;
+    let claimed = claimed.map_err(|error| error.in_context("claim_from_grant"))?;
+    let task = task(&shared, claimed, sent, permit);
+    if *task.lane_id() == lane {
+        return Ok(task);
+    }
+    // Dropping the task hands the execution back.
+    let message = format!("the execution is of lane {:?}, not {lane:?}", task.lane_id());
+    Err(SdkError::config("claim_from_grant", "lane", message))
+}
+
+/// A fresh claim is refused without using the grant up if an interrupted attempt is to go on.
+async fn exchange(
+    shared: &Shared,
+    grant: &ClaimGrant,
+    lease: LeaseRequest,
+) -> Result<Claimed, EngineError> {
+    match shared.engine().claim_from_grant(grant, lease).await {
+        Err(error) if error.code() == Some(Code::UseClaimResumedExecution) => {
+            shared.engine().claim_resumed(grant, lease).await
+        }
+        answer => answer,
+    }
+}
+
+fn lease_request(shared: &Shared) -> LeaseRequest {
+    let lease_id = LeaseId::from_uuid(shared.ids.random());
+    LeaseRequest { lease_id, lease_ttl_ms: shared.config.lease_ttl_ms }
+}
+
+fn task(
+    shared: &Arc<Shared>,
+    claimed: Claimed,
+    sent: Instant,
+    permit: OwnedSemaphorePermit,
+) -> ClaimedTask {
+    let deadline = shared.lease_deadline(&claimed, sent);
+    ClaimedTask::new(claimed, deadline, Arc::clone(shared), permit)
+}

@@ -1,0 +1,105 @@
+//! A worker's entry in the registry: made at the start, kept alive by one heartbeat, taken off at
+//! the end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ff_core::contracts::WorkerRegistration;
+use ff_core::error::{Code, EngineError};
+use ff_core::types::TimestampMs;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{Shared, WorkerStatus};
+use crate::error::SdkError;
+
+/// Makes the worker known. Refuses if a live process has its instance id.
+pub(super) async fn register(shared: &Shared) -> Result<(), SdkError> {
+    match try_register(shared).await {
+        Err(error) if error.code() == Some(Code::WorkerInstanceInUse) => {
+            let instance = shared.config.worker_instance_id.as_str();
+            let message = format!("{instance:?} belongs to another live process: {error}");
+            Err(SdkError::config("worker_connect", "worker_instance_id", message))
+        }
+        Err(error) => Err(error.in_context("register_worker").into()),
+        Ok(()) => Ok(()),
+    }
+}
+
+async fn try_register(shared: &Shared) -> Result<(), EngineError> {
+    let sent = Instant::now();
+    let ttl_ms = shared.registration_ttl_ms();
+    let registration = WorkerRegistration {
+        worker_id: shared.config.worker_id.clone(),
+        worker_instance_id: shared.config.worker_instance_id.clone(),
+        session: shared.session,
+        lanes: shared.config.lanes.clone(),
+        capabilities: shared.capabilities.clone(),
+        ttl_ms,
+    };
+    let expires_at = shared.engine().register_worker(registration).await?;
+    note_time(shared, sent, expires_at, ttl_ms);
+    Ok(())
+}
+
+/// Extends the registration.
+pub(super) async fn heartbeat(shared: &Shared) -> Result<(), EngineError> {
+    let sent = Instant::now();
+    let ttl_ms = shared.registration_ttl_ms();
+    let instance = &shared.config.worker_instance_id;
+    let expires_at = shared.engine().heartbeat_worker(instance, shared.session, ttl_ms).await?;
+    note_time(shared, sent, expires_at, ttl_ms);
+    Ok(())
+}
+
+/// An expiry tells the time it was computed at.
+fn note_time(shared: &Shared, sent: Instant, expires_at: TimestampMs, ttl_ms: u64) {
+    shared.clock.note(sent, TimestampMs::new(expires_at.as_millis().saturating_sub(ttl_ms)));
+}
+
+/// Keeps the registration alive until another process has taken the instance's place.
+pub(super) async fn keep(shared: Arc<Shared>) {
+    let interval = Duration::from_millis(shared.registration_ttl_ms() / 3);
+    let mut pause = interval;
+    loop {
+        sleep(pause).await;
+        pause = match timeout(interval, beat(&shared)).await {
+            Ok(Ok(())) => interval,
+            Ok(Err(error)) if error.code() == Some(Code::WorkerInstanceInUse) => {
+                return lose(&shared, &error);
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "heartbeat failed, trying again");
+                interval / 8
+            }
+            Err(_) => interval / 8,
+        };
+    }
+}
+
+/// One heartbeat. A registration that ran out, through an outage for instance, is made again.
+async fn beat(shared: &Shared) -> Result<(), EngineError> {
+    match heartbeat(shared).await {
+        Err(error) if error.code() == Some(Code::WorkerNotFound) => try_register(shared).await,
+        answer => answer,
+    }
+}
+
+fn lose(shared: &Shared, error: &EngineError) {
+    let instance = shared.config.worker_instance_id.as_str();
+    tracing::error!(instance, %error, "another process took this worker's place; claiming stops");
+    shared.status.send_if_modified(|status| {
+        let running = *status == WorkerStatus::Running;
+        if running {
+            *status = WorkerStatus::Lost;
+        }
+        running
+    });
+}
+
+/// Takes the worker off the list and hands its leases back. Only while the registration is our own:
+/// a process that took our place must keep its leases.
+pub(super) async fn disconnect(shared: &Shared) -> Result<u32, EngineError> {
+    heartbeat(shared).await?;
+    let instance = &shared.config.worker_instance_id;
+    shared.engine().disconnect_worker(instance, shared.session).await
+}

@@ -1,0 +1,159 @@
+//! What a worker's tasks, claims and heartbeat share.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ff_core::capability::CapabilitySet;
+use ff_core::contracts::{Claimed, WorkRequest};
+use ff_core::engine_backend::EngineBackend;
+use ff_core::limits;
+use ff_core::types::{LeaseId, WorkerSession};
+use ff_core::work_source::WorkSource;
+use ff_script::ids::IdSource;
+use tokio::runtime::Handle as Runtime;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
+
+use super::WorkerStatus;
+use crate::config::WorkerConfig;
+use crate::connection::Connection;
+use crate::error::SdkError;
+use crate::store_clock::StoreClock;
+use crate::task::{Lease, LeaseLoss};
+
+/// What a worker's tasks, claims and heartbeat share.
+pub(crate) struct Shared {
+    pub(crate) config: WorkerConfig,
+    pub(crate) capabilities: CapabilitySet,
+    pub(crate) connection: Connection,
+    pub(crate) work: Arc<dyn WorkSource>,
+    pub(crate) ids: Arc<dyn IdSource>,
+    pub(crate) session: WorkerSession,
+    pub(crate) permits: Arc<Semaphore>,
+    pub(crate) clock: StoreClock,
+    pub(crate) status: watch::Sender<WorkerStatus>,
+    pub(crate) tasks: Tasks,
+    pub(crate) hand_backs: HandBacks,
+}
+
+impl Shared {
+    pub(crate) fn engine(&self) -> &Arc<dyn EngineBackend> {
+        self.connection.engine()
+    }
+
+    /// Refuses unless the worker may take work.
+    pub(crate) fn check_running(&self) -> Result<(), SdkError> {
+        match &*self.status.borrow() {
+            WorkerStatus::Running => Ok(()),
+            other => Err(SdkError::WorkerStopped { status: other.clone() }),
+        }
+    }
+
+    /// Returns when the worker may take no more work.
+    pub(crate) async fn stopped(&self) -> SdkError {
+        let mut changes = self.status.subscribe();
+        // The sender lives as long as we do, so the wait ends only with a match.
+        let _ = changes.wait_for(|status| *status != WorkerStatus::Running).await;
+        let status = changes.borrow().clone();
+        SdkError::WorkerStopped { status }
+    }
+
+    /// How long the registration lasts without a heartbeat: a dead process is missed after its
+    /// leases have lapsed, not before.
+    pub(crate) fn registration_ttl_ms(&self) -> u64 {
+        self.config.lease_ttl_ms.saturating_mul(2).min(limits::LEASE_TTL_MS_MAX)
+    }
+
+    pub(crate) fn work_request(&self, count: usize, max_wait: Duration) -> WorkRequest {
+        WorkRequest {
+            lanes: self.config.lanes.clone(),
+            worker_id: self.config.worker_id.clone(),
+            worker_instance_id: self.config.worker_instance_id.clone(),
+            capabilities: self.capabilities.clone(),
+            lease_ttl_ms: self.config.lease_ttl_ms,
+            count: u32::try_from(count).unwrap_or(u32::MAX),
+            max_wait,
+        }
+    }
+
+    /// Until when a lease from a call sent at this moment certainly holds. A call that waited got
+    /// its lease late: then the store's clock, as last read, tells more than the call's beginning.
+    pub(crate) fn lease_deadline(&self, claimed: &Claimed, sent: Instant) -> Instant {
+        let ttl = Duration::from_millis(claimed.handle.lease_ttl_ms);
+        let by_call = sent + ttl;
+        let by_clock = self.clock.earliest(claimed.lease_expires_at).unwrap_or(by_call);
+        by_call.max(by_clock.min(Instant::now() + ttl))
+    }
+}
+
+/// The leases of the tasks that are in somebody's hands.
+#[derive(Debug, Default)]
+pub(crate) struct Tasks(Mutex<HashMap<LeaseId, Arc<Lease>>>);
+
+impl Tasks {
+    pub(crate) fn add(&self, id: LeaseId, lease: &Arc<Lease>) {
+        self.lock().insert(id, Arc::clone(lease));
+    }
+
+    pub(crate) fn remove(&self, id: &LeaseId) {
+        self.lock().remove(id);
+    }
+
+    /// Tells every task that its lease is handed back, and says how many there are.
+    pub(crate) fn hand_back_all(&self) -> usize {
+        let leases = self.lock();
+        leases.values().for_each(|lease| lease.lose(LeaseLoss::HandedBack));
+        leases.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<LeaseId, Arc<Lease>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Hand-backs under way: dropping a task cannot wait, so a shutdown waits for them.
+#[derive(Debug)]
+pub(crate) struct HandBacks {
+    runtime: Runtime,
+    open: Arc<watch::Sender<usize>>,
+}
+
+impl HandBacks {
+    /// Must be called on a runtime: a task may be dropped on a thread that has none.
+    pub(crate) fn on_this_runtime() -> Self {
+        Self { runtime: Runtime::current(), open: Arc::new(watch::Sender::new(0)) }
+    }
+
+    pub(crate) fn spawn(&self, hand_back: impl Future<Output = ()> + Send + 'static) {
+        let open = OpenHandBack::new(&self.open);
+        self.runtime.spawn(async move {
+            hand_back.await;
+            drop(open);
+        });
+    }
+
+    /// Returns when none is under way.
+    pub(crate) async fn all_done(&self) {
+        let mut changes = self.open.subscribe();
+        // The sender lives as long as we do, so the wait ends only with a match.
+        let _ = changes.wait_for(|open| *open == 0).await;
+    }
+}
+
+/// Counts a hand-back until it is over, also when the runtime ends before.
+struct OpenHandBack(Arc<watch::Sender<usize>>);
+
+impl OpenHandBack {
+    fn new(open: &Arc<watch::Sender<usize>>) -> Self {
+        open.send_modify(|open| *open += 1);
+        Self(Arc::clone(open))
+    }
+}
+
+impl Drop for OpenHandBack {
+    fn drop(&mut self) {
+        self.0.send_modify(|open| *open -= 1);
+    }
+}

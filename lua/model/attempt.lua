@@ -102,8 +102,8 @@ function attempt.begin(w, x, a, lease_id, now)
     archive(w, x)
     blob.drop(x, w, 'detail')
     x.started_at = attempt.first_started_at(x)
-    record.drop(x, LEFTOVERS)
   end
+  record.drop(x, LEFTOVERS)
   record.drop(x, PENDING)
   if kind == 'reclaim' then
     record.set(x, 'reclaim_count', number.stored(x.reclaim_count, 0) + 1)

@@ -27,7 +27,7 @@ define {
     arg.text('failure_reason', limit.reason_bytes_max),
     arg.optional(arg.label('failure_category', limit.category_bytes_max), ''),
     arg.text('failure_detail', limit.failure_detail_bytes_max),
-    arg.int('final', 0, 1),
+    arg.int('is_final', 0, 1),
   },
   gives = lease.gives {
     OK = { 'result', 'delay_until' },
@@ -39,7 +39,7 @@ define {
     local answer = repeated(x, a) or lease.guard(x, a, now)
     if answer then return answer end
     blob.put(x, w, 'detail', a.failure_detail)
-    if a.final == 1 then x.retry_rule = nil end
+    if a.is_final == 1 then x.retry_rule = nil end
     local at = failure.attempt_failed(w, p, x, now, 'fail', a.failure_reason, a.failure_category,
       'failed')
     if at then return reply.ok('retry_scheduled', at) end

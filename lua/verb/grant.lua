@@ -86,6 +86,27 @@ define {
   end,
 }
 
+-- Which call a grant is good for.
+local function good_for(x)
+  if state.LOST[x.state] then return 'reclaim' end
+  return x.next_attempt == 'resume' and 'resume' or 'claim'
+end
+
+-- What an earlier, unanswered send of this very request reserved.
+local function granted_before(p, a, now)
+  local live = redis.call('ZRANGE', p.due, '(' .. string.format('%.0f', now),
+    string.format('%.0f', now + a.grant_ttl_ms), 'BYSCORE', 'LIMIT', 0, limit.claim_recall_max)
+  for i = 1, #live do
+    local x = record.read(p, live[i])
+    if x and x.grant_id == a.grant_id then
+      local answered = answer(reply.duplicate, p, x)
+      answered[#answered + 1] = good_for(x)
+      return answered
+    end
+  end
+  return nil
+end
+
 define {
   name = 'ff_grant_next',
   doc = 'Reserves the best execution of a lane that a worker could claim or take over.',
@@ -96,24 +117,26 @@ define {
     worker_instance_id,
     arg.text('capabilities', limit.capabilities_bytes_max),
     arg.int('grant_ttl_ms', 1, limit.grant_ttl_ms_max),
+    arg.int('retry', 0, 1),
     arg.uuid('grant_id'),
   },
   gives = {
     OK = { 'execution_id', 'grant_id', 'grant_expires_at', 'kind' },
-    no_eligible_execution = {},
+    DUPLICATE = { 'execution_id', 'grant_id', 'grant_expires_at', 'kind' },
+    EMPTY = {},
     invalid_capabilities = { 'text' },
   },
   run = function(p, a, now, w)
     local has, wrong = capability.parse(a.capabilities)
     if not has then return reply.refuse('invalid_capabilities', 'worker:' .. wrong) end
-    local answered
+    local answered = a.retry == 1 and granted_before(p, a, now)
+    if answered then return answered end
     queue.walk(w, p, a.lane, has, now, 1, function(x)
-      local kind = state.LOST[x.state] and 'reclaim' or 'claim'
-      answered = grant(w, p, x, a, kind, now)
-      answered[#answered + 1] = x.next_attempt == 'resume' and kind == 'claim' and 'resume' or kind
+      answered = grant(w, p, x, a, state.LOST[x.state] and 'reclaim' or 'claim', now)
+      answered[#answered + 1] = good_for(x)
       return false
     end)
-    return answered or reply.refuse('no_eligible_execution')
+    return answered or reply.empty()
   end,
 }
 

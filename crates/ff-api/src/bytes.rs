@@ -30,9 +30,10 @@ impl<'de> Deserialize<'de> for Base64 {
             }
 
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Base64, E> {
-                STANDARD.decode(text).map(Base64).map_err(|error| {
-                    E::custom(format!("must be base64 with padding ({error})"))
-                })
+                STANDARD
+                    .decode(text)
+                    .map(Base64)
+                    .map_err(|error| E::custom(format!("must be base64 with padding ({error})")))
             }
         }
 
@@ -114,11 +115,9 @@ mod tests {
 
     #[test]
     fn compacting_removes_only_blanks_between_parts() {
-        let json = " { \"b\" : [ 1.50 , 12345678901234567890123 ] ,\n\t\"a \\\" \\\\\" : \" x \" } ";
-        assert_eq!(
-            compact(json),
-            "{\"b\":[1.50,12345678901234567890123],\"a \\\" \\\\\":\" x \"}"
-        );
+        let json =
+            " { \"b\" : [ 1.50 , 12345678901234567890123 ] ,\n\t\"a \\\" \\\\\" : \" x \" } ";
+        assert_eq!(compact(json), "{\"b\":[1.50,12345678901234567890123],\"a \\\" \\\\\":\" x \"}");
     }
 
     #[test]

@@ -49,11 +49,7 @@ pub struct CreateExecution {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::ExecutionPolicy>))]
     pub policy: Option<ExecutionPolicy>,
     /// The input as a JSON value: its text without blanks between its parts is the payload.
-    #[serde(
-        default,
-        deserialize_with = "bytes::present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "bytes::present", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::AnyJson>))]
     pub payload: Option<Box<RawValue>>,
     /// The input as text.
@@ -300,8 +296,8 @@ mod tests {
 
     #[test]
     fn a_submission_survives_the_wire() {
-        let mut new = read(r#"{"kind":"k","payload_base64":"AP8=","tags":{"a.b":"c"}}"#)
-            .expect("valid");
+        let mut new =
+            read(r#"{"kind":"k","payload_base64":"AP8=","tags":{"a.b":"c"}}"#).expect("valid");
         new.idempotency_key = IdempotencyKey::try_new("order-1").ok();
         new.policy.retention_ms = Some(5);
         let wire = CreateExecution::from(new.clone());

@@ -77,7 +77,9 @@ pub const OPENAPI: &str = "/openapi.json";
 pub fn fill(template: &str, parameter: impl Display) -> String {
     let value = encode(&parameter.to_string());
     match (template.find('{'), template.find('}')) {
-        (Some(start), Some(end)) => format!("{}{value}{}", &template[..start], &template[end + 1..]),
+        (Some(start), Some(end)) => {
+            format!("{}{value}{}", &template[..start], &template[end + 1..])
+        }
         _ => template.to_owned(),
     }
 }

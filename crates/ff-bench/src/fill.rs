@@ -21,11 +21,8 @@ pub(crate) async fn fill(store: &Store, load: &LoadOptions, count: u64) -> Resul
     let steps = batches.len() as u64;
     let batches = Arc::new(Mutex::new(batches));
     let progress = Arc::new(Progress::new("creating waiting executions", count));
-    let filler = |worker| Filler {
-        worker,
-        batches: Arc::clone(&batches),
-        progress: Arc::clone(&progress),
-    };
+    let filler =
+        |worker| Filler { worker, batches: Arc::clone(&batches), progress: Arc::clone(&progress) };
     let workers: Result<Vec<_>, _> = (0..CALLERS).map(|_| Worker::new(store, load, 1)).collect();
     caller::run(workers?.into_iter().map(filler).collect(), steps).await?;
     Ok(())

@@ -30,7 +30,8 @@ impl Progress {
         let done = self.done.fetch_add(parts, Ordering::Relaxed) + parts;
         // Whoever finds the lock taken has nothing to add.
         let Some(Ok(mut printed)) = self.printed.as_ref().map(Mutex::try_lock) else { return };
-        let waited = printed.map_or(self.started.elapsed() >= PATIENCE, |at| at.elapsed() >= INTERVAL);
+        let waited =
+            printed.map_or(self.started.elapsed() >= PATIENCE, |at| at.elapsed() >= INTERVAL);
         if waited {
             *printed = Some(Instant::now());
             self.print(done);

@@ -38,9 +38,15 @@ pub(crate) enum Inside {
 enum Place {
     /// Nothing: it was there before, or needs nothing.
     None,
-    Directory { _directory: TempDir },
-    Server { _server: Box<Valkey> },
-    Cluster { _cluster: ValkeyCluster },
+    Directory {
+        _directory: TempDir,
+    },
+    Server {
+        _server: Box<Valkey>,
+    },
+    Cluster {
+        _cluster: ValkeyCluster,
+    },
 }
 
 impl Store {
@@ -86,7 +92,9 @@ impl Store {
     /// A number for a journal that is not there would be worse than none.
     pub(crate) fn check_journal(&self, journal: Journal) -> Result<(), Failure> {
         match &self.inside {
-            Inside::Embedded(host) if journal != Journal::Off && host.stats().journal_bytes == 0 => {
+            Inside::Embedded(host)
+                if journal != Journal::Off && host.stats().journal_bytes == 0 =>
+            {
                 Err(format!("the store wrote no journal although --journal is {journal}").into())
             }
             _ => Ok(()),

@@ -173,7 +173,7 @@ impl Held {
             failure_reason: reason.to_owned(),
             failure_category: category.to_owned(),
             failure_detail: Vec::new(),
-            r#final: false,
+            is_final: false,
         }
     }
 

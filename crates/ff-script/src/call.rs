@@ -165,12 +165,15 @@ macro_rules! functions {
         pub(crate) const CONTRACTS: &[$crate::call::Contract] =
             &[$(<$call as $crate::call::Call>::CONTRACT),*];
     };
-    // Only a claim needs to be told that it is a repetition: it has no id of its own to recognise.
-    (@repeated ClaimNext) => {
+    // Only what picks for itself needs to be told that it is a repetition: the others find the
+    // execution they name as they left it.
+    (@repeated ClaimNext) => { $crate::call::functions!(@marked); };
+    (@repeated GrantNext) => { $crate::call::functions!(@marked); };
+    (@repeated $call:ident) => {};
+    (@marked) => {
         fn mark_repeated(&mut self) {
             self.retry = true;
         }
     };
-    (@repeated $call:ident) => {};
 }
 pub(crate) use functions;

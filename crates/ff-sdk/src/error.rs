@@ -1,6 +1,7 @@
 //! What can go wrong, by who must act.
 
 use std::fmt;
+use std::time::Duration;
 
 use ff_core::backend_error::{BackendError, BackendErrorKind, Retry};
 use ff_core::error::EngineError;
@@ -167,6 +168,12 @@ impl std::error::Error for SdkError {
             _ => None,
         }
     }
+}
+
+/// A call that took longer than it may. It may have been applied.
+pub(crate) fn timed_out(limit: Duration) -> BackendError {
+    let message = format!("no answer within {limit:?}");
+    BackendError::new(BackendErrorKind::Timeout, Retry::IfReplaySafe, message)
 }
 
 /// Why an HTTP request got no answer.

@@ -6,10 +6,9 @@ mod renewal;
 
 pub use lease::{LeaseLoss, LeaseMonitor};
 
-pub(crate) use lease::Lease;
-
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ff_core::backend::{FailOutcome, FailureClass, FailureReason, Handle, HandleKind};
 use ff_core::contracts::{Claimed, Tags};
@@ -25,6 +24,7 @@ use tokio::time::Instant;
 
 use crate::error::{SdkError, TerminalError};
 use crate::worker::Shared;
+use lease::Lease;
 use outcome::{Landed, Outcome};
 
 /// The header that carries [`ClaimedTask::fence_header_value`] to other systems.
@@ -57,6 +57,12 @@ pub(crate) struct TaskCore {
 }
 
 impl TaskCore {
+    fn new(claimed: Claimed, deadline: Instant, shared: &Shared) -> Self {
+        let ttl = Duration::from_millis(claimed.handle.lease_ttl_ms);
+        let lease = Arc::new(Lease::new(deadline, ttl));
+        Self { claimed, engine: Arc::clone(shared.engine()), lease }
+    }
+
     pub(crate) fn handle(&self) -> &Handle {
         &self.claimed.handle
     }
@@ -100,11 +106,8 @@ impl ClaimedTask {
         shared: Arc<Shared>,
         permit: OwnedSemaphorePermit,
     ) -> Self {
-        let ttl = std::time::Duration::from_millis(claimed.handle.lease_ttl_ms);
-        let lease = Arc::new(Lease::new(deadline, ttl));
-        let engine = Arc::clone(shared.engine());
-        shared.tasks.add(claimed.handle.fence.lease_id, &lease);
-        let core = Arc::new(TaskCore { claimed, engine, lease });
+        let core = Arc::new(TaskCore::new(claimed, deadline, &shared));
+        shared.tasks.add(&core);
         let renewal = tokio::spawn(renewal::keep(Arc::clone(&core)));
         Self { core, shared, renewal, _permit: permit, finished: false, unresolved: false }
     }
@@ -278,7 +281,7 @@ impl ClaimedTask {
     }
 
     /// Gives the execution back for a while, by the store's clock as this worker knows it.
-    pub async fn delay_for(self, pause: std::time::Duration) -> Result<(), TerminalError> {
+    pub async fn delay_for(self, pause: Duration) -> Result<(), TerminalError> {
         let pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
         let now = self.shared.clock.latest_now().unwrap_or_else(|| self.claimed_at());
         self.delay_execution(now.plus_millis(pause_ms)).await
@@ -318,6 +321,18 @@ impl Drop for ClaimedTask {
         self.core.lease.settle();
         self.shared.hand_backs.spawn(hand_back(Arc::clone(&self.core)));
     }
+}
+
+/// Takes the lease away from a task that is still in somebody's hands, and hands it back.
+pub(crate) fn take_away(core: &Arc<TaskCore>, shared: &Shared) {
+    core.lease.lose(LeaseLoss::HandedBack);
+    shared.hand_backs.spawn(hand_back(Arc::clone(core)));
+}
+
+/// Hands back what was claimed for nobody.
+pub(crate) fn give_back(claimed: Claimed, deadline: Instant, shared: &Arc<Shared>) {
+    let core = TaskCore::new(claimed, deadline, shared);
+    shared.hand_backs.spawn(hand_back(Arc::new(core)));
 }
 
 /// Gives the lease back so that the execution can be claimed at once.

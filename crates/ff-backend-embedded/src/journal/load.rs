@@ -127,9 +127,10 @@ fn require_sealed(path: &Path, end: &FileEnd) -> Result<u64, StoreError> {
 /// True for a file that was made but never appended to.
 pub(crate) fn holds_nothing(path: &Path) -> Result<bool, StoreError> {
     match Scanner::open(path).map_err(StoreError::io(path))? {
-        Opening::Good(mut scanner) => {
-            Ok(scanner.next().map_err(StoreError::io(path))? == Unit::End)
-        }
+        Opening::Good(mut scanner) => match scanner.next().map_err(StoreError::io(path))? {
+            Unit::Foreign => Err(appended_by_valkey(path)),
+            unit => Ok(unit == Unit::End),
+        },
         Opening::Unfinished => Ok(true),
         Opening::Damaged => Ok(false),
     }
@@ -175,10 +176,7 @@ fn read_file(
                 return after_seal(path, &mut scanner, end);
             }
             Unit::End => return Ok(end),
-            Unit::Foreign => {
-                let reason = "Valkey has appended to this file; export from Valkey instead";
-                return Err(StoreError::foreign(path, reason));
-            }
+            Unit::Foreign => return Err(appended_by_valkey(path)),
             Unit::Damage(reason) => {
                 if scanner.was_synced(end.sequence + 1).map_err(StoreError::io(path))? {
                     return Err(StoreError::damaged(path, end.offset, reason));
@@ -188,6 +186,10 @@ fn read_file(
             }
         }
     }
+}
+
+fn appended_by_valkey(path: &Path) -> StoreError {
+    StoreError::foreign(path, "Valkey has appended to this file; export from Valkey instead")
 }
 
 fn after_seal(path: &Path, scanner: &mut Scanner, end: FileEnd) -> Result<FileEnd, StoreError> {

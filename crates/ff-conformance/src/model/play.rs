@@ -1,5 +1,7 @@
 //! Plays a plan, and checks the rules after every call.
 
+use std::collections::BTreeMap;
+
 use ff_core::partition::PartitionConfig;
 use ff_script::audit::audit;
 use ff_script::calls::deployment::{OpenDeployment, RegisterLane};
@@ -37,12 +39,8 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// What a plan did.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Played {
-    /// Calls that were made, and checked.
-    pub calls: usize,
-}
+/// How often each function gave each answer.
+pub type Played = BTreeMap<(&'static str, String), u64>;
 
 /// Plays a plan on the first store, with all checks, until everything has ended and is forgotten.
 /// Further stores must give the same answers and end with the same contents.
@@ -52,8 +50,7 @@ pub async fn play(plan: &Plan, stores: &[Store]) -> Result<Played, Failure> {
     for store in stores {
         store.clear().await;
     }
-    let played = Played { calls: game.trace.len() };
-    outcome.map(|()| played).map_err(|what| Failure { what, trace: game.trace })
+    outcome.map(|()| game.played).map_err(|what| Failure { what, trace: game.trace })
 }
 
 pub(super) struct Game<'a> {
@@ -62,11 +59,18 @@ pub(super) struct Game<'a> {
     /// What the first store holds.
     pub(super) held: Dump,
     trace: Vec<String>,
+    played: Played,
 }
 
 impl<'a> Game<'a> {
     fn new(stores: &'a [Store]) -> Self {
-        Self { stores, world: World::new(), held: Dump::new(), trace: Vec::new() }
+        Self {
+            stores,
+            world: World::new(),
+            held: Dump::new(),
+            trace: Vec::new(),
+            played: Played::new(),
+        }
     }
 
     async fn run(&mut self, plan: &Plan) -> Result<(), String> {
@@ -167,6 +171,7 @@ impl<'a> Game<'a> {
         self.trace.push(format!("{call} -> {}", shown(&reply)));
         self.compare_answers(sent, &reply).await?;
         let answer = Answer::open(reply);
+        *self.played.entry((sent.name(), answer.word.clone())).or_default() += 1;
         let after = self.stores[0].dump().await;
         let seen =
             Seen { sent, answer: &answer, now: self.world.now, before: &self.held, after: &after };

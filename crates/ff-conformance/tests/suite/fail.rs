@@ -8,6 +8,8 @@ use ff_script::calls::claim::AttemptKind;
 use ff_script::calls::fail::{FailExecution, FailExecutionReply};
 use ff_script::host::Topic;
 
+use super::replay::replay;
+
 fn retry(rest: &str) -> String {
     format!(r#"{{"retry_policy":{{{rest}}}}}"#)
 }
@@ -139,6 +141,18 @@ conformance! {
             let held = claim_with(d, &policy).await;
             assert_eq!(d.call(held.fail("no", "permanent")).await, terminal());
         }
+    }
+
+    async fn a_final_failure_is_not_retried(d: &Deployment) {
+        let held = claim_with(d, &fixed(5, 0)).await;
+        let call = FailExecution { r#final: true, ..held.fail("no", "transient") };
+        assert_eq!(d.call(call).await, terminal());
+        let failure = d.describe(held.id).await.failure.expect("the cause is kept");
+        assert_eq!(failure.category, "transient");
+        d.call(replay(held.id)).await;
+        let held = d.claim(LANE).await;
+        assert_eq!(d.call(held.fail("no", "transient")).await, scheduled(d.now()),
+            "the policy is still there");
     }
 
     async fn a_lost_reply_to_fail_is_answered_again(d: &Deployment) {

@@ -9,7 +9,7 @@ pub(crate) const FENCED: [(&str, &[&str]); 7] = [
     ("ff_renew_lease", &["1000"]),
     ("ff_update_progress", &["50", "half"]),
     ("ff_complete_execution", &["result"]),
-    ("ff_fail_execution", &["reason", "transient", "detail"]),
+    ("ff_fail_execution", &["reason", "transient", "detail", "0"]),
     ("ff_cancel_execution", &["reason", "lease_holder"]),
     ("ff_delay_execution", &["+1000"]),
     ("ff_move_to_waiting_children", &[]),

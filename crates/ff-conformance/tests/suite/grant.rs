@@ -1,11 +1,14 @@
 //! Reserving one execution for one worker.
 
 use ff_conformance::record::{listed_in, record, score, story};
-use ff_conformance::{Deployment, GRANT_MS, Held, LANE, LEASE_MS, capabilities, conformance, instance, worker};
+use ff_conformance::{
+    Deployment, GRANT_MS, Held, INSTANCE, LANE, LEASE_MS, WORKER, capabilities, conformance,
+    instance, lane, worker,
+};
 use ff_core::error::Code;
 use ff_core::types::{ExecutionId, GrantId, TimestampMs};
 use ff_script::calls::cancel::CancelExecution;
-use ff_script::calls::grant::{IssueClaimGrantReply, IssueReclaimGrantReply};
+use ff_script::calls::grant::{GrantNext, GrantNextReply, IssueClaimGrantReply, IssueReclaimGrantReply};
 use ff_script::host::Topic;
 
 use super::cancel::outside;
@@ -18,6 +21,22 @@ async fn lapsed(d: &Deployment) -> Held {
     d.advance(LEASE_MS).await;
     assert_eq!(d.tick().await.lapsed, 1);
     held
+}
+
+fn next(d: &Deployment) -> GrantNext {
+    GrantNext {
+        lane: lane(LANE),
+        worker_id: worker(WORKER),
+        worker_instance_id: instance(INSTANCE),
+        capabilities: capabilities(&[]),
+        grant_ttl_ms: GRANT_MS,
+        grant_id: GrantId::from_uuid(d.new_uuid()),
+    }
+}
+
+async fn granted_next(d: &Deployment, call: GrantNext) -> (ExecutionId, String) {
+    let GrantNextReply::Granted { execution_id, kind, .. } = d.call(call).await;
+    (execution_id, kind)
 }
 
 fn cancel(id: ExecutionId) -> CancelExecution {
@@ -163,6 +182,49 @@ conformance! {
         d.tick().await;
         let (code, details) = d.refusal(d.reclaim_grant_call(id)).await;
         assert_eq!((code, details), (Code::CapabilityMismatch, vec!["a,b,c".to_owned()]));
+    }
+
+    async fn the_best_execution_of_a_lane_is_granted(d: &Deployment) {
+        let capable = d.create().policy(CAPABLE).priority(9).send().await;
+        let second = d.create_one().await;
+        let first = d.create().priority(1).send().await;
+        for id in [first, second] {
+            let (granted, kind) = granted_next(d, next(d)).await;
+            assert_eq!((granted, kind.as_str()), (id, "claim"));
+        }
+        assert_eq!(d.refused(next(d)).await, Code::NoEligibleExecution);
+        let mut call = next(d);
+        call.capabilities = capabilities(&["a", "b", "c"]);
+        assert_eq!(granted_next(d, call).await, (capable, "claim".to_owned()));
+        let dump = d.dump().await;
+        assert_eq!(listed_in(&dump, first), ["due"]);
+        assert_eq!(story(&dump, first), ["created", "granted claim"]);
+    }
+
+    async fn a_grant_of_the_best_says_what_it_is_for(d: &Deployment) {
+        let held = lapsed(d).await;
+        assert_eq!(granted_next(d, next(d)).await, (held.id, "reclaim".to_owned()));
+        let paused = d.create_and_claim().await;
+        d.call(paused.delay(d.now())).await;
+        assert_eq!(granted_next(d, next(d)).await, (paused.id, "resume".to_owned()));
+    }
+
+    async fn a_lost_reply_to_grant_next_is_answered_again(d: &Deployment) {
+        let first = d.create_one().await;
+        d.create_one().await;
+        let call = next(d);
+        assert_eq!(granted_next(d, call.clone()).await.0, first);
+        let before = d.dump().await;
+        assert_eq!(granted_next(d, call).await.0, first);
+        assert_eq!(d.dump().await, before);
+    }
+
+    async fn malformed_capabilities_are_refused_by_grant_next(d: &Deployment) {
+        let grant = d.new_uuid().to_string();
+        let args: [&[u8]; 6] = [LANE.as_bytes(), b"w", b"w-1", b"a,,b", b"10", grant.as_bytes()];
+        let answer = d.raw("ff_grant_next", &args).await;
+        assert_eq!((answer.code(), answer.text(0).as_str()),
+            ("invalid_capabilities", "worker:empty_token"));
     }
 
     async fn an_execution_that_lost_too_many_leases_says_so(d: &Deployment) {

@@ -134,8 +134,18 @@ conformance! {
         let public_state = PublicState::Completed;
         let before = ReplayExecutionReply::ReplayedBefore { public_state, replay_count: 1 };
         assert_eq!(d.call(call).await, before, "a late repetition does not run it a third time");
-        assert_eq!(d.refused(ReplayExecution { expected_replay_count: Some(5), ..replay(id) }).await,
-            Code::ExecutionNotTerminal);
+    }
+
+    async fn a_repetition_that_comes_late_is_recognised(d: &Deployment) {
+        let id = failed(d, "").await;
+        let call = ReplayExecution { expected_replay_count: Some(0), ..replay(id) };
+        d.call(call.clone()).await;
+        d.call(d.claim(LANE).await.complete(b"")).await;
+        d.call(replay(id)).await;
+        d.call(d.claim(LANE).await.complete(b"")).await;
+        let public_state = PublicState::Completed;
+        let before = ReplayExecutionReply::ReplayedBefore { public_state, replay_count: 2 };
+        assert_eq!(d.call(call).await, before);
     }
 
     async fn a_replay_gets_as_much_time_as_the_first_run(d: &Deployment) {

@@ -94,6 +94,20 @@ conformance! {
         }
     }
 
+    async fn a_tick_tells_how_late_it_is(d: &Deployment) {
+        let late = async || {
+            let TickReply::Ticked { late_ms, .. } = d.call(Tick { items_max: 1 }).await;
+            late_ms
+        };
+        d.create().delayed_by(10).send().await;
+        d.create().delayed_by(15).send().await;
+        assert_eq!(late().await, 0);
+        d.advance(17).await;
+        assert_eq!(late().await, 7);
+        assert_eq!(late().await, 2);
+        assert_eq!(late().await, 0);
+    }
+
     async fn what_was_due_first_is_done_first(d: &Deployment) {
         let late = d.create().delayed_by(20).send().await;
         let early = d.create().delayed_by(10).send().await;

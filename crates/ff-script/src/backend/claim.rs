@@ -5,7 +5,7 @@ use ff_core::contracts::{
     ClaimGrant, ClaimRequest, Claimed, GrantRequest, LeaseRequest, NextGrant, NextGrantRequest,
     ReclaimGrant,
 };
-use ff_core::error::{Code, EngineError};
+use ff_core::error::EngineError;
 use ff_core::partition::Partition;
 use ff_core::types::{AttemptId, LeaseFence, WorkerId, WorkerInstanceId};
 
@@ -146,13 +146,15 @@ impl<H: Host> ScriptBackend<H> {
             worker_instance_id: request.worker_instance_id,
             capabilities: request.capabilities,
             grant_ttl_ms: request.grant_ttl_ms,
+            retry: false,
             grant_id: request.grant_id,
         };
-        let GrantNextReply::Granted { execution_id, grant_id, grant_expires_at, kind } =
-            match self.call(partition, call).await {
-                Err(error) if error.code() == Some(Code::NoEligibleExecution) => return Ok(None),
-                answered => answered?,
-            };
+        let (GrantNextReply::Granted { execution_id, grant_id, grant_expires_at, kind }
+        | GrantNextReply::GrantedBefore { execution_id, grant_id, grant_expires_at, kind }) =
+            self.call(partition, call).await?
+        else {
+            return Ok(None);
+        };
         let expires_at = grant_expires_at;
         if kind == "reclaim" {
             let grant =

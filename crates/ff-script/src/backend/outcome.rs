@@ -84,7 +84,7 @@ impl<H: Host> ScriptBackend<H> {
             failure_reason: reason.message,
             failure_category: class.category().to_owned(),
             failure_detail: reason.detail.unwrap_or_default(),
-            r#final: class.is_final(),
+            is_final: class.is_final(),
         };
         let (FailExecutionReply::Failed { delay_until, .. }
         | FailExecutionReply::FailedBefore { delay_until, .. }) =

@@ -15,7 +15,7 @@ functions! {
         failure_reason: String,
         failure_category: String,
         failure_detail: Vec<u8>,
-        r#final: bool,
+        is_final: bool,
     })
     -> FailExecutionReply {
         "OK" => Failed { result: String, delay_until: Option<TimestampMs> },

@@ -30,6 +30,7 @@ functions! {
         worker_instance_id: WorkerInstanceId,
         capabilities: CapabilitySet,
         grant_ttl_ms: u64,
+        retry: bool,
         grant_id: GrantId,
     })
     -> GrantNextReply {
@@ -39,8 +40,15 @@ functions! {
             grant_expires_at: TimestampMs,
             kind: String,
         },
+        "DUPLICATE" => GrantedBefore {
+            execution_id: ExecutionId,
+            grant_id: GrantId,
+            grant_expires_at: TimestampMs,
+            kind: String,
+        },
+        "EMPTY" => Nothing {},
     }
-    refuses [NoEligibleExecution, InvalidCapabilities];
+    refuses [InvalidCapabilities];
 
     /// Reserves an execution that lost its lease for one worker.
     write ff_issue_reclaim_grant(IssueReclaimGrant {

@@ -9,9 +9,9 @@ use ff_core::error::{Code, EngineError};
 use ff_core::types::TimestampMs;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::renewal::{is_lease_gone, no_answer};
+use super::renewal::is_lease_gone;
 use super::{ClaimedTask, TaskCore};
-use crate::error::TerminalError;
+use crate::error::{TerminalError, timed_out};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
@@ -103,7 +103,7 @@ pub(super) async fn report(
     loop {
         let limit = (deadline.saturating_duration_since(Instant::now()) / 2).max(SHORTEST_WAIT);
         let answer = timeout(limit, outcome.send(core)).await;
-        let error = match answer.unwrap_or_else(|_| Err(no_answer(limit))) {
+        let error = match answer.unwrap_or_else(|_| Err(timed_out(limit).into())) {
             Ok(landed) => return Ok(landed),
             Err(error) => error,
         };

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ff_core::backend_error::{BackendError, BackendErrorKind, Retry};
 use ff_core::error::{Code, EngineError};
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::Instrument as _;
 
 use super::TaskCore;
 use super::lease::LeaseLoss;
+use crate::error::timed_out;
 
 /// A failed renewal is tried again after at most this long.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -63,7 +63,7 @@ pub(super) async fn renew(core: &TaskCore) -> Result<(), EngineError> {
     let sent = Instant::now();
     let limit = core.lease.remaining() / 2;
     let answer = timeout(limit, core.engine.renew(&core.claimed.handle)).instrument(span).await;
-    match answer.unwrap_or_else(|_| Err(no_answer(limit))) {
+    match answer.unwrap_or_else(|_| Err(timed_out(limit).into())) {
         Ok(renewal) if renewal.lease_epoch == core.claimed.handle.fence.lease_epoch => {
             core.lease.renewed(sent);
             Ok(())
@@ -81,9 +81,4 @@ pub(super) async fn renew(core: &TaskCore) -> Result<(), EngineError> {
 fn lose(core: &TaskCore, error: EngineError) -> EngineError {
     core.lease.lose(LeaseLoss::Refused(error.clone()));
     error
-}
-
-pub(super) fn no_answer(limit: Duration) -> EngineError {
-    let message = format!("no answer within {limit:?}");
-    BackendError::new(BackendErrorKind::Timeout, Retry::IfReplaySafe, message).into()
 }

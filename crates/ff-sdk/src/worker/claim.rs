@@ -8,15 +8,17 @@ use ff_core::contracts::{ClaimGrant, Claimed, LeaseRequest, ReclaimGrant};
 use ff_core::error::{Code, EngineError};
 use ff_core::limits;
 use ff_core::types::{LaneId, LeaseId};
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{FlowFabricWorker, Shared};
 use crate::error::SdkError;
-use crate::task::ClaimedTask;
+use crate::task::{self, ClaimedTask};
 
-/// A long wait is made of shorter ones: whoever stops waiting leaves one of them behind.
+/// A long wait is made of shorter ones, each within what a work source allows.
 const WAIT_SLICE: Duration = Duration::from_secs(20);
+/// How long a claim that nobody waits for any more is followed, in case it was just being granted.
+const ABANDONED: Duration = Duration::from_secs(1);
 
 impl FlowFabricWorker {
     /// Claims an execution if there is one, without waiting. None if there is none, or if the
@@ -69,7 +71,11 @@ impl FlowFabricWorker {
         permits: OwnedSemaphorePermit,
         wait: Duration,
     ) -> Result<(Vec<ClaimedTask>, Option<OwnedSemaphorePermit>), SdkError> {
-        self.detached(claim_work(Arc::clone(&self.shared), permits, wait)).await
+        let (caller, caller_gone) = oneshot::channel();
+        let shared = Arc::clone(&self.shared);
+        let claimed = self.detached(claim_work(shared, permits, wait, caller_gone)).await;
+        drop(caller);
+        claimed
     }
 
     /// Waits for one permit, then takes what else is free. None if the time passed.
@@ -94,7 +100,7 @@ impl FlowFabricWorker {
     }
 
     /// Runs a claim to its end even if the caller goes away: what it took is then handed back
-    /// instead of being held until the lease lapses. Only a stop ends it early; the leases are
+    /// instead of being held until the lease lapses. Only a stop ends it early; its leases are
     /// handed back with the worker's registration then.
     async fn detached<T: Send + 'static>(
         &self,
@@ -144,7 +150,7 @@ impl FlowFabricWorker {
             let (lease, sent) = (lease_request(&shared), Instant::now());
             let claimed = shared.engine().claim_from_reclaim_grant(&grant, lease).await;
             let claimed = claimed.map_err(|error| error.in_context("claim_from_reclaim_grant"))?;
-            Ok(task(&shared, claimed, sent, permit))
+            Ok(new_task(&shared, claimed, sent, permit))
         })
         .await
     }
@@ -152,23 +158,51 @@ impl FlowFabricWorker {
 
 async fn claim_work(
     shared: Arc<Shared>,
-    mut permits: OwnedSemaphorePermit,
+    permits: OwnedSemaphorePermit,
     wait: Duration,
+    caller_gone: oneshot::Receiver<()>,
 ) -> Result<(Vec<ClaimedTask>, Option<OwnedSemaphorePermit>), SdkError> {
     let sent = Instant::now();
     let request = shared.work_request(permits.num_permits(), wait);
-    let claimed = shared.work.claim(request).await.map_err(|error| error.in_context("claim"))?;
+    let mut claim = shared.work.claim(request);
+    tokio::select! {
+        claimed = &mut claim => {
+            let claimed = claimed.map_err(|error| error.in_context("claim"))?;
+            Ok(tasks(&shared, claimed, sent, permits))
+        }
+        _ = caller_gone => {
+            drop(permits);
+            if let Ok(Ok(claimed)) = timeout(ABANDONED, claim).await {
+                claimed.into_iter().for_each(|claimed| give_back(&shared, claimed, sent));
+            }
+            Ok((Vec::new(), None))
+        }
+    }
+}
+
+/// Makes tasks of what was claimed, each with its permit, and returns the permits left over.
+fn tasks(
+    shared: &Arc<Shared>,
+    claimed: Vec<Claimed>,
+    sent: Instant,
+    mut permits: OwnedSemaphorePermit,
+) -> (Vec<ClaimedTask>, Option<OwnedSemaphorePermit>) {
     let mut tasks = Vec::with_capacity(claimed.len());
     for claimed in claimed {
         let Some(permit) = permits.split(1) else {
-            // More than was asked for is the work source's mistake; it lapses by itself.
             tracing::error!("a claim answered more executions than were asked for");
-            break;
+            give_back(shared, claimed, sent);
+            continue;
         };
-        tasks.push(task(&shared, claimed, sent, permit));
+        tasks.push(new_task(shared, claimed, sent, permit));
     }
     let unused = (permits.num_permits() > 0).then_some(permits);
-    Ok((tasks, unused))
+    (tasks, unused)
+}
+
+fn give_back(shared: &Arc<Shared>, claimed: Claimed, sent: Instant) {
+    let deadline = shared.lease_deadline(&claimed, sent);
+    task::give_back(claimed, deadline, shared);
 }
 
 async fn claim_granted(
@@ -180,7 +214,7 @@ async fn claim_granted(
     let (lease, sent) = (lease_request(&shared), Instant::now());
     let claimed = exchange(&shared, &grant, lease).await;
     let claimed = claimed.map_err(|error| error.in_context("claim_from_grant"))?;
-    let task = task(&shared, claimed, sent, permit);
+    let task = new_task(&shared, claimed, sent, permit);
     if *task.lane_id() == lane {
         return Ok(task);
     }
@@ -208,7 +242,7 @@ fn lease_request(shared: &Shared) -> LeaseRequest {
     LeaseRequest { lease_id, lease_ttl_ms: shared.config.lease_ttl_ms }
 }
 
-fn task(
+fn new_task(
     shared: &Arc<Shared>,
     claimed: Claimed,
     sent: Instant,

@@ -96,10 +96,17 @@ fn lose(shared: &Shared, error: &EngineError) {
     });
 }
 
-/// Takes the worker off the list and hands its leases back. Only while the registration is our own:
-/// a process that took our place must keep its leases.
-pub(super) async fn disconnect(shared: &Shared) -> Result<u32, EngineError> {
-    heartbeat(shared).await?;
+/// Takes the worker off the list and hands back what is still under its name. Only while the
+/// registration is our own: a process that took our place must keep its leases.
+pub(super) async fn disconnect(shared: &Shared) -> Result<(), EngineError> {
+    match heartbeat(shared).await {
+        Err(error) if is_gone(&error) => return Ok(()),
+        answer => answer?,
+    }
     let instance = &shared.config.worker_instance_id;
-    shared.engine().disconnect_worker(instance, shared.session).await
+    shared.engine().disconnect_worker(instance, shared.session).await.map(drop)
+}
+
+fn is_gone(error: &EngineError) -> bool {
+    matches!(error.code(), Some(Code::WorkerNotFound | Code::WorkerInstanceInUse))
 }

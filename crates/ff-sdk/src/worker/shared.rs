@@ -21,7 +21,7 @@ use crate::config::WorkerConfig;
 use crate::connection::Connection;
 use crate::error::SdkError;
 use crate::store_clock::StoreClock;
-use crate::task::{Lease, LeaseLoss};
+use crate::task::TaskCore;
 
 /// What a worker's tasks, claims and heartbeat share.
 pub(crate) struct Shared {
@@ -88,27 +88,25 @@ impl Shared {
     }
 }
 
-/// The leases of the tasks that are in somebody's hands.
-#[derive(Debug, Default)]
-pub(crate) struct Tasks(Mutex<HashMap<LeaseId, Arc<Lease>>>);
+/// The tasks that are in somebody's hands.
+#[derive(Default)]
+pub(crate) struct Tasks(Mutex<HashMap<LeaseId, Arc<TaskCore>>>);
 
 impl Tasks {
-    pub(crate) fn add(&self, id: LeaseId, lease: &Arc<Lease>) {
-        self.lock().insert(id, Arc::clone(lease));
+    pub(crate) fn add(&self, core: &Arc<TaskCore>) {
+        self.lock().insert(core.handle().fence.lease_id, Arc::clone(core));
     }
 
     pub(crate) fn remove(&self, id: &LeaseId) {
         self.lock().remove(id);
     }
 
-    /// Tells every task that its lease is handed back, and says how many there are.
-    pub(crate) fn hand_back_all(&self) -> usize {
-        let leases = self.lock();
-        leases.values().for_each(|lease| lease.lose(LeaseLoss::HandedBack));
-        leases.len()
+    /// Those that are there now.
+    pub(crate) fn all(&self) -> Vec<Arc<TaskCore>> {
+        self.lock().values().cloned().collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<LeaseId, Arc<Lease>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<LeaseId, Arc<TaskCore>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

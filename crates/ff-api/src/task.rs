@@ -1,0 +1,414 @@
+//! A task: an execution in the hands of a worker, and what the worker says about it. Every request
+//! carries the task's token, in the body or in the `FlowFabric-Task` header.
+
+use ff_core::backend::{
+    FailOutcome, FailureClass, FailureReason, Handle, HandleKind, LeaseRenewal,
+};
+use ff_core::contracts::{Claimed, Tags};
+use ff_core::error::EngineError;
+use ff_core::state::AttemptType;
+use ff_core::types::{
+    AttemptId, AttemptIndex, ExecutionId, ExecutionKind, LaneId, LeaseEpoch, LeaseId, Namespace,
+    TimestampMs, WorkerId, WorkerInstanceId,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::bytes::{self, Base64, decode_token, encode_token};
+use crate::execution::same_fields;
+#[cfg(feature = "openapi")]
+use crate::schema;
+
+/// The token of a handle.
+pub fn token_of(handle: &Handle) -> String {
+    encode_token(&handle.encode())
+}
+
+/// The handle of a token.
+pub fn handle_of(token: &str) -> Result<Handle, EngineError> {
+    let wrong = |rule: String| EngineError::invalid("task_token", rule);
+    let bytes = decode_token(token)
+        .ok_or_else(|| wrong("must be given back exactly as it was received".to_owned()))?;
+    Handle::decode(&bytes).map_err(|error| wrong(error.to_string()))
+}
+
+/// An execution in the hands of a worker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Task {
+    /// The right to work on it: to be given with every request about it, unchanged.
+    pub task_token: String,
+    /// The execution.
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::ExecutionId))]
+    pub execution_id: ExecutionId,
+    /// The tenant or environment it belongs to.
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Namespace))]
+    pub namespace: Namespace,
+    /// The handler that runs it.
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Kind))]
+    pub kind: ExecutionKind,
+    /// The lane it was claimed from.
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Lane))]
+    pub lane: LaneId,
+    /// The input.
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Base64))]
+    pub payload_base64: Base64,
+    /// The input as text, if it is UTF-8 and was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload_text: Option<String>,
+    /// Labels.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Tags))]
+    pub tags: Tags,
+    /// Its priority when it was claimed.
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Priority))]
+    pub priority: u16,
+    /// When it was submitted.
+    #[cfg_attr(feature = "openapi", schema(value_type = u64))]
+    pub created_at: TimestampMs,
+    /// The attempt's number, from 0.
+    #[cfg_attr(feature = "openapi", schema(value_type = u32))]
+    pub attempt_index: AttemptIndex,
+    /// Why the attempt was started.
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AttemptType))]
+    pub attempt_type: AttemptType,
+    /// How the lease came about.
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::HandleKind))]
+    pub handle_kind: HandleKind,
+    /// The fence: the attempt, the lease and its epoch.
+    pub fence: Fence,
+    /// When the lease ends unless renewed.
+    #[cfg_attr(feature = "openapi", schema(value_type = u64))]
+    pub lease_expires_at: TimestampMs,
+    /// How long each renewal extends the lease.
+    pub lease_ttl_ms: u64,
+    /// When the attempt runs out of time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>))]
+    pub attempt_timeout_at: Option<TimestampMs>,
+    /// When the execution runs out of time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>))]
+    pub deadline_at: Option<TimestampMs>,
+    /// The kind of worker that holds it.
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Worker))]
+    pub worker_id: WorkerId,
+    /// The process that holds it.
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Worker))]
+    pub worker_instance_id: WorkerInstanceId,
+}
+
+/// What proves that a lease is the current one; to pass on to systems that check it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Fence {
+    /// The lease.
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Id))]
+    pub lease_id: LeaseId,
+    /// Grows with every new lease of the execution.
+    #[cfg_attr(feature = "openapi", schema(value_type = u64))]
+    pub lease_epoch: LeaseEpoch,
+    /// The attempt that runs under the lease.
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Id))]
+    pub attempt_id: AttemptId,
+}
+
+impl Task {
+    /// A claimed execution for the wire, with its payload as text too if that is wanted.
+    pub fn new(claimed: Claimed, with_text: bool) -> Self {
+        let text = with_text.then(|| std::str::from_utf8(&claimed.payload).ok()).flatten();
+        let (handle, fence) = (&claimed.handle, &claimed.handle.fence);
+        Self {
+            task_token: token_of(handle),
+            execution_id: handle.execution_id,
+            namespace: claimed.namespace,
+            kind: claimed.kind,
+            lane: handle.lane.clone(),
+            payload_text: text.map(str::to_owned),
+            payload_base64: Base64(claimed.payload),
+            tags: claimed.tags,
+            priority: claimed.priority,
+            created_at: claimed.created_at,
+            attempt_index: handle.attempt_index,
+            attempt_type: handle.attempt_type,
+            handle_kind: handle.kind,
+            fence: Fence {
+                lease_id: fence.lease_id,
+                lease_epoch: fence.lease_epoch,
+                attempt_id: fence.attempt_id,
+            },
+            lease_expires_at: claimed.lease_expires_at,
+            lease_ttl_ms: handle.lease_ttl_ms,
+            attempt_timeout_at: claimed.attempt_timeout_at,
+            deadline_at: claimed.deadline_at,
+            worker_id: handle.worker_id.clone(),
+            worker_instance_id: handle.worker_instance_id.clone(),
+        }
+    }
+}
+
+impl TryFrom<Task> for Claimed {
+    type Error = EngineError;
+
+    fn try_from(task: Task) -> Result<Self, EngineError> {
+        Ok(Self {
+            handle: handle_of(&task.task_token)?,
+            namespace: task.namespace,
+            kind: task.kind,
+            payload: task.payload_base64.0,
+            tags: task.tags,
+            priority: task.priority,
+            created_at: task.created_at,
+            lease_expires_at: task.lease_expires_at,
+            attempt_timeout_at: task.attempt_timeout_at,
+            deadline_at: task.deadline_at,
+        })
+    }
+}
+
+/// Extends the lease by its TTL from now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RenewTask {
+    /// The task, unless the header names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_token: Option<String>,
+}
+
+/// The answer to a renewal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RenewedTask {
+    /// When the lease ends unless it is renewed again.
+    #[cfg_attr(feature = "openapi", schema(value_type = u64))]
+    pub expires_at: TimestampMs,
+    /// Unchanged by a renewal.
+    #[cfg_attr(feature = "openapi", schema(value_type = u64))]
+    pub lease_epoch: LeaseEpoch,
+}
+
+same_fields! {
+    RenewedTask = LeaseRenewal { expires_at, lease_epoch }
+}
+
+/// Says how far the work is. What is absent stays as it was.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ProgressTask {
+    /// The task, unless the header names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_token: Option<String>,
+    /// 0 to 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 100))]
+    pub percent: Option<u8>,
+    /// A sentence for a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(max_length = 1024))]
+    pub message: Option<String>,
+}
+
+/// Ends the execution successfully. The result is given in one of three forms, or not at all.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CompleteTask {
+    /// The task, unless the header names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_token: Option<String>,
+    /// The result as a JSON value: its text without blanks between its parts is the result.
+    #[serde(default, deserialize_with = "bytes::present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::AnyJson>))]
+    pub result: Option<Box<RawValue>>,
+    /// The result as text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_text: Option<String>,
+    /// The result as base64, for bytes of any kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Base64>))]
+    pub result_base64: Option<Base64>,
+}
+
+impl CompleteTask {
+    /// The result, if there is one.
+    pub fn into_result(self) -> Result<Option<Vec<u8>>, EngineError> {
+        bytes::one_of("result", self.result_base64, self.result_text, self.result.as_deref())
+    }
+}
+
+/// Ends the attempt as failed; the policy decides between a retry and the end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct FailTask {
+    /// The task, unless the header names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_token: Option<String>,
+    /// A sentence for a person.
+    #[cfg_attr(feature = "openapi", schema(max_length = 4096))]
+    pub reason: String,
+    /// `transient` (if absent), `permanent`, `infra_crash`, `timeout`, `cancelled`, or a word of the
+    /// worker's own that retry policies may list. Permanent failures are never retried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Category>))]
+    pub category: Option<String>,
+    /// More, in any form: a stack trace, an encoded error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Base64>))]
+    pub detail_base64: Option<Base64>,
+}
+
+impl FailTask {
+    /// A failure for the wire.
+    pub fn new(handle: &Handle, reason: FailureReason, class: &FailureClass) -> Self {
+        Self {
+            task_token: Some(token_of(handle)),
+            reason: reason.message,
+            category: Some(class.category().to_owned()),
+            detail_base64: reason.detail.map(Base64),
+        }
+    }
+
+    /// What went wrong, in the domain's words.
+    pub fn into_failure(self) -> Result<(FailureReason, FailureClass), EngineError> {
+        let class = match &self.category {
+            Some(category) => FailureClass::from_category(category)?,
+            None => FailureClass::Transient,
+        };
+        let detail = self.detail_base64.map(|detail| detail.0);
+        Ok((FailureReason { message: self.reason, detail }, class))
+    }
+}
+
+/// What follows from a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct FailedTask {
+    /// Whether another attempt will be made.
+    pub retry_scheduled: bool,
+    /// Not before this time, by the store's clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>))]
+    pub delay_until: Option<TimestampMs>,
+}
+
+impl From<FailOutcome> for FailedTask {
+    fn from(outcome: FailOutcome) -> Self {
+        let delay_until = match outcome {
+            FailOutcome::RetryScheduled { delay_until } => Some(delay_until),
+            FailOutcome::TerminalFailed => None,
+        };
+        Self { retry_scheduled: delay_until.is_some(), delay_until }
+    }
+}
+
+impl From<FailedTask> for FailOutcome {
+    fn from(answer: FailedTask) -> Self {
+        match answer.delay_until {
+            Some(delay_until) if answer.retry_scheduled => Self::RetryScheduled { delay_until },
+            _ => Self::TerminalFailed,
+        }
+    }
+}
+
+/// Gives the execution back until a time; then the same attempt goes on, with any worker.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct DelayTask {
+    /// The task, unless the header names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_token: Option<String>,
+    /// The time, in milliseconds since the Unix epoch. Either this or `delay_ms`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::TimestampMs>))]
+    pub delay_until: Option<TimestampMs>,
+    /// From now on for this many milliseconds, by the store's clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::DelayMs>))]
+    pub delay_ms: Option<u64>,
+}
+
+/// Ends the execution as cancelled, by the holder of its lease.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CancelTask {
+    /// The task, unless the header names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_token: Option<String>,
+    /// Why, for a person.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(max_length = 4096))]
+    pub reason: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ff_core::partition::Partition;
+    use ff_core::types::LeaseFence;
+    use uuid::Uuid;
+
+    fn claimed(payload: Vec<u8>) -> Claimed {
+        Claimed {
+            handle: Handle {
+                execution_id: ExecutionId::from_parts(Partition::flow(3), Uuid::from_u128(9)),
+                fence: LeaseFence {
+                    lease_id: LeaseId::from_uuid(Uuid::from_u128(1)),
+                    lease_epoch: LeaseEpoch(2),
+                    attempt_id: AttemptId::from_uuid(Uuid::from_u128(3)),
+                },
+                attempt_index: AttemptIndex(0),
+                attempt_type: AttemptType::Initial,
+                lane: LaneId::try_new("default").expect("valid"),
+                worker_id: WorkerId::try_new("w").expect("valid"),
+                worker_instance_id: WorkerInstanceId::try_new("w-1").expect("valid"),
+                lease_ttl_ms: 30_000,
+                kind: HandleKind::Fresh,
+            },
+            namespace: Namespace::default(),
+            kind: ExecutionKind::try_new("email").expect("valid"),
+            payload,
+            tags: Tags::new(),
+            priority: 0,
+            created_at: TimestampMs(5),
+            lease_expires_at: TimestampMs(6),
+            attempt_timeout_at: None,
+            deadline_at: Some(TimestampMs(7)),
+        }
+    }
+
+    #[test]
+    fn a_task_survives_the_wire_whatever_its_bytes() {
+        for payload in [Vec::new(), (0..=255).collect(), "é".into()] {
+            let json = serde_json::to_string(&Task::new(claimed(payload.clone()), true));
+            let task: Task = serde_json::from_str(&json.expect("text")).expect("a task");
+            assert_eq!(task.payload_text.is_some(), std::str::from_utf8(&payload).is_ok());
+            assert_eq!(Claimed::try_from(task), Ok(claimed(payload)));
+        }
+    }
+
+    #[test]
+    fn a_token_that_was_touched_is_refused_by_name() {
+        let token = token_of(&claimed(Vec::new()).handle);
+        for wrong in ["", "x", "===", &token[1..], &format!("{token}AAAA")] {
+            let error = handle_of(wrong).expect_err(wrong);
+            assert!(error.to_string().starts_with("task_token "), "{error}");
+        }
+    }
+
+    #[test]
+    fn failures_survive_the_wire() {
+        let reason = FailureReason { message: "no".to_owned(), detail: Some(vec![0, 255]) };
+        let class = FailureClass::Custom("vendor".to_owned());
+        let request = FailTask::new(&claimed(Vec::new()).handle, reason.clone(), &class);
+        assert_eq!(request.into_failure(), Ok((reason, class)));
+        let retry = FailOutcome::RetryScheduled { delay_until: TimestampMs(9) };
+        for outcome in [retry, FailOutcome::TerminalFailed] {
+            assert_eq!(FailOutcome::from(FailedTask::from(outcome)), outcome);
+        }
+    }
+}

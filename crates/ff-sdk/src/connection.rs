@@ -1,0 +1,143 @@
+//! An open way to a deployment, shared by workers and clients.
+
+#[cfg(feature = "embedded")]
+mod embedded;
+#[cfg(any(feature = "embedded", feature = "valkey"))]
+mod hosted;
+#[cfg(feature = "valkey")]
+mod valkey;
+
+use std::fmt;
+use std::sync::Arc;
+
+use ff_core::completion_backend::CompletionBackend;
+use ff_core::engine_backend::{Answer, EngineBackend};
+use ff_core::partition::PartitionConfig;
+use ff_core::work_source::WorkSource;
+use tokio::sync::OnceCell;
+
+use crate::backend_config::{BackendConfig, BackendConnection};
+use crate::endings::Endings;
+use crate::error::SdkError;
+
+/// An open way to a deployment. Cheap to clone; workers and clients of one process share it, which
+/// an embedded store needs: only one may be open per directory.
+///
+/// ```
+/// # async fn example() -> Result<(), ff_sdk::SdkError> {
+/// use ff_sdk::{BackendConfig, Client, Connection};
+///
+/// let connection = Connection::open(BackendConfig::embedded_in_memory()).await?;
+/// let client = Client::new(&connection);
+/// client.submit("greet", "world").await?;
+/// connection.close().await;
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct Connection(Arc<Parts>);
+
+pub(crate) struct Parts {
+    pub(crate) engine: Arc<dyn EngineBackend>,
+    pub(crate) completion: Option<Arc<dyn CompletionBackend>>,
+    pub(crate) endings: Endings,
+    pub(crate) work: OnceCell<Arc<dyn WorkSource>>,
+    pub(crate) opener: Box<dyn Opener>,
+}
+
+/// What belongs to a connection besides its traits: work is looked for only if somebody wants it,
+/// and what runs in the background is stopped at the end.
+pub(crate) trait Opener: Send + Sync {
+    /// Starts to look for work.
+    fn work(&self) -> Answer<'_, Arc<dyn WorkSource>>;
+
+    /// Ends what runs in the background.
+    fn close(&self) -> futures_core::future::BoxFuture<'_, ()>;
+}
+
+impl Connection {
+    /// Connects, and starts what the configuration asks for.
+    pub async fn open(config: BackendConfig) -> Result<Self, SdkError> {
+        config.validate()?;
+        let parts = match config.connection {
+            #[cfg(feature = "embedded")]
+            BackendConnection::Embedded(store) => {
+                embedded::open(store, config.partitions, config.run_engine).await?
+            }
+            #[cfg(feature = "valkey")]
+            BackendConnection::Valkey(store) => {
+                valkey::open(*store, config.partitions, config.run_engine).await?
+            }
+            BackendConnection::Server(_server) => {
+                return Err(SdkError::config("backend_config", "connection", "not there yet"));
+            }
+        };
+        Ok(Self(Arc::new(parts)))
+    }
+
+    /// A connection over implementations of your own.
+    pub fn from_parts(
+        engine: Arc<dyn EngineBackend>,
+        work: Arc<dyn WorkSource>,
+        completion: Option<Arc<dyn CompletionBackend>>,
+    ) -> Self {
+        let endings = match &completion {
+            Some(completion) => Endings::from_completions(Arc::clone(completion)),
+            None => Endings::unheard(),
+        };
+        let opener = Box::new(Nothing);
+        let work = OnceCell::new_with(Some(work));
+        Self(Arc::new(Parts { engine, completion, endings, work, opener }))
+    }
+
+    /// The backend that every call goes through.
+    pub fn engine(&self) -> &Arc<dyn EngineBackend> {
+        &self.0.engine
+    }
+
+    /// Where work comes from. Starts to listen for it at the first call.
+    pub async fn work(&self) -> Result<Arc<dyn WorkSource>, SdkError> {
+        let work = self.0.work.get_or_try_init(|| self.0.opener.work()).await;
+        work.cloned().map_err(|error| error.in_context("work_source").into())
+    }
+
+    /// Where completions can be subscribed to, if the backend can tell of them.
+    pub fn completion(&self) -> Option<Arc<dyn CompletionBackend>> {
+        self.0.completion.clone()
+    }
+
+    /// How many partitions the deployment has.
+    pub fn partition_config(&self) -> PartitionConfig {
+        self.0.engine.partition_config()
+    }
+
+    pub(crate) fn endings(&self) -> &Endings {
+        &self.0.endings
+    }
+
+    /// Ends what runs in the background; an embedded store syncs and unlocks its directory. Later
+    /// calls may fail. Happens by itself when the last clone is dropped.
+    pub async fn close(&self) {
+        self.0.opener.close().await;
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("backend", &self.0.engine.name()).finish_non_exhaustive()
+    }
+}
+
+/// Nothing is started for a connection that was made of finished parts.
+struct Nothing;
+
+impl Opener for Nothing {
+    fn work(&self) -> Answer<'_, Arc<dyn WorkSource>> {
+        unreachable!("the work source was given")
+    }
+
+    fn close(&self) -> futures_core::future::BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}

@@ -1,0 +1,40 @@
+//! A store inside this process.
+
+use std::sync::Arc;
+
+use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost, OpenError};
+use ff_core::partition::PartitionConfig;
+use ff_script::library::Library;
+use futures_core::future::BoxFuture;
+
+use super::Parts;
+use super::hosted::{self, Closing};
+use crate::error::SdkError;
+
+pub(super) async fn open(
+    store: EmbeddedConfig,
+    partitions: Option<PartitionConfig>,
+    run_engine: bool,
+) -> Result<Parts, SdkError> {
+    // Reading a data directory back blocks for as long as it takes.
+    let opened = tokio::task::spawn_blocking(|| EmbeddedHost::open(store, &Library::current()));
+    let opened = opened.await.expect("opening a store does not panic and is not cancelled");
+    let host = Arc::new(opened.map_err(not_opened)?);
+    let backend = hosted::open_deployment(&host, partitions).await;
+    let backend = backend.map_err(|error| error.in_context("open"))?;
+    hosted::parts(Arc::new(backend), run_engine).await
+}
+
+fn not_opened(error: OpenError) -> SdkError {
+    let field = match &error {
+        OpenError::Store(_) => "directory",
+        _ => "embedded",
+    };
+    SdkError::config("backend_config", field, error)
+}
+
+impl Closing for EmbeddedHost {
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(EmbeddedHost::close(self))
+    }
+}

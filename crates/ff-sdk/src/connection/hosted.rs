@@ -1,0 +1,96 @@
+//! What the embedded store and Valkey have in common: a host that runs the function library.
+
+use std::sync::Arc;
+
+use ff_core::completion_backend::CompletionBackend;
+use ff_core::engine_backend::{Answer, EngineBackend};
+use ff_core::error::{Code, EngineError};
+use ff_core::partition::PartitionConfig;
+use ff_core::work_source::WorkSource;
+use ff_engine::{Engine, EngineConfig};
+use ff_scheduler::Scheduler;
+use ff_script::backend::{Completions, ScriptBackend};
+use ff_script::host::Host;
+use ff_script::ids::SystemIds;
+use futures_core::future::BoxFuture;
+use tokio::sync::{Mutex, OnceCell};
+
+use super::{Opener, Parts};
+use crate::endings::Endings;
+use crate::error::SdkError;
+
+/// Everything over a host whose deployment is open.
+pub(super) async fn parts<H: Host + Closing>(
+    backend: Arc<ScriptBackend<H>>,
+    run_engine: bool,
+) -> Result<Parts, SdkError> {
+    let engine = match run_engine {
+        false => None,
+        true => {
+            let started = Engine::start(Arc::clone(&backend), EngineConfig::default()).await;
+            Some(started.map_err(|error| error.in_context("engine"))?)
+        }
+    };
+    let completion: Arc<dyn CompletionBackend> = Arc::new(Completions(Arc::clone(&backend)));
+    Ok(Parts {
+        endings: Endings::from_host(Arc::clone(backend.host())),
+        engine: Arc::clone(&backend) as Arc<dyn EngineBackend>,
+        completion: Some(completion),
+        work: OnceCell::new(),
+        opener: Box::new(Hosted { backend, engine: Mutex::new(engine) }),
+    })
+}
+
+/// Opens the deployment that is there, or a new one, unless the counts are prescribed.
+pub(super) async fn open_deployment<H: Host>(
+    host: &Arc<H>,
+    wanted: Option<PartitionConfig>,
+) -> Result<ScriptBackend<H>, EngineError> {
+    let first = ScriptBackend::open(Arc::clone(host), wanted.unwrap_or_default()).await;
+    match (wanted, first) {
+        (None, Err(error)) => match existing(&error) {
+            Some(counts) => ScriptBackend::open(Arc::clone(host), counts).await,
+            None => Err(error),
+        },
+        (_, first) => first,
+    }
+}
+
+/// The counts of a deployment that refused others.
+pub(super) fn existing(error: &EngineError) -> Option<PartitionConfig> {
+    let [flow, budget, quota] = error.details() else { return None };
+    (error.code() == Some(Code::DeploymentMismatch)).then_some(())?;
+    Some(PartitionConfig {
+        num_flow_partitions: flow.parse().ok()?,
+        num_budget_partitions: budget.parse().ok()?,
+        num_quota_partitions: quota.parse().ok()?,
+    })
+}
+
+/// A host that may have something to finish.
+pub(super) trait Closing {
+    fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+struct Hosted<H> {
+    backend: Arc<ScriptBackend<H>>,
+    engine: Mutex<Option<Engine>>,
+}
+
+impl<H: Host + Closing> Opener for Hosted<H> {
+    fn work(&self) -> Answer<'_, Arc<dyn WorkSource>> {
+        Box::pin(async {
+            let scheduler = Scheduler::start(Arc::clone(&self.backend), Arc::new(SystemIds)).await?;
+            Ok(Arc::new(scheduler) as Arc<dyn WorkSource>)
+        })
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            if let Some(engine) = self.engine.lock().await.take() {
+                engine.shutdown().await;
+            }
+            self.backend.host().close().await;
+        })
+    }
+}

@@ -1,0 +1,218 @@
+//! The worker: connects, takes work, and leaves in order.
+
+mod claim;
+mod registry;
+mod shared;
+mod shutdown;
+
+pub(crate) use shared::Shared;
+pub use shutdown::ShutdownReport;
+
+use std::fmt;
+use std::sync::Arc;
+
+use ff_core::completion_backend::CompletionBackend;
+use ff_core::contracts::{ExecutionSnapshot, LanePage};
+use ff_core::engine_backend::EngineBackend;
+use ff_core::partition::PartitionConfig;
+use ff_core::types::{ExecutionId, LaneId, WorkerSession};
+use ff_core::work_source::WorkSource;
+use ff_script::ids::{IdSource, SystemIds};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinHandle;
+
+use crate::client::Client;
+use crate::config::WorkerConfig;
+use crate::connection::Connection;
+use crate::error::SdkError;
+use crate::store_clock::StoreClock;
+
+/// A worker process, as the engine knows it: it takes executions from its lanes and holds them
+/// under leases.
+///
+/// ```
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// use ff_sdk::{BackendConfig, FlowFabricWorker, WorkerConfig};
+///
+/// let worker = FlowFabricWorker::connect(WorkerConfig {
+///     backend: BackendConfig::embedded_in_memory(),
+///     worker_id: "mailer".parse()?,
+///     worker_instance_id: "mailer-1".parse()?,
+///     namespace: "default".parse()?,
+///     lanes: vec!["mail".parse()?],
+///     capabilities: Vec::new(),
+///     lease_ttl_ms: 30_000,
+///     claim_poll_interval_ms: 1_000,
+///     max_concurrent_tasks: 4,
+/// })
+/// .await?;
+/// worker.client().submit("greet", "world").lane("mail").await?;
+///
+/// let task = worker.claim(Duration::from_secs(5)).await?.expect("there is work");
+/// assert_eq!(task.input_payload(), br#""world""#);
+/// task.complete(Some(b"hello, world".to_vec())).await?;
+///
+/// worker.shutdown(Duration::from_secs(5)).await?;
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
+/// ```
+pub struct FlowFabricWorker {
+    shared: Arc<Shared>,
+    heartbeat: JoinHandle<()>,
+}
+
+/// Whether a worker takes work, and if not, why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WorkerStatus {
+    /// It takes work.
+    Running,
+    /// It was told to shut down and waits for its tasks.
+    Draining,
+    /// It has left.
+    Stopped,
+    /// Another process registered under its instance id: it takes no more work.
+    Lost,
+}
+
+impl fmt::Display for WorkerStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Running => "it is running",
+            Self::Draining => "it is shutting down",
+            Self::Stopped => "it has been shut down",
+            Self::Lost => "another process has its worker_instance_id",
+        })
+    }
+}
+
+impl FlowFabricWorker {
+    /// Checks the settings, connects and registers. Nothing is sent if a setting is wrong.
+    pub async fn connect(config: WorkerConfig) -> Result<Self, SdkError> {
+        config.validate()?;
+        let connection = Connection::open(config.backend.clone()).await?;
+        Self::connect_to(config, &connection).await
+    }
+
+    /// The same over a connection that others use too; `config.backend` is not looked at.
+    pub async fn connect_to(
+        config: WorkerConfig,
+        connection: &Connection,
+    ) -> Result<Self, SdkError> {
+        let capabilities = config.validate()?;
+        let ids: Arc<dyn IdSource> = Arc::new(SystemIds);
+        let shared = Arc::new(Shared {
+            permits: Arc::new(Semaphore::new(config.max_concurrent_tasks.max(1))),
+            work: connection.work().await?,
+            session: WorkerSession::from_uuid(ids.random()),
+            connection: connection.clone(),
+            config,
+            capabilities,
+            ids,
+            clock: StoreClock::default(),
+            status: watch::Sender::new(WorkerStatus::Running),
+            tasks: Default::default(),
+            hand_backs: shared::HandBacks::on_this_runtime(),
+        });
+        registry::register(&shared).await?;
+        let heartbeat = tokio::spawn(registry::keep(Arc::clone(&shared)));
+        Ok(Self { shared, heartbeat })
+    }
+
+    /// The same over implementations of your own. Every call goes through them; nothing is dialled.
+    /// Without `completion`, waiting for results falls back to asking now and then.
+    pub async fn connect_with(
+        config: WorkerConfig,
+        engine: Arc<dyn EngineBackend>,
+        work: Arc<dyn WorkSource>,
+        completion: Option<Arc<dyn CompletionBackend>>,
+    ) -> Result<Self, SdkError> {
+        let connection = Connection::from_parts(engine, work, completion);
+        Self::connect_to(config, &connection).await
+    }
+
+    /// The backend that every call goes through.
+    pub fn backend(&self) -> &Arc<dyn EngineBackend> {
+        self.shared.engine()
+    }
+
+    /// Where completions can be subscribed to, if the backend can tell of them.
+    pub fn completion_backend(&self) -> Option<Arc<dyn CompletionBackend>> {
+        self.shared.connection.completion()
+    }
+
+    /// The settings it was made with.
+    pub fn config(&self) -> &WorkerConfig {
+        &self.shared.config
+    }
+
+    /// How many partitions the deployment has.
+    pub fn partition_config(&self) -> PartitionConfig {
+        self.shared.engine().partition_config()
+    }
+
+    /// The connection, to share it with others.
+    pub fn connection(&self) -> &Connection {
+        &self.shared.connection
+    }
+
+    /// A client over the same connection, which submits in this worker's namespace.
+    pub fn client(&self) -> Client {
+        Client::new(&self.shared.connection).with_namespace(self.shared.config.namespace.clone())
+    }
+
+    /// Whether it takes work.
+    pub fn status(&self) -> WorkerStatus {
+        *self.shared.status.borrow()
+    }
+
+    /// The status, and a way to wait for its changes.
+    pub fn status_changes(&self) -> watch::Receiver<WorkerStatus> {
+        self.shared.status.subscribe()
+    }
+
+    /// Everything about an execution at one moment; none if it does not exist.
+    pub async fn describe_execution(
+        &self,
+        id: &ExecutionId,
+    ) -> Result<Option<ExecutionSnapshot>, SdkError> {
+        let described = self.shared.engine().describe_execution(*id).await;
+        described.map_err(|error| error.in_context("describe_execution").into())
+    }
+
+    /// The lanes that were ever used, by name, after a given one.
+    pub async fn list_lanes(
+        &self,
+        cursor: Option<LaneId>,
+        limit: u32,
+    ) -> Result<LanePage, SdkError> {
+        let lanes = self.shared.engine().list_lanes(cursor, limit).await;
+        lanes.map_err(|error| error.in_context("list_lanes").into())
+    }
+}
+
+impl Drop for FlowFabricWorker {
+    /// Stops claiming. Tasks that are still held keep their leases; the registration runs out by
+    /// itself. [`FlowFabricWorker::shutdown`] leaves in order.
+    fn drop(&mut self) {
+        self.heartbeat.abort();
+        self.shared.status.send_if_modified(|status| {
+            let running = *status == WorkerStatus::Running;
+            if running {
+                *status = WorkerStatus::Stopped;
+            }
+            running
+        });
+    }
+}
+
+impl fmt::Debug for FlowFabricWorker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FlowFabricWorker")
+            .field("worker_instance_id", &self.shared.config.worker_instance_id)
+            .field("status", &self.status())
+            .finish_non_exhaustive()
+    }
+}

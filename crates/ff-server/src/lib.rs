@@ -1,0 +1,1 @@
+//! FlowFabric's HTTP server.

@@ -1,8 +1,10 @@
 //! Tools for data directories that no store is running on: check and export.
 
 use std::io::Write;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
+use ff_core::partition::crc16;
 use ff_script::dump::Dump;
 
 pub use crate::error::StoreError;
@@ -36,8 +38,19 @@ pub fn check(directory: &Path) -> Result<CheckReport, StoreError> {
 /// Writes the content of a data directory as commands that `valkey-cli --pipe` loads. Each command
 /// touches one key, so that a cluster takes them too. Answers what was read.
 pub fn export(directory: &Path, out: &mut dyn Write) -> Result<RecoveryReport, StoreError> {
+    export_slots(directory, 0..=SLOTS - 1, out)
+}
+
+/// As [`export`], but only the keys of these cluster slots: what one node of a cluster takes.
+pub fn export_slots(
+    directory: &Path,
+    slots: RangeInclusive<u16>,
+    out: &mut dyn Write,
+) -> Result<RecoveryReport, StoreError> {
     let (recovery, keyspaces) = read(directory)?;
-    let written = keyspaces.iter().flat_map(Keyspace::iter).try_for_each(|(key, object)| {
+    let chosen =
+        keyspaces.iter().flat_map(Keyspace::iter).filter(|(key, _)| slots.contains(&slot(key)));
+    let written = chosen.into_iter().try_for_each(|(key, object)| {
         snapshot::commands(key, object, &mut |command| {
             let mut bytes = Vec::new();
             record::write_array(&mut bytes, command.len());
@@ -47,6 +60,20 @@ pub fn export(directory: &Path, out: &mut dyn Write) -> Result<RecoveryReport, S
     });
     written.and_then(|()| out.flush()).map_err(StoreError::io(Path::new("the export")))?;
     Ok(recovery)
+}
+
+/// Slots of a Valkey cluster.
+const SLOTS: u16 = 16_384;
+
+/// The cluster slot of a key: the hash of what stands in its first braces.
+fn slot(key: &[u8]) -> u16 {
+    let open = key.iter().position(|byte| *byte == b'{');
+    let tag = open.and_then(|open| {
+        let rest = &key[open + 1..];
+        let close = rest.iter().position(|byte| *byte == b'}')?;
+        (close > 0).then(|| &rest[..close])
+    });
+    crc16(tag.unwrap_or(key)) % SLOTS
 }
 
 fn read(directory: &Path) -> Result<(RecoveryReport, Vec<Keyspace>), StoreError> {

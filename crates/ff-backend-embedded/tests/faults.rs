@@ -277,7 +277,7 @@ async fn whenever_the_machine_stops_the_directory_loads_and_nothing_acknowledged
             let mut acknowledged = Vec::new();
             let mut compactions = 0;
             if let Ok(host) = opened {
-                acknowledged = write_until_it_fails(&host, 120).await;
+                acknowledged = write_until_it_fails(&host, 60).await;
                 compactions = host.stats().compactions;
                 host.close().await;
             }

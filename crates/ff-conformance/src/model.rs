@@ -15,6 +15,7 @@ mod sent;
 mod view;
 mod world;
 
+mod apt;
 mod choose;
 mod create;
 mod crew;

@@ -155,7 +155,10 @@ mod tests {
         let mut config = BackendConfig::server("http://localhost:7480", None);
         config.partitions = Some(PartitionConfig { num_flow_partitions: 0, ..Default::default() });
         let error = config.validate().expect_err("no partitions").to_string();
-        assert_eq!(error, "config: backend_config.partitions: every partition count must be at least 1");
+        assert_eq!(
+            error,
+            "config: backend_config.partitions: every partition count must be at least 1"
+        );
     }
 
     #[cfg(feature = "valkey")]

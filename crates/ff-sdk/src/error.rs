@@ -253,12 +253,16 @@ mod tests {
 
     #[test]
     fn trouble_of_the_store_is_recognised_through_its_contexts() {
-        let wrapped = EngineError::from(backend(Retry::Safe)).in_context("ff_x").in_context("claim");
+        let wrapped =
+            EngineError::from(backend(Retry::Safe)).in_context("ff_x").in_context("claim");
         let error = SdkError::from(wrapped);
         assert_eq!(error.backend_kind(), Some(BackendErrorKind::Transport));
         assert!(matches!(&error, SdkError::BackendContext { context, .. } if context == "claim"));
         let refused = EngineError::refused(Code::StaleLease).in_context("complete");
-        assert_eq!(SdkError::from(refused).engine().and_then(EngineError::code), Some(Code::StaleLease));
+        assert_eq!(
+            SdkError::from(refused).engine().and_then(EngineError::code),
+            Some(Code::StaleLease)
+        );
     }
 
     #[test]
@@ -270,7 +274,8 @@ mod tests {
             retryable,
             raw_body: String::new(),
         };
-        let http = |kind| SdkError::Http { source: HttpError::new(kind, ""), context: String::new() };
+        let http =
+            |kind| SdkError::Http { source: HttpError::new(kind, ""), context: String::new() };
         let table = [
             (SdkError::Backend(backend(Retry::IfReplaySafe)), true),
             (SdkError::Backend(backend(Retry::Never)), false),

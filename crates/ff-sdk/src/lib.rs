@@ -1,1 +1,65 @@
-//! FlowFabric for programs.
+//! FlowFabric for programs: workers that take executions, typed handlers, and a client that submits
+//! them, on any backend: a store inside this process, Valkey, or a server over HTTP.
+//!
+//! | to | use |
+//! |---|---|
+//! | run handlers | [`Worker`] |
+//! | submit executions and wait for results | [`Client`] |
+//! | have every step in your own hands | [`FlowFabricWorker`], [`ClaimedTask`] |
+//! | say where executions live | [`BackendConfig`], [`Connection`] |
+//! | act on errors | [`SdkError`], [`TerminalError`], [`AwaitError`] |
+//!
+//! Everything goes through the traits of `ff_core`: [`EngineBackend`], [`WorkSource`] and
+//! [`CompletionBackend`]. Whatever implements them can be worked on
+//! ([`FlowFabricWorker::connect_with`]), and sees every call.
+#![deny(missing_docs)]
+
+mod backend_config;
+mod config;
+mod error;
+
+mod connection;
+mod endings;
+mod store_clock;
+mod wall_clock;
+
+mod task;
+mod worker;
+
+mod client;
+mod json;
+
+mod runtime;
+
+pub use backend_config::{BackendConfig, BackendConnection, ServerConnection};
+pub use client::{AwaitError, Client, Listing, Submission};
+pub use config::WorkerConfig;
+pub use connection::Connection;
+pub use error::{HttpError, HttpErrorKind, SdkError, TerminalError};
+pub use runtime::{
+    Context, INVALID_INPUT, INVALID_OUTPUT, KindOptions, PANIC, ShutdownHandle, TaskError,
+    UNKNOWN_KIND, Worker, WorkerBuilder,
+};
+pub use task::{ClaimedTask, FENCE_HEADER, LeaseLoss, LeaseMonitor};
+pub use worker::{FlowFabricWorker, ShutdownReport, WorkerStatus};
+
+#[cfg(feature = "embedded")]
+pub use ff_backend_embedded::EmbeddedConfig;
+#[cfg(feature = "valkey")]
+pub use ff_backend_valkey::ValkeyConfig;
+pub use ff_core::backend::{FailOutcome, FailureClass, FailureReason, HandleKind};
+pub use ff_core::backend_error::{BackendError, BackendErrorKind};
+pub use ff_core::completion_backend::CompletionBackend;
+pub use ff_core::contracts::{
+    ClaimGrant, Created, ExecutionSnapshot, ExecutionSummary, LanePage, ListFilter, ReclaimGrant,
+};
+pub use ff_core::engine_backend::EngineBackend;
+pub use ff_core::error::{Code, EngineError, ErrorClass};
+pub use ff_core::partition::PartitionConfig;
+pub use ff_core::policy::{Backoff, ExecutionPolicy, RetryPolicy, TimeoutPolicy};
+pub use ff_core::state::PublicState;
+pub use ff_core::types::{
+    AttemptId, AttemptIndex, ExecutionId, ExecutionKind, LaneId, LeaseEpoch, LeaseFence, LeaseId,
+    Namespace, TimestampMs, WorkerId, WorkerInstanceId,
+};
+pub use ff_core::work_source::WorkSource;

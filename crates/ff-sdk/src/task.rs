@@ -69,7 +69,8 @@ impl TaskCore {
 
     pub(crate) async fn progress(&self, percent: u8, message: &str) -> Result<(), SdkError> {
         if percent > 100 {
-            let error = EngineError::invalid("percent", format!("must be at most 100, got {percent}"));
+            let error =
+                EngineError::invalid("percent", format!("must be at most 100, got {percent}"));
             return Err(error.into());
         }
         self.check_held()?;
@@ -251,9 +252,7 @@ impl ClaimedTask {
     ) -> Result<FailOutcome, TerminalError> {
         match FailureClass::from_category(error_category) {
             Ok(class) => self.fail_with(FailureReason::new(reason), class).await,
-            Err(error) => {
-                Err(TerminalError { task: Some(Box::new(self)), source: error.into() })
-            }
+            Err(error) => Err(TerminalError { task: Some(Box::new(self)), source: error.into() }),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use ff_backend_embedded::store::{self, CheckReport};
@@ -29,13 +30,18 @@ pub(crate) enum Command {
         /// Write to this file instead of standard output.
         #[arg(long, short)]
         output: Option<PathBuf>,
+        /// Only the keys of these cluster slots, as in 0-5460: the part that one node takes.
+        #[arg(long, value_name = "FIRST-LAST", value_parser = parse_slots)]
+        slots: Option<RangeInclusive<u16>>,
     },
 }
 
 pub(crate) fn run(command: &Command) -> Result<(), Failure> {
     match command {
         Command::Check { dir, json } => check(dir, *json),
-        Command::Export { dir, output } => export(dir, output.as_deref()),
+        Command::Export { dir, output, slots } => {
+            export(dir, output.as_deref(), slots.clone().unwrap_or(0..=SLOT_LAST))
+        }
     }
 }
 
@@ -106,23 +112,38 @@ fn as_json(checked: &CheckReport, report: &Report) -> serde_json::Value {
     })
 }
 
-fn export(dir: &Path, output: Option<&Path>) -> Result<(), Failure> {
+const SLOT_LAST: u16 = 16_383;
+
+fn parse_slots(text: &str) -> Result<RangeInclusive<u16>, String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let slot = |text: &str| text.parse().ok().filter(|slot| *slot <= SLOT_LAST);
+    match (slot(first), slot(last)) {
+        (Some(first), Some(last)) if first <= last => Ok(first..=last),
+        _ => Err(format!("slots are written FIRST-LAST, from 0 to {SLOT_LAST}")),
+    }
+}
+
+fn export(dir: &Path, output: Option<&Path>, slots: RangeInclusive<u16>) -> Result<(), Failure> {
     let read = match output {
-        Some(path) => write_to(dir, File::create(path)?)?,
+        Some(path) => write_to(dir, slots, File::create(path)?)?,
         None if io::stdout().is_terminal() => {
             return Err(
                 "the export is not for eyes: redirect it, or name a file with --output".into()
             );
         }
-        None => write_to(dir, io::stdout().lock())?,
+        None => write_to(dir, slots, io::stdout().lock())?,
     };
     eprintln!("exported {} transactions of {}", read.transactions, dir.display());
     Ok(())
 }
 
-fn write_to(dir: &Path, out: impl Write) -> Result<store::RecoveryReport, Failure> {
+fn write_to(
+    dir: &Path,
+    slots: RangeInclusive<u16>,
+    out: impl Write,
+) -> Result<store::RecoveryReport, Failure> {
     let mut out = BufWriter::new(out);
-    let read = store::export(dir, &mut out)?;
+    let read = store::export_slots(dir, slots, &mut out)?;
     out.flush()?;
     Ok(read)
 }

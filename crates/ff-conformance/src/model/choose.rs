@@ -1,5 +1,6 @@
 //! From a step to a call: the details that make it one, chosen from what the test knows.
 
+use ff_core::partition::Partition;
 use ff_core::types::{AttemptId, ExecutionId, GrantId, LeaseId, TimestampMs};
 use ff_script::calls::cancel::CancelExecution;
 use ff_script::calls::change::{ChangePriority, SetExecutionTags};
@@ -22,6 +23,7 @@ use ff_script::wire::Rest;
 
 use ff_script::call::Call;
 
+use super::apt::{self, Way, is_apt, is_live, is_stale, is_usable, queue, way};
 use super::create::{CATEGORIES, abilities, bytes, lane, moment, new_execution, span};
 use super::crew::{self, ttl_ms, worker};
 use super::dice::Dice;
@@ -43,9 +45,10 @@ pub(super) fn choose(op: Op, dice: &mut Dice, world: &mut World) -> Option<Sent>
             Some(crew::choose(op, dice, world))
         }
         Op::Repeat => dice.recent(&world.history).cloned(),
-        Op::ClaimGranted | Op::ClaimResumed | Op::Reclaim => {
-            let grant = dice.recent(&world.grants)?.clone();
-            Some(use_grant(op, dice, grant))
+        Op::UseGrant => {
+            let grant = dice.likely(&world.grants, |grant| is_usable(grant, world))?.clone();
+            let way = way(dice, &grant.execution_id, world);
+            Some(use_grant(way, dice, grant))
         }
         Op::Renew
         | Op::Progress
@@ -54,12 +57,16 @@ pub(super) fn choose(op: Op, dice: &mut Dice, world: &mut World) -> Option<Sent>
         | Op::CancelHeld
         | Op::Delay
         | Op::WaitForChildren => {
-            let lease = dice.recent(&world.leases)?.clone();
+            let fits = if dice.chance(20) { is_stale } else { is_live };
+            let lease = dice.likely(&world.leases, |lease| fits(lease, world))?.clone();
             Some(use_lease(op, dice, lease, world))
         }
         Op::Advance | Op::Back => None,
         _ => {
-            let id = *dice.recent(&world.ids)?;
+            let fits = |id: &ExecutionId| {
+                world.record(id).is_some_and(|record| is_apt(op, record, world.now))
+            };
+            let id = *dice.likely(&world.ids, fits)?;
             Some(about(op, dice, id, world))
         }
     }
@@ -92,8 +99,9 @@ fn create_many(dice: &mut Dice, world: &mut World) -> Sent {
 fn claim_next(dice: &mut Dice, world: &World) -> Sent {
     let (worker_id, worker_instance_id) = worker(dice);
     let lease_ids = (0..1 + dice.below(4)).map(|_| LeaseId::from_uuid(dice.uuid())).collect();
+    let (partition, lane) = queue(dice, world);
     let call = ClaimNext {
-        lane: lane(dice),
+        lane,
         worker_id,
         worker_instance_id,
         capabilities: abilities(dice),
@@ -101,17 +109,17 @@ fn claim_next(dice: &mut Dice, world: &World) -> Sent {
         retry: dice.chance(20),
         lease_ids: Rest(lease_ids),
     };
-    Sent::of(*dice.pick(&world.partitions), &call)
+    Sent::of(partition, &call)
 }
 
-fn use_grant(op: Op, dice: &mut Dice, grant: Grant) -> Sent {
+fn use_grant(way: Way, dice: &mut Dice, grant: Grant) -> Sent {
     let Grant { execution_id, grant_id, worker_id, worker_instance_id } = grant;
     let lane = dice.sometimes(50, lane);
     let lease_id = LeaseId::from_uuid(dice.uuid());
     let lease_ttl_ms = ttl_ms(dice);
     let attempt_id = AttemptId::from_uuid(dice.uuid());
-    match op {
-        Op::ClaimResumed => {
+    match way {
+        Way::Resume => {
             let call = ClaimResumedExecution {
                 execution_id,
                 worker_id,
@@ -123,7 +131,7 @@ fn use_grant(op: Op, dice: &mut Dice, grant: Grant) -> Sent {
             };
             on(execution_id, &call)
         }
-        Op::Reclaim => {
+        Way::Reclaim => {
             let call = ReclaimExecution {
                 execution_id,
                 worker_id,
@@ -136,7 +144,7 @@ fn use_grant(op: Op, dice: &mut Dice, grant: Grant) -> Sent {
             };
             on(execution_id, &call)
         }
-        _ => {
+        Way::Begin => {
             let call = ClaimExecution {
                 execution_id,
                 worker_id,
@@ -224,8 +232,10 @@ fn cancel_held(dice: &mut Dice, lease: Lease) -> CancelExecution {
 /// Calls about an execution that need no lease.
 fn about(op: Op, dice: &mut Dice, id: ExecutionId, world: &World) -> Sent {
     match op {
-        Op::GrantClaim => on(id, &claim_grant(dice, id)),
-        Op::GrantReclaim => on(id, &reclaim_grant(dice, id)),
+        Op::Grant => match way(dice, &id, world) {
+            Way::Reclaim => on(id, &reclaim_grant(dice, id)),
+            Way::Begin | Way::Resume => on(id, &claim_grant(dice, id)),
+        },
         Op::Cancel => on(id, &cancel(dice, id)),
         Op::Revoke => on(id, &revoke(dice, id, world)),
         Op::MarkExpired => on(id, &MarkLeaseExpired { execution_id: id }),
@@ -246,15 +256,16 @@ fn about(op: Op, dice: &mut Dice, id: ExecutionId, world: &World) -> Sent {
 
 fn grant_next(dice: &mut Dice, world: &World) -> Sent {
     let (worker_id, worker_instance_id) = worker(dice);
+    let (partition, lane) = queue(dice, world);
     let call = GrantNext {
-        lane: lane(dice),
+        lane,
         worker_id,
         worker_instance_id,
         capabilities: abilities(dice),
         grant_ttl_ms: ttl_ms(dice),
         grant_id: GrantId::from_uuid(dice.uuid()),
     };
-    Sent::of(*dice.pick(&world.partitions), &call)
+    Sent::of(partition, &call)
 }
 
 fn claim_grant(dice: &mut Dice, execution_id: ExecutionId) -> IssueClaimGrant {
@@ -333,7 +344,9 @@ fn read(dice: &mut Dice, execution_id: ExecutionId) -> Sent {
 
 fn tick(dice: &mut Dice, world: &World) -> Sent {
     let items_max = *dice.pick(&[1, 2, 1000, 1000, 1000]);
-    Sent::of(*dice.pick(&world.partitions), &Tick { items_max })
+    let due = |partition: &Partition| apt::is_due(*partition, world);
+    let partition = *dice.likely(&world.partitions, due).expect("there are partitions");
+    Sent::of(partition, &Tick { items_max })
 }
 
 fn list(dice: &mut Dice, world: &World) -> Sent {

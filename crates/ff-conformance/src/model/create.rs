@@ -23,9 +23,10 @@ pub(super) const CATEGORIES: [&str; 4] = ["", "transient", "rate_limit", "perman
 
 pub(super) fn new_execution(dice: &mut Dice, world: &World) -> CreateExecution {
     let idempotency_key = dice.sometimes(25, key);
+    let execution_id = id(dice, world, idempotency_key.as_ref());
     CreateExecution {
-        execution_id: id(dice, world, idempotency_key.as_ref()),
-        namespace: namespace(dice),
+        execution_id,
+        namespace: namespace(execution_id),
         lane: lane(dice),
         kind: ExecutionKind::try_new("work").expect("a valid name"),
         priority: if dice.chance(40) { dice.below(4) as u16 * 3000 } else { 0 },
@@ -54,14 +55,16 @@ fn id(dice: &mut Dice, world: &World, key: Option<&IdempotencyKey>) -> Execution
     let used = dice.sometimes(5, |dice| dice.recent(&world.ids).copied()).flatten();
     let place = match key {
         Some(key) => usize::from(key.as_str().ends_with('2')),
+        None if dice.chance(50) => 0,
         None => dice.below(4) as usize,
     };
     let fresh = ExecutionId::from_parts(world.partitions[place], dice.uuid());
     used.filter(|_| key.is_none()).unwrap_or(fresh)
 }
 
-fn namespace(dice: &mut Dice) -> Namespace {
-    let name = if dice.chance(80) { NAMESPACES[0] } else { NAMESPACES[1] };
+/// An id that is used again stays in its namespace.
+fn namespace(id: ExecutionId) -> Namespace {
+    let name = NAMESPACES[usize::from(id.uuid().as_u128() % 5 == 0)];
     Namespace::try_new(name).expect("a valid name")
 }
 

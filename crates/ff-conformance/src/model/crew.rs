@@ -22,7 +22,7 @@ pub(super) fn worker(dice: &mut Dice) -> (WorkerId, WorkerInstanceId) {
 
 /// From a moment to a minute: shorter leases lapse, longer ones are renewed.
 pub(super) fn ttl_ms(dice: &mut Dice) -> u64 {
-    *dice.pick(&[1, 500, 10_000, 60_000])
+    *dice.pick(&[1, 500, 10_000, 60_000, 600_000])
 }
 
 /// The registry is in the first partition.

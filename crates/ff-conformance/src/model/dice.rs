@@ -45,6 +45,15 @@ impl Dice {
         from.get(from.len() - 1 - back as usize % from.len())
     }
 
+    /// Most often one that fits, otherwise any: what is sure to be refused teaches little.
+    pub fn likely<'a, T>(&mut self, from: &'a [T], fits: impl Fn(&T) -> bool) -> Option<&'a T> {
+        let fitting: Vec<&T> = from.iter().filter(|item| fits(item)).collect();
+        match fitting.is_empty() || self.chance(25) {
+            true => self.recent(from),
+            false => Some(*self.pick(&fitting)),
+        }
+    }
+
     /// Some of the time, a value.
     pub fn sometimes<T>(&mut self, percent: u64, make: impl FnOnce(&mut Self) -> T) -> Option<T> {
         self.chance(percent).then(|| make(self))

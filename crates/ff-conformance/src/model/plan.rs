@@ -17,41 +17,35 @@ macro_rules! ops {
 
 ops! {
     /// Creates an execution.
-    Create 12;
+    Create 7;
     /// Creates a few at once.
     CreateMany 2;
     /// Claims from a lane's queue.
-    ClaimNext 14;
-    /// Reserves a waiting execution.
-    GrantClaim 5;
+    ClaimNext 16;
+    /// Reserves an execution.
+    Grant 8;
     /// Reserves the best of a lane.
     GrantNext 4;
-    /// Uses a reservation of a waiting execution.
-    ClaimGranted 5;
-    /// Uses a reservation of a paused execution.
-    ClaimResumed 4;
-    /// Reserves an execution that lost its lease.
-    GrantReclaim 4;
-    /// Uses a reservation of an execution that lost its lease.
-    Reclaim 4;
+    /// Uses a reservation.
+    UseGrant 12;
     /// Extends a lease.
-    Renew 4;
+    Renew 5;
     /// Reports progress.
     Progress 3;
     /// Ends in success.
-    Complete 6;
+    Complete 7;
     /// Ends an attempt as failed.
-    Fail 7;
+    Fail 10;
     /// Cancels, as the holder.
     CancelHeld 2;
     /// Cancels, as an operator.
     Cancel 3;
     /// Gives a lease back for a while.
-    Delay 4;
+    Delay 5;
     /// Gives a lease back until the children are done.
-    WaitForChildren 3;
+    WaitForChildren 5;
     /// Takes a lease away.
-    Revoke 3;
+    Revoke 4;
     /// Ends a lease that ran out.
     MarkExpired 3;
     /// Ends what ran out of time.
@@ -65,7 +59,7 @@ ops! {
     /// Runs something again that is over.
     Replay 5;
     /// Does what is due.
-    Tick 9;
+    Tick 8;
     /// Makes a worker process known.
     Register 2;
     /// Extends that.
@@ -83,7 +77,7 @@ ops! {
     /// Reads the log.
     Events 1;
     /// Lets time pass.
-    Advance 12;
+    Advance 10;
     /// Sets the clock back.
     Back 2;
     /// Sends an earlier call again, as a network may.
@@ -110,7 +104,10 @@ impl Plan {
     /// The plan of a seed.
     pub fn random(seed: u64, steps: usize) -> Self {
         let mut dice = Dice::new(seed);
-        let step = |_| Step { op: random_op(&mut dice), seed: dice.roll() };
+        let step = |place| {
+            let op = if place < CREATED_FIRST { Op::Create } else { random_op(&mut dice) };
+            Step { op, seed: dice.roll() }
+        };
         Self { steps: (0..steps).map(step).collect() }
     }
 
@@ -120,6 +117,9 @@ impl Plan {
         Self { steps: [head, tail].concat() }
     }
 }
+
+/// Without executions there is little to do.
+const CREATED_FIRST: usize = 5;
 
 fn random_op(dice: &mut Dice) -> Op {
     let total = WEIGHTS.iter().map(|(_, weight)| weight).sum();

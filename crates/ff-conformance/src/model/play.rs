@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use ff_core::partition::PartitionConfig;
 use ff_script::audit::audit;
 use ff_script::calls::deployment::{OpenDeployment, RegisterLane};
-use ff_script::dump::Dump;
 use ff_script::value::Value;
 
 use super::choose::choose;
@@ -16,6 +15,7 @@ use super::rules::{Seen, check, check_repetition};
 use super::sent::Sent;
 use super::settle;
 use super::store::Store;
+use super::view::View;
 use super::world::{LANES, World};
 use crate::answer::Answer;
 use crate::deployment::FLOW_PARTITIONS;
@@ -50,27 +50,34 @@ pub async fn play(plan: &Plan, stores: &[Store]) -> Result<Played, Failure> {
     for store in stores {
         store.clear().await;
     }
-    outcome.map(|()| game.played).map_err(|what| Failure { what, trace: game.trace })
+    let told = |trace: Vec<Call>| trace.iter().map(Call::to_string).collect();
+    outcome.map(|()| game.played).map_err(|what| Failure { what, trace: told(game.trace) })
+}
+
+/// A call that was made. Put into words only if it matters, because there are many.
+struct Call {
+    at: u64,
+    sent: Sent,
+    reply: Option<Value>,
+}
+
+impl std::fmt::Display for Call {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let reply = self.reply.as_ref().map_or("no answer".to_owned(), shown);
+        write!(f, "{} {} -> {reply}", self.at, self.sent)
+    }
 }
 
 pub(super) struct Game<'a> {
     stores: &'a [Store],
     pub(super) world: World,
-    /// What the first store holds.
-    pub(super) held: Dump,
-    trace: Vec<String>,
+    trace: Vec<Call>,
     played: Played,
 }
 
 impl<'a> Game<'a> {
     fn new(stores: &'a [Store]) -> Self {
-        Self {
-            stores,
-            world: World::new(),
-            held: Dump::new(),
-            trace: Vec::new(),
-            played: Played::new(),
-        }
+        Self { stores, world: World::new(), trace: Vec::new(), played: Played::new() }
     }
 
     async fn run(&mut self, plan: &Plan) -> Result<(), String> {
@@ -105,9 +112,8 @@ impl<'a> Game<'a> {
         let mut dice = Dice::new(step.seed);
         match step.op {
             Op::Advance => {
-                let top = *dice.pick(&[20, 2000, 60_000, HOUR, 50 * HOUR]);
-                let ms = dice.below(top);
-                self.set_time(self.world.now + ms).await;
+                let at = later(&mut dice, &self.world);
+                self.set_time(at).await;
                 return Ok(());
             }
             Op::Back => {
@@ -138,7 +144,7 @@ impl<'a> Game<'a> {
         if let Some(ms) = later {
             self.set_time(self.world.now + ms).await;
         }
-        let before = self.held.clone();
+        let before = self.world.held.clone();
         let again = sent.repeated();
         let second = self.send(&again).await?;
         self.world.learn(&again, &second);
@@ -148,7 +154,7 @@ impl<'a> Game<'a> {
         if later.is_some() || !fresh {
             return Ok(());
         }
-        check_repetition(&again, first, &second, before == self.held)
+        check_repetition(&again, first, &second, before == self.world.held)
     }
 
     pub(super) async fn set_time(&mut self, ms: u64) {
@@ -160,28 +166,28 @@ impl<'a> Game<'a> {
 
     /// Sends a call to every store, and checks everything that can be checked.
     pub(super) async fn send(&mut self, sent: &Sent) -> Result<Answer, String> {
-        let call = format!("{} {sent}", self.world.now);
-        let reply = match self.stores[0].call(sent).await {
-            Ok(reply) => reply,
-            Err(error) => {
-                self.trace.push(call);
-                return Err(format!("the store failed: {error}"));
-            }
-        };
-        self.trace.push(format!("{call} -> {}", shown(&reply)));
+        let reply = self.stores[0].call(sent).await;
+        let at = self.world.now;
+        self.trace.push(Call { at, sent: sent.clone(), reply: reply.clone().ok() });
+        let reply = reply.map_err(|error| format!("the store failed: {error}"))?;
         self.compare_answers(sent, &reply).await?;
         let answer = Answer::open(reply);
         *self.played.entry((sent.name(), answer.word.clone())).or_default() += 1;
         let after = self.stores[0].dump().await;
-        let seen =
-            Seen { sent, answer: &answer, now: self.world.now, before: &self.held, after: &after };
+        let seen = Seen {
+            sent,
+            answer: &answer,
+            now: self.world.now,
+            before: &self.world.held,
+            after: &after,
+        };
         check(&seen)?;
-        if after != self.held {
+        if after != self.world.held {
             let report = audit(&after, &config());
             if !report.is_clean() {
                 return Err(report.to_string());
             }
-            self.held = after;
+            self.world.held = after;
         }
         Ok(answer)
     }
@@ -200,7 +206,7 @@ impl<'a> Game<'a> {
     async fn compare_contents(&self) -> Result<(), String> {
         for other in &self.stores[1..] {
             let partitions = self.world.partitions;
-            let here = dump::portable(self.held.clone(), &partitions);
+            let here = dump::portable(self.world.held.clone(), &partitions);
             let there = dump::portable(other.dump().await, &partitions);
             if here != there {
                 let difference = dump::difference(&here, &there);
@@ -209,6 +215,20 @@ impl<'a> Game<'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// A time to come: often the very moment at which something happens, or the one before.
+fn later(dice: &mut Dice, world: &World) -> u64 {
+    let view = View::new(&world.held, *dice.pick(&world.partitions));
+    let times: Vec<u64> = view.ranked("due").into_iter().map(|(_, at)| at as u64).collect();
+    let moment = times.get(dice.below(3) as usize).map(|at| at - dice.below(2));
+    match moment.filter(|at| *at > world.now && dice.chance(60)) {
+        Some(at) => at,
+        None => {
+            let top = *dice.pick(&[20, 20, 20, 2000, 2000, 60_000, HOUR, 50 * HOUR]);
+            world.now + dice.below(top)
+        }
     }
 }
 

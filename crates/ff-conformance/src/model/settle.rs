@@ -5,9 +5,9 @@ use ff_core::types::{LaneId, LeaseId, WorkerId, WorkerInstanceId};
 use ff_script::calls::claim_next::ClaimNext;
 use ff_script::calls::complete::CompleteExecution;
 use ff_script::calls::tick::Tick;
-use ff_script::dump::{Dump, Stored};
 use ff_script::wire::Rest;
 
+use super::apt::is_due;
 use super::dice::Dice;
 use super::play::Game;
 use super::sent::Sent;
@@ -16,9 +16,6 @@ use super::world::{ABILITIES, LANES, WORKERS, claim_rows};
 
 /// One round for what is claimable, one for what waits for a time or a lost worker, one to spare.
 const ROUNDS: usize = 3;
-
-/// More than a plan can create in a lane of a partition.
-const CLAIMS: usize = 250;
 
 /// More than a plan can make due.
 const ITEMS: u32 = 1000;
@@ -31,13 +28,13 @@ pub(super) async fn end_everything(game: &mut Game<'_>) -> Result<(), String> {
     for _ in 0..ROUNDS {
         tick_until_quiet(game).await?;
         work(game).await?;
-        if records(&game.held).all(|record| record.is_ended()) {
+        if records(&game.world.held).all(|record| record.is_ended()) {
             return Ok(());
         }
         let last = last_time(game, &["due"]);
         game.set_time(last + 1).await;
     }
-    let open: Vec<&str> = records(&game.held).map(|record| record.state()).collect();
+    let open: Vec<&str> = records(&game.world.held).map(|record| record.state()).collect();
     Err(format!("something never ends: {open:?}"))
 }
 
@@ -50,6 +47,7 @@ pub(super) async fn forget_everything(game: &mut Game<'_>) -> Result<(), String>
         [":log", ":deployment", ":lanes"].iter().any(|end| key.ends_with(end.as_bytes()))
     };
     let left: Vec<String> = game
+        .world
         .held
         .keys()
         .filter(|key| !kept(key))
@@ -62,7 +60,7 @@ pub(super) async fn forget_everything(game: &mut Game<'_>) -> Result<(), String>
 fn last_time(game: &Game<'_>, indexes: &[&str]) -> u64 {
     let partitions = game.world.partitions.into_iter();
     let times = partitions.flat_map(|partition| {
-        let view = View::new(&game.held, partition);
+        let view = View::new(&game.world.held, partition);
         indexes.iter().filter_map(move |index| view.ranked(index).last().map(|(_, at)| *at as u64))
     });
     times.max().unwrap_or(0).max(game.world.now)
@@ -71,7 +69,7 @@ fn last_time(game: &Game<'_>, indexes: &[&str]) -> u64 {
 async fn tick_until_quiet(game: &mut Game<'_>) -> Result<(), String> {
     for partition in game.world.partitions {
         let mut ticks = 0;
-        while is_due(&game.held, game, partition) {
+        while is_due(partition, &game.world) {
             if ticks == TICKS {
                 return Err(format!("{partition} is never done"));
             }
@@ -82,22 +80,16 @@ async fn tick_until_quiet(game: &mut Game<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn is_due(dump: &Dump, game: &Game<'_>, partition: ff_core::partition::Partition) -> bool {
-    let view = View::new(dump, partition);
-    let heads = super::view::TIMED.iter().filter_map(|index| view.ranked(index).first().copied());
-    heads.into_iter().any(|(_, at)| at <= game.world.now as f64)
-}
-
 /// A worker that can do everything takes all there is, and completes it.
 async fn work(game: &mut Game<'_>) -> Result<(), String> {
     let mut dice = Dice::new(0);
     for partition in game.world.partitions {
         for lane in LANES {
-            let queue = View::new(&game.held, partition).stored(&format!("q:{lane}"));
-            if !matches!(queue, Some(Stored::SortedSet(members)) if !members.is_empty()) {
+            let waiting = View::new(&game.world.held, partition).ranked(&format!("q:{lane}")).len();
+            if waiting == 0 {
                 continue;
             }
-            let sent = Sent::of(partition, &claim(&mut dice, lane));
+            let sent = Sent::of(partition, &claim(&mut dice, lane, waiting));
             let answer = game.send(&sent).await?;
             for row in claim_rows(&sent, &answer) {
                 let complete = CompleteExecution {
@@ -114,7 +106,7 @@ async fn work(game: &mut Game<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn claim(dice: &mut Dice, lane: &str) -> ClaimNext {
+fn claim(dice: &mut Dice, lane: &str, count: usize) -> ClaimNext {
     let (worker, instance) = WORKERS[0];
     let all = ABILITIES[ABILITIES.len() - 1].iter().copied();
     ClaimNext {
@@ -124,6 +116,6 @@ fn claim(dice: &mut Dice, lane: &str) -> ClaimNext {
         capabilities: CapabilitySet::try_new(all).expect("valid capabilities"),
         lease_ttl_ms: 60_000,
         retry: false,
-        lease_ids: Rest((0..CLAIMS).map(|_| LeaseId::from_uuid(dice.uuid())).collect()),
+        lease_ids: Rest((0..count).map(|_| LeaseId::from_uuid(dice.uuid())).collect()),
     }
 }

@@ -10,6 +10,8 @@ pub(super) mod field {
     pub(crate) const STATE: &str = "st";
     pub(crate) const CAPABILITIES: &str = "ca";
     pub(crate) const DEADLINE_AT: &str = "dl";
+    pub(crate) const DELAY_UNTIL: &str = "du";
+    pub(crate) const TIMEOUT_AT: &str = "ta";
     pub(crate) const NEXT_ATTEMPT: &str = "nx";
     pub(crate) const ATTEMPT_COUNT: &str = "ac";
     pub(crate) const ATTEMPT_ID: &str = "ai";

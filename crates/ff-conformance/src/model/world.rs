@@ -6,10 +6,12 @@ use ff_core::types::{
     AttemptId, ExecutionId, GrantId, LeaseEpoch, LeaseId, WorkerId, WorkerInstanceId,
 };
 use ff_script::calls::claim::ClaimRow;
+use ff_script::dump::Dump;
 use ff_script::value::Value;
 use ff_script::wire::Reading;
 
 use super::sent::Sent;
+use super::view::{Fields, View};
 use crate::answer::Answer;
 use crate::deployment::START_MS;
 
@@ -49,6 +51,8 @@ pub(super) struct Grant {
 pub(super) struct World {
     pub(super) now: u64,
     pub(super) partitions: [Partition; 4],
+    /// What the first store holds.
+    pub(super) held: Dump,
     pub(super) ids: Vec<ExecutionId>,
     pub(super) leases: Vec<Lease>,
     pub(super) grants: Vec<Grant>,
@@ -60,11 +64,17 @@ impl World {
         Self {
             now: START_MS,
             partitions: PARTITIONS,
+            held: Dump::new(),
             ids: Vec::new(),
             leases: Vec::new(),
             grants: Vec::new(),
             history: Vec::new(),
         }
+    }
+
+    /// The record of an execution.
+    pub(super) fn record(&self, id: &ExecutionId) -> Option<Fields<'_>> {
+        View::new(&self.held, id.partition()).record(&id.uuid().to_string())
     }
 
     /// Takes from an answer what a later call can use.

@@ -145,7 +145,7 @@ conformance! {
 
     async fn a_final_failure_is_not_retried(d: &Deployment) {
         let held = claim_with(d, &fixed(5, 0)).await;
-        let call = FailExecution { r#final: true, ..held.fail("no", "transient") };
+        let call = FailExecution { is_final: true, ..held.fail("no", "transient") };
         assert_eq!(d.call(call).await, terminal());
         let failure = d.describe(held.id).await.failure.expect("the cause is kept");
         assert_eq!(failure.category, "transient");

@@ -30,13 +30,18 @@ fn next(d: &Deployment) -> GrantNext {
         worker_instance_id: instance(INSTANCE),
         capabilities: capabilities(&[]),
         grant_ttl_ms: GRANT_MS,
+        retry: false,
         grant_id: GrantId::from_uuid(d.new_uuid()),
     }
 }
 
+/// What is granted next, and what for.
 async fn granted_next(d: &Deployment, call: GrantNext) -> (ExecutionId, String) {
-    let GrantNextReply::Granted { execution_id, kind, .. } = d.call(call).await;
-    (execution_id, kind)
+    match d.call(call).await {
+        GrantNextReply::Granted { execution_id, kind, .. }
+        | GrantNextReply::GrantedBefore { execution_id, kind, .. } => (execution_id, kind),
+        GrantNextReply::Nothing {} => panic!("there is nothing to grant"),
+    }
 }
 
 fn cancel(id: ExecutionId) -> CancelExecution {
@@ -192,7 +197,7 @@ conformance! {
             let (granted, kind) = granted_next(d, next(d)).await;
             assert_eq!((granted, kind.as_str()), (id, "claim"));
         }
-        assert_eq!(d.refused(next(d)).await, Code::NoEligibleExecution);
+        assert_eq!(d.call(next(d)).await, GrantNextReply::Nothing {});
         let mut call = next(d);
         call.capabilities = capabilities(&["a", "b", "c"]);
         assert_eq!(granted_next(d, call).await, (capable, "claim".to_owned()));
@@ -212,16 +217,32 @@ conformance! {
     async fn a_lost_reply_to_grant_next_is_answered_again(d: &Deployment) {
         let first = d.create_one().await;
         d.create_one().await;
-        let call = next(d);
-        assert_eq!(granted_next(d, call.clone()).await.0, first);
-        let before = d.dump().await;
-        assert_eq!(granted_next(d, call).await.0, first);
-        assert_eq!(d.dump().await, before);
+        let mut call = next(d);
+        let reply = d.call(call.clone()).await;
+        let GrantNextReply::Granted { execution_id, grant_id, grant_expires_at, kind } = reply else {
+            panic!("{reply:?}");
+        };
+        assert_eq!(execution_id, first);
+        call.retry = true;
+        d.advance(GRANT_MS - 1).await;
+        let again = d.call(call.clone()).await;
+        assert_eq!(again,
+            GrantNextReply::GrantedBefore { execution_id, grant_id, grant_expires_at, kind });
+        d.advance(1).await;
+        d.tick().await;
+        assert_eq!(granted_next(d, call).await.0, first, "what ran out is not answered again");
+    }
+
+    async fn a_repetition_of_a_grant_that_never_arrived_is_a_grant(d: &Deployment) {
+        let id = d.create_one().await;
+        let call = GrantNext { retry: true, ..next(d) };
+        assert_eq!(granted_next(d, call).await, (id, "claim".to_owned()));
     }
 
     async fn malformed_capabilities_are_refused_by_grant_next(d: &Deployment) {
         let grant = d.new_uuid().to_string();
-        let args: [&[u8]; 6] = [LANE.as_bytes(), b"w", b"w-1", b"a,,b", b"10", grant.as_bytes()];
+        let args: [&[u8]; 7] = [LANE.as_bytes(), b"w", b"w-1", b"a,,b", b"10", b"0",
+            grant.as_bytes()];
         let answer = d.raw("ff_grant_next", &args).await;
         assert_eq!((answer.code(), answer.text(0).as_str()),
             ("invalid_capabilities", "worker:empty_token"));

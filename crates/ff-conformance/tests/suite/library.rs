@@ -20,6 +20,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     };
     vec![
         trial("the_embedded_host_has_exactly_the_commands_that_the_library_uses", same_commands),
+        trial("w58_hot_paths_read_only_the_fields_they_need", lean_reads),
         trial("a_verb_file_has_a_file_of_calls_and_one_of_tests", parallel_files),
     ]
 }
@@ -55,6 +56,18 @@ fn same_commands() {
     assert!(missing.is_empty(), "the embedded host lacks {missing:?}");
     let unused: Vec<&String> = offered.difference(&used).collect();
     assert!(unused.is_empty(), "the library does not use {unused:?}");
+}
+
+/// What workers call all the time names its fields; reading a whole record costs several times more.
+fn lean_reads() {
+    for (file, function) in [("complete", "ff_complete_execution"), ("lease", "ff_renew_lease"),
+        ("progress", "ff_update_progress")] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../lua/verb/{file}.lua"));
+        let source = std::fs::read_to_string(path).expect("a readable file");
+        let begin = source.find(&format!("name = '{function}'")).expect("the function is there");
+        let body = source[begin..].split("define {").next().unwrap_or_default();
+        assert!(!body.contains("record.read("), "{function} reads the whole record");
+    }
 }
 
 /// Know one, know all: `lua/verb/x.lua`, `calls/x.rs` and `suite/x.rs`.

@@ -21,6 +21,11 @@ mod pause;
 mod progress;
 mod replay;
 mod tick;
+mod weakness_indexes;
+mod weakness_lifecycle;
+mod weakness_numbers;
+mod weakness_replies;
+mod weakness_validation;
 mod worker;
 
 use ff_conformance::Case;
@@ -49,6 +54,11 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         events::CASES,
         tick::CASES,
         worker::CASES,
+        weakness_replies::CASES,
+        weakness_numbers::CASES,
+        weakness_lifecycle::CASES,
+        weakness_indexes::CASES,
+        weakness_validation::CASES,
     ]
     .into_iter()
     .flatten()

@@ -80,7 +80,8 @@ struct Hosted<H> {
 impl<H: Host + Closing> Opener for Hosted<H> {
     fn work(&self) -> Answer<'_, Arc<dyn WorkSource>> {
         Box::pin(async {
-            let scheduler = Scheduler::start(Arc::clone(&self.backend), Arc::new(SystemIds)).await?;
+            let scheduler =
+                Scheduler::start(Arc::clone(&self.backend), Arc::new(SystemIds)).await?;
             Ok(Arc::new(scheduler) as Arc<dyn WorkSource>)
         })
     }

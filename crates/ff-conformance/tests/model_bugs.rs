@@ -1,0 +1,166 @@
+//! Planted bugs: the random sequences must find each of them. A harness that cannot fail proves
+//! nothing.
+
+use std::path::Path;
+
+use ff_conformance::model::{Plan, Store, play};
+use ff_script::library::Library;
+
+/// Far more sequences than any of these bugs needs.
+const SEEDS: u64 = 500;
+const STEPS: usize = 60;
+
+/// A change of one module that makes the library wrong.
+struct Bug {
+    what: &'static str,
+    module: &'static str,
+    right: &'static str,
+    wrong: &'static str,
+}
+
+const BUGS: &[Bug] = &[
+    Bug {
+        what: "the fence is not compared",
+        module: "model/lease",
+        right: "return x.lease_id == a.lease_id and x.lease_epoch == a.lease_epoch\n    \
+                and lease.attempt_id(x) == a.attempt_id",
+        wrong: "return true",
+    },
+    Bug {
+        what: "the epoch is not compared",
+        module: "model/lease",
+        right: " and x.lease_epoch == a.lease_epoch",
+        wrong: "",
+    },
+    Bug {
+        what: "a lease lasts a moment too long",
+        module: "model/lease",
+        right: "if number.stored(x.lease_expires_at, 0) <= now then",
+        wrong: "if number.stored(x.lease_expires_at, 0) < now then",
+    },
+    Bug {
+        what: "the epoch does not grow",
+        module: "model/lease",
+        right: "number.stored(x.lease_epoch, 0) + 1",
+        wrong: "math.max(number.stored(x.lease_epoch, 0), 1)",
+    },
+    Bug {
+        what: "what leaves is still due",
+        module: "model/index",
+        right: "if due then w[#w + 1] = { 'ZREM', p.due, x.uuid } end",
+        wrong: "",
+    },
+    Bug {
+        what: "what leaves is still in its queue",
+        module: "model/index",
+        right: "if queue then w[#w + 1] = { 'ZREM', p.queue .. queue, x.uuid } end",
+        wrong: "",
+    },
+    Bug {
+        what: "the last write is dropped",
+        module: "kernel/writes",
+        right: "for i = 1, #w do",
+        wrong: "for i = 1, #w - 1 do",
+    },
+    Bug {
+        what: "one reclaim too many",
+        module: "model/loss",
+        right: "number.stored(x.reclaim_count, 0) >=",
+        wrong: "number.stored(x.reclaim_count, 0) >",
+    },
+    Bug {
+        what: "one retry too many",
+        module: "model/retry",
+        right: "count >= rule.max_retries",
+        wrong: "count > rule.max_retries",
+    },
+    Bug {
+        what: "a used grant stays",
+        module: "model/attempt",
+        right: "'delay_reason', 'grant_id', 'grant_kind',\n  \
+                'grant_worker_id', 'grant_instance_id', 'grant_expires_at' }",
+        wrong: "'delay_reason' }",
+    },
+    Bug {
+        what: "a paused attempt loses its time limit",
+        module: "model/attempt",
+        right: "if timeout_at then record.set(",
+        wrong: "if false then record.set(",
+    },
+    Bug {
+        what: "a cancellation overwrites an outcome",
+        module: "verb/cancel",
+        right: "if state.ENDED[x.state] then return lease.not_active(x) end",
+        wrong: "",
+    },
+    Bug {
+        what: "an end without an event",
+        module: "model/ending",
+        right: "event.append(w, p, 'ended',",
+        wrong: "event.append({}, p, 'ended',",
+    },
+    Bug {
+        what: "an idempotency key is not looked at",
+        module: "verb/create",
+        right: "if not a.idempotency_key then return nil end",
+        wrong: "if true then return nil end",
+    },
+    Bug {
+        what: "a worker without the capabilities may claim",
+        module: "model/queue",
+        right: "and not capability.missing(x.capabilities, has)",
+        wrong: "",
+    },
+    Bug {
+        what: "timers fire early",
+        module: "verb/tick",
+        right: "'-inf', string.format('%.0f', now)",
+        wrong: "'-inf', string.format('%.0f', now + 1)",
+    },
+    Bug {
+        what: "a replay is not counted",
+        module: "verb/replay",
+        right: "number.stored(x.replay_count, 0) + 1)",
+        wrong: "number.stored(x.replay_count, 0))",
+    },
+    Bug {
+        what: "past attempts are left behind",
+        module: "model/purge",
+        right: "keys.attempts(key), key }",
+        wrong: "key }",
+    },
+];
+
+fn library(bug: &Bug) -> Library {
+    let lua = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lua");
+    let source = std::fs::read_to_string(lua.join(format!("{}.lua", bug.module)));
+    let source = source.expect("the module is there");
+    assert_eq!(source.matches(bug.right).count(), 1, "{}: look at {}", bug.what, bug.module);
+    Library::with_modules(&[(bug.module, &source.replace(bug.right, bug.wrong))])
+}
+
+/// The first seed that finds the bug, and what it found.
+fn found(library: &Library) -> Option<(u64, String)> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    let runtime = runtime.expect("a runtime can be made");
+    (1..=SEEDS).find_map(|seed| {
+        let stores = [Store::embedded(library)];
+        let failure = runtime.block_on(play(&Plan::random(seed, STEPS), &stores)).err()?;
+        Some((seed, failure.what))
+    })
+}
+
+#[test]
+fn every_planted_bug_is_found() {
+    let mut missed = Vec::new();
+    for bug in BUGS {
+        match found(&library(bug)) {
+            Some((seed, what)) => {
+                let what = what.lines().last().unwrap_or_default();
+                println!("{}: seed {seed}: {what}", bug.what);
+            }
+            None => missed.push(bug.what),
+        }
+    }
+    assert!(missed.is_empty(), "not found within {SEEDS} sequences: {missed:?}");
+}

@@ -1,0 +1,160 @@
+//! Waiting for a result.
+
+use std::fmt;
+use std::time::Duration;
+
+use ff_core::contracts::{CancelSummary, ExecutionSnapshot, FailureSummary};
+use ff_core::error::EngineError;
+use ff_core::state::PublicState;
+use ff_core::types::ExecutionId;
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, sleep};
+
+use super::Client;
+use crate::error::SdkError;
+use crate::json;
+
+/// Pause before the store is asked again after trouble.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Why there is no result.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum AwaitError {
+    /// It has not ended in time. It goes on; ask again.
+    TimedOut,
+    /// There is no such execution, or its retention time is over.
+    NotFound,
+    /// It failed, and will not be tried again.
+    Failed(FailureSummary),
+    /// It was cancelled.
+    Cancelled(CancelSummary),
+    /// Its deadline or its attempt's time passed.
+    Expired,
+    /// What it depended on can no longer happen.
+    Skipped,
+    /// It completed, with a result of another shape than was asked for.
+    Decode(serde_json::Error),
+    /// The store could not be asked.
+    Sdk(SdkError),
+}
+
+impl fmt::Display for AwaitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TimedOut => f.write_str("the execution has not ended in time"),
+            Self::NotFound => f.write_str("there is no such execution"),
+            Self::Failed(failure) => {
+                write!(f, "the execution failed ({}): {}", failure.category, failure.reason)
+            }
+            Self::Cancelled(cancel) => write!(f, "the execution was cancelled: {}", cancel.reason),
+            Self::Expired => f.write_str("the execution ran out of time"),
+            Self::Skipped => f.write_str("the execution was skipped"),
+            Self::Decode(error) => write!(f, "the result has another shape: {error}"),
+            Self::Sdk(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for AwaitError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Decode(error) => Some(error),
+            Self::Sdk(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<EngineError> for AwaitError {
+    fn from(error: EngineError) -> Self {
+        Self::Sdk(error.in_context("await_result").into())
+    }
+}
+
+impl Client {
+    /// Waits until an execution has ended, and reads its result as JSON. The wait is ended by a
+    /// push of the store, not by asking again and again.
+    ///
+    /// ```
+    /// # async fn example(client: ff_sdk::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// let id = client.submit("add", &(1, 2)).await?.execution_id();
+    /// let sum: i64 = client.await_result(&id, Duration::from_secs(30)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn await_result<T: DeserializeOwned>(
+        &self,
+        id: &ExecutionId,
+        timeout: Duration,
+    ) -> Result<T, AwaitError> {
+        let bytes = self.await_result_raw(id, timeout).await?;
+        json::decode(&bytes).map_err(AwaitError::Decode)
+    }
+
+    /// The same, with the result's bytes as they are.
+    pub async fn await_result_raw(
+        &self,
+        id: &ExecutionId,
+        timeout: Duration,
+    ) -> Result<Vec<u8>, AwaitError> {
+        let deadline = Instant::now() + timeout;
+        let watch = self.connection.endings().watch(*id).await?;
+        loop {
+            let heard = match self.look(id).await {
+                Ok(Some(ended)) => return ended,
+                Ok(None) if Instant::now() >= deadline => return Err(AwaitError::TimedOut),
+                Ok(None) => watch.news(deadline - Instant::now()).await,
+                Err(error) => Err(error),
+            };
+            // A wait outlasts an outage of the store, as long as its time is not up.
+            match heard {
+                Ok(()) => {}
+                Err(error) if error.is_retryable() && Instant::now() < deadline => {
+                    tracing::debug!(execution_id = %id, %error, "asking for a result again");
+                    sleep(PAUSE).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// How it ended, if it has. A result is one call; everything else needs a second one.
+    async fn look(
+        &self,
+        id: &ExecutionId,
+    ) -> Result<Option<Result<Vec<u8>, AwaitError>>, EngineError> {
+        if let Some(result) = self.engine().read_result(*id).await? {
+            return Ok(Some(Ok(result)));
+        }
+        match self.engine().describe_execution(*id).await? {
+            None => Ok(Some(Err(AwaitError::NotFound))),
+            // It completed between the two calls: the next look finds the result.
+            Some(snapshot) if snapshot.public_state() == PublicState::Completed => {
+                Ok(self.engine().read_result(*id).await?.map(Ok))
+            }
+            Some(snapshot) => Ok(end_of(snapshot).map(Err)),
+        }
+    }
+}
+
+/// Why an execution that did not complete has ended; none if it has not.
+fn end_of(snapshot: ExecutionSnapshot) -> Option<AwaitError> {
+    let unknown = || FailureSummary {
+        reason: "no reason was given".to_owned(),
+        category: String::new(),
+        detail: Vec::new(),
+    };
+    match snapshot.public_state() {
+        PublicState::Failed => Some(AwaitError::Failed(snapshot.failure.unwrap_or_else(unknown))),
+        PublicState::Cancelled => {
+            let none = CancelSummary { reason: String::new(), cancelled_by: String::new() };
+            Some(AwaitError::Cancelled(snapshot.cancel.unwrap_or(none)))
+        }
+        PublicState::Expired => Some(AwaitError::Expired),
+        PublicState::Skipped => Some(AwaitError::Skipped),
+        _ => None,
+    }
+}

@@ -1,0 +1,113 @@
+//! The typed runtime: handlers by kind, run side by side, with their outcomes reported.
+
+mod builder;
+mod context;
+mod handler;
+mod run;
+mod task_error;
+
+pub use builder::{KindOptions, WorkerBuilder};
+pub use context::Context;
+pub use run::ShutdownHandle;
+pub use task_error::TaskError;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, watch};
+
+use crate::config::WorkerConfig;
+use crate::connection::Connection;
+use crate::worker::FlowFabricWorker;
+use handler::Handler;
+
+/// The category of an input that the handler's type cannot read. Not retried: it stays unreadable.
+pub const INVALID_INPUT: &str = "invalid_input";
+/// The category of an output that cannot be encoded or stored.
+pub const INVALID_OUTPUT: &str = "invalid_output";
+/// The category of an execution of a kind that the worker has no handler for. Not retried: lanes
+/// and capabilities route work to those who can do it, so a kind that arrives at a worker without a
+/// handler is a mistake of the deployment that should be seen, not hidden by retries.
+pub const UNKNOWN_KIND: &str = "unknown_kind";
+/// The category of a handler's panic.
+pub const PANIC: &str = "panic";
+
+/// A worker made of handlers: claims as much as it has room for, runs the handler of each
+/// execution's kind, and reports what became of it.
+///
+/// * A handler's `Ok` completes the execution, its error fails the attempt; the execution's policy
+///   decides about a retry.
+/// * A panic is a failure of category [`PANIC`]. An input that cannot be decoded fails the execution
+///   without retries, category [`INVALID_INPUT`]; so does a kind without a handler,
+///   [`UNKNOWN_KIND`].
+/// * A handler whose lease is lost is dropped at its next `await`.
+///
+/// ```
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// use ff_sdk::{BackendConfig, Client, Connection, Context, TaskError, Worker};
+///
+/// async fn add(_: Context, (a, b): (i64, i64)) -> Result<i64, TaskError> {
+///     a.checked_add(b).ok_or_else(|| TaskError::fail("too large"))
+/// }
+///
+/// let connection = Connection::open(BackendConfig::embedded_in_memory()).await?;
+/// let worker = Worker::builder("calculator").connection(&connection).on("add", add).build()?;
+/// let stop = worker.shutdown_handle();
+/// let running = tokio::spawn(worker.run());
+///
+/// let client = Client::new(&connection);
+/// let id = client.submit("add", &(1, 2)).await?.execution_id();
+/// let sum: i64 = client.await_result(&id, Duration::from_secs(10)).await?;
+/// assert_eq!(sum, 3);
+///
+/// stop.shutdown();
+/// running.await??;
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
+/// ```
+pub struct Worker<S = ()> {
+    source: Source,
+    config: WorkerConfig,
+    kinds: Arc<Kinds<S>>,
+    drain: Duration,
+    stop: watch::Sender<bool>,
+}
+
+/// Where the work comes from.
+enum Source {
+    /// A connection of its own, made when it runs.
+    Own,
+    /// One that is shared.
+    Shared(Connection),
+    /// A worker that is connected already.
+    Worker(FlowFabricWorker),
+}
+
+/// What the handlers share, and the handlers.
+struct Kinds<S> {
+    state: Arc<S>,
+    by_name: HashMap<String, Kind<S>>,
+}
+
+/// One handler, and how many of it may run at a time.
+struct Kind<S> {
+    handler: Handler<S>,
+    permits: Option<Arc<Semaphore>>,
+}
+
+impl Worker {
+    /// Begins to put a worker together. The name is what its executions see as `worker_id`.
+    pub fn builder(name: impl Into<String>) -> WorkerBuilder<()> {
+        WorkerBuilder::new(name.into())
+    }
+}
+
+impl<S> Worker<S> {
+    /// What ends [`Worker::run`] from elsewhere.
+    pub fn shutdown_handle(&self) -> ShutdownHandle {
+        ShutdownHandle(self.stop.clone())
+    }
+}

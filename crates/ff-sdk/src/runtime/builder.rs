@@ -1,0 +1,364 @@
+//! Putting a worker together.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ff_core::types::{ExecutionKind, LaneId, NameError, Namespace, WorkerId, WorkerInstanceId};
+use ff_script::ids::{IdSource, SystemIds};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::{Semaphore, watch};
+
+use super::context::Context;
+use super::handler::{self, Handler};
+use super::task_error::TaskError;
+use super::{Kind, Kinds, Source, Worker};
+use crate::backend_config::BackendConfig;
+use crate::client::DEFAULT_LANE;
+use crate::config::WorkerConfig;
+use crate::connection::Connection;
+use crate::error::SdkError;
+use crate::worker::FlowFabricWorker;
+
+const CONTEXT: &str = "worker_builder";
+const LEASE_TTL: Duration = Duration::from_secs(30);
+const DRAIN: Duration = Duration::from_secs(30);
+
+/// Settings of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KindOptions {
+    /// How many executions of this kind may run at a time in this worker; as many as the worker
+    /// has room for if absent. One that is claimed beyond it waits in the worker, with its lease
+    /// renewed, and takes up room there: give such kinds a lane and a worker of their own if others
+    /// must not wait for them.
+    pub concurrency: Option<usize>,
+}
+
+impl KindOptions {
+    /// At most so many at a time.
+    pub fn concurrency(count: usize) -> Self {
+        Self { concurrency: Some(count) }
+    }
+}
+
+/// A worker being put together; see [`Worker`]. A wrong setting is reported by
+/// [`build`](Self::build), by its name.
+#[must_use = "a worker is made by `build`"]
+pub struct WorkerBuilder<S> {
+    name: String,
+    instance: Option<String>,
+    namespace: String,
+    backend: Option<Backend>,
+    lanes: Vec<String>,
+    capabilities: Vec<String>,
+    concurrency: usize,
+    lease_ttl: Duration,
+    drain: Duration,
+    state: Arc<S>,
+    handlers: Vec<(String, KindOptions, Handler<S>)>,
+}
+
+enum Backend {
+    Config(BackendConfig),
+    Connection(Connection),
+    Worker(FlowFabricWorker),
+}
+
+impl WorkerBuilder<()> {
+    pub(super) fn new(name: String) -> Self {
+        Self {
+            name,
+            instance: None,
+            namespace: Namespace::default().as_str().to_owned(),
+            backend: None,
+            lanes: Vec::new(),
+            capabilities: Vec::new(),
+            concurrency: 1,
+            lease_ttl: LEASE_TTL,
+            drain: DRAIN,
+            state: Arc::new(()),
+            handlers: Vec::new(),
+        }
+    }
+
+    /// What all handlers share, reached by [`Context::state`]. To be said before the handlers.
+    pub fn state<S: Send + Sync + 'static>(self, state: S) -> WorkerBuilder<S> {
+        assert!(self.handlers.is_empty(), "the state comes before the handlers");
+        WorkerBuilder {
+            name: self.name,
+            instance: self.instance,
+            namespace: self.namespace,
+            backend: self.backend,
+            lanes: self.lanes,
+            capabilities: self.capabilities,
+            concurrency: self.concurrency,
+            lease_ttl: self.lease_ttl,
+            drain: self.drain,
+            state: Arc::new(state),
+            handlers: Vec::new(),
+        }
+    }
+}
+
+impl<S: Send + Sync + 'static> WorkerBuilder<S> {
+    /// Where executions live; a connection is opened when the worker runs.
+    pub fn backend(mut self, config: BackendConfig) -> Self {
+        self.backend = Some(Backend::Config(config));
+        self
+    }
+
+    /// A connection that others use too.
+    pub fn connection(mut self, connection: &Connection) -> Self {
+        self.backend = Some(Backend::Connection(connection.clone()));
+        self
+    }
+
+    /// A worker that is connected already; its own settings count, not the builder's.
+    pub fn worker(mut self, worker: FlowFabricWorker) -> Self {
+        self.backend = Some(Backend::Worker(worker));
+        self
+    }
+
+    /// A name for this process; one that is unique is made up if not said.
+    pub fn instance(mut self, instance: impl Into<String>) -> Self {
+        self.instance = Some(instance.into());
+        self
+    }
+
+    /// The namespace of what this worker's client submits.
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = namespace.into();
+        self
+    }
+
+    /// A lane to take from; may be said several times. `default` if not said.
+    pub fn lane(mut self, lane: impl Into<String>) -> Self {
+        self.lanes.push(lane.into());
+        self
+    }
+
+    /// Something the worker can do; may be said several times.
+    pub fn capability(mut self, capability: impl Into<String>) -> Self {
+        self.capabilities.push(capability.into());
+        self
+    }
+
+    /// How many executions may run at a time; 1 if not said.
+    pub fn concurrency(mut self, count: usize) -> Self {
+        self.concurrency = count;
+        self
+    }
+
+    /// How long a lease lasts without renewal; 30 seconds if not said.
+    pub fn lease_ttl(mut self, ttl: Duration) -> Self {
+        self.lease_ttl = ttl;
+        self
+    }
+
+    /// How long running handlers may take after the worker was told to stop; 30 seconds if not
+    /// said. What is left then is handed back.
+    pub fn drain_timeout(mut self, limit: Duration) -> Self {
+        self.drain = limit;
+        self
+    }
+
+    /// The handler of a kind: an async function of a [`Context`] and an input that is read as JSON,
+    /// with an output that is written as JSON.
+    pub fn on<I, O, F, Fut>(self, kind: impl Into<String>, handler: F) -> Self
+    where
+        I: DeserializeOwned + Send + 'static,
+        O: Serialize + 'static,
+        F: Fn(Context<S>, I) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<O, TaskError>> + Send + 'static,
+    {
+        self.on_with(kind, KindOptions::default(), handler)
+    }
+
+    /// The same, with options.
+    pub fn on_with<I, O, F, Fut>(
+        mut self,
+        kind: impl Into<String>,
+        options: KindOptions,
+        handler: F,
+    ) -> Self
+    where
+        I: DeserializeOwned + Send + 'static,
+        O: Serialize + 'static,
+        F: Fn(Context<S>, I) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<O, TaskError>> + Send + 'static,
+    {
+        self.handlers.push((kind.into(), options, handler::typed(handler)));
+        self
+    }
+
+    /// The handler of a kind whose input and output are bytes.
+    pub fn on_raw<F, Fut>(self, kind: impl Into<String>, handler: F) -> Self
+    where
+        F: Fn(Context<S>, Vec<u8>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Vec<u8>, TaskError>> + Send + 'static,
+    {
+        self.on_raw_with(kind, KindOptions::default(), handler)
+    }
+
+    /// The same, with options.
+    pub fn on_raw_with<F, Fut>(
+        mut self,
+        kind: impl Into<String>,
+        options: KindOptions,
+        handler: F,
+    ) -> Self
+    where
+        F: Fn(Context<S>, Vec<u8>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Vec<u8>, TaskError>> + Send + 'static,
+    {
+        self.handlers.push((kind.into(), options, handler::raw(handler)));
+        self
+    }
+
+    /// Checks every setting. Nothing is connected yet.
+    pub fn build(self) -> Result<Worker<S>, SdkError> {
+        let by_name = kinds(self.handlers)?;
+        let (source, backend) = match self.backend {
+            Some(Backend::Config(config)) => (Source::Own, config),
+            Some(Backend::Connection(shared)) => (Source::Shared(shared), unused()),
+            Some(Backend::Worker(worker)) => {
+                let config = worker.config().clone();
+                let kinds = Arc::new(Kinds { state: self.state, by_name });
+                return Ok(Worker::new(Source::Worker(worker), config, kinds, self.drain));
+            }
+            None => return Err(SdkError::config(CONTEXT, "backend", "must be given")),
+        };
+        let lanes = if self.lanes.is_empty() { vec![DEFAULT_LANE.to_owned()] } else { self.lanes };
+        let instance = self.instance.unwrap_or_else(|| unique_instance(&self.name));
+        let config = WorkerConfig {
+            backend,
+            worker_id: WorkerId::try_new(self.name).map_err(wrong_name)?,
+            worker_instance_id: WorkerInstanceId::try_new(instance).map_err(wrong_name)?,
+            namespace: Namespace::try_new(self.namespace).map_err(wrong_name)?,
+            lanes: lanes
+                .iter()
+                .map(|lane| LaneId::try_new(lane).map_err(wrong_name))
+                .collect::<Result<_, _>>()?,
+            capabilities: self.capabilities,
+            lease_ttl_ms: u64::try_from(self.lease_ttl.as_millis()).unwrap_or(u64::MAX),
+            claim_poll_interval_ms: 1_000,
+            max_concurrent_tasks: positive("concurrency", self.concurrency)?,
+        };
+        config.validate()?;
+        let kinds = Arc::new(Kinds { state: self.state, by_name });
+        Ok(Worker::new(source, config, kinds, self.drain))
+    }
+}
+
+impl<S> Worker<S> {
+    fn new(source: Source, config: WorkerConfig, kinds: Arc<Kinds<S>>, drain: Duration) -> Self {
+        Self { source, config, kinds, drain, stop: watch::Sender::new(false) }
+    }
+}
+
+fn kinds<S>(
+    handlers: Vec<(String, KindOptions, Handler<S>)>,
+) -> Result<HashMap<String, Kind<S>>, SdkError> {
+    if handlers.is_empty() {
+        return Err(SdkError::config(CONTEXT, "handlers", "there must be at least one"));
+    }
+    let mut by_name = HashMap::new();
+    for (name, options, handler) in handlers {
+        let name = ExecutionKind::try_new(name).map_err(wrong_name)?;
+        let limit = options.concurrency.map(|count| positive("kind.concurrency", count));
+        let permits = limit.transpose()?.map(|count| Arc::new(Semaphore::new(count)));
+        if by_name.insert(name.as_str().to_owned(), Kind { handler, permits }).is_some() {
+            let message = format!("there are two handlers for {:?}", name.as_str());
+            return Err(SdkError::config(CONTEXT, "handlers", message));
+        }
+    }
+    Ok(by_name)
+}
+
+fn positive(field: &'static str, count: usize) -> Result<usize, SdkError> {
+    if (1..=Semaphore::MAX_PERMITS).contains(&count) {
+        return Ok(count);
+    }
+    Err(SdkError::config(CONTEXT, field, format!("must be at least 1, got {count}")))
+}
+
+fn wrong_name(error: NameError) -> SdkError {
+    SdkError::config(CONTEXT, error.field, error.rule)
+}
+
+/// The name, the process and a piece of chance: two processes on one machine, or in two containers
+/// with the same process number, do not collide.
+fn unique_instance(name: &str) -> String {
+    let chance = SystemIds.random().simple().to_string();
+    format!("{name}-{}-{}", std::process::id(), &chance[..8])
+}
+
+/// A worker over a shared connection opens none.
+fn unused() -> BackendConfig {
+    BackendConfig::server(String::new(), None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn echo(_: Context, input: String) -> Result<String, TaskError> {
+        Ok(input)
+    }
+
+    fn builder() -> WorkerBuilder<()> {
+        Worker::builder("tester").backend(BackendConfig::server("http://localhost", None))
+    }
+
+    fn refused(builder: WorkerBuilder<()>) -> String {
+        builder.build().err().expect("must be refused").to_string()
+    }
+
+    #[test]
+    fn each_broken_rule_names_its_field() {
+        let table = [
+            (refused(builder()), "worker_builder.handlers: there must be at least one"),
+            (
+                refused(Worker::builder("x").on("echo", echo)),
+                "worker_builder.backend: must be given",
+            ),
+            (
+                refused(builder().on("echo", echo).on("echo", echo)),
+                "worker_builder.handlers: there are two handlers for \"echo\"",
+            ),
+            (refused(builder().on("a:b", echo)), "worker_builder.kind: must be printable"),
+            (
+                refused(builder().on("echo", echo).lane("")),
+                "worker_builder.lane: must not be empty",
+            ),
+            (
+                refused(builder().on("echo", echo).concurrency(0)),
+                "worker_builder.concurrency: must be at least 1, got 0",
+            ),
+            (
+                refused(builder().on_with("echo", KindOptions::concurrency(0), echo)),
+                "worker_builder.kind.concurrency: must be at least 1, got 0",
+            ),
+            (
+                refused(builder().on("echo", echo).lease_ttl(Duration::ZERO)),
+                "worker_config.lease_ttl_ms: must be from 1000",
+            ),
+            (refused(builder().on("echo", echo).capability("a b")), "worker_config.capabilities: "),
+            (
+                refused(Worker::builder("").backend(unused()).on("echo", echo)),
+                "worker_builder.worker_id: must not be empty",
+            ),
+        ];
+        for (message, expected) in table {
+            assert!(message.starts_with(&format!("config: {expected}")), "{message}");
+        }
+    }
+
+    #[test]
+    fn two_workers_of_one_name_are_two_instances() {
+        assert_ne!(unique_instance("x"), unique_instance("x"));
+    }
+}

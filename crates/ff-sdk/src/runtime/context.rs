@@ -1,0 +1,115 @@
+//! What a handler knows about its attempt, and can do besides returning.
+
+use std::sync::Arc;
+
+use ff_core::backend::HandleKind;
+use ff_core::contracts::{Claimed, Tags};
+use ff_core::types::{AttemptIndex, ExecutionId, LaneId, LeaseFence, Namespace};
+
+use crate::error::SdkError;
+use crate::task::{LeaseLoss, LeaseMonitor, TaskCore};
+
+/// What a handler knows about its attempt: which execution, which try, the shared state, and
+/// whether it is still wanted. Cheap to clone.
+pub struct Context<S = ()> {
+    core: Arc<TaskCore>,
+    state: Arc<S>,
+}
+
+impl<S> Clone for Context<S> {
+    fn clone(&self) -> Self {
+        Self { core: Arc::clone(&self.core), state: Arc::clone(&self.state) }
+    }
+}
+
+impl<S> Context<S> {
+    pub(super) fn new(core: Arc<TaskCore>, state: Arc<S>) -> Self {
+        Self { core, state }
+    }
+
+    /// What all handlers of the worker share.
+    pub fn state(&self) -> &S {
+        &self.state
+    }
+
+    /// The execution.
+    pub fn execution_id(&self) -> ExecutionId {
+        self.core.handle().execution_id
+    }
+
+    /// Which try this is: 1 for the first one.
+    pub fn attempt(&self) -> u32 {
+        self.attempt_index().get().saturating_add(1)
+    }
+
+    /// The number of the attempt, from 0.
+    pub fn attempt_index(&self) -> AttemptIndex {
+        self.core.handle().attempt_index
+    }
+
+    /// Whether the attempt is a new one, goes on after a pause, or follows a lost worker.
+    pub fn claim_kind(&self) -> HandleKind {
+        self.core.handle().kind
+    }
+
+    /// The handler that the submitter asked for.
+    pub fn kind(&self) -> &str {
+        self.core.claimed.kind.as_str()
+    }
+
+    /// The lane it was claimed from.
+    pub fn lane(&self) -> &LaneId {
+        &self.core.handle().lane
+    }
+
+    /// The namespace it belongs to.
+    pub fn namespace(&self) -> &Namespace {
+        &self.core.claimed.namespace
+    }
+
+    /// Labels.
+    pub fn tags(&self) -> &Tags {
+        &self.core.claimed.tags
+    }
+
+    /// The input as it was submitted.
+    pub fn payload(&self) -> &[u8] {
+        &self.core.claimed.payload
+    }
+
+    /// Everything that the claim answered.
+    pub fn claimed(&self) -> &Claimed {
+        &self.core.claimed
+    }
+
+    /// Proof of holding the lease, for other systems that want to refuse a zombie's write.
+    pub fn fence(&self) -> LeaseFence {
+        self.core.handle().fence
+    }
+
+    /// The fence as the value of an HTTP header, see [`crate::FENCE_HEADER`].
+    pub fn fence_header_value(&self) -> String {
+        self.core.fence_header_value()
+    }
+
+    /// Says how far the work is: 0 to 100, and a sentence for a person.
+    pub async fn progress(&self, percent: u8, message: &str) -> Result<(), SdkError> {
+        self.core.progress(percent, message).await
+    }
+
+    /// The lease, for whoever must know until when it holds.
+    pub fn lease(&self) -> LeaseMonitor {
+        LeaseMonitor(Arc::clone(&self.core.lease))
+    }
+
+    /// True if the lease is lost: the work is somebody else's now.
+    pub fn is_cancelled(&self) -> bool {
+        self.core.lease.loss().is_some()
+    }
+
+    /// Returns when the lease is lost. The handler itself is dropped at its next `await` then; this
+    /// is for what it has started elsewhere.
+    pub async fn cancelled(&self) -> LeaseLoss {
+        self.core.lease.lost().await
+    }
+}

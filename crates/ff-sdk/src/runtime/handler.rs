@@ -1,0 +1,91 @@
+//! Handlers behind one face: bytes in, bytes or a failure out.
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as Polling, Poll};
+
+use futures_core::future::BoxFuture;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::context::Context;
+use super::task_error::TaskError;
+use super::{INVALID_INPUT, INVALID_OUTPUT, PANIC};
+use crate::json;
+
+/// A handler of any input and output.
+pub(super) type Handler<S> =
+    Arc<dyn Fn(Context<S>) -> BoxFuture<'static, Result<Vec<u8>, TaskError>> + Send + Sync>;
+
+/// A handler with JSON in and out.
+pub(super) fn typed<S, I, O, F, Fut>(handler: F) -> Handler<S>
+where
+    S: Send + Sync + 'static,
+    I: DeserializeOwned + Send + 'static,
+    O: Serialize + 'static,
+    F: Fn(Context<S>, I) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<O, TaskError>> + Send + 'static,
+{
+    Arc::new(move |context| match json::decode(context.payload()) {
+        Err(error) => {
+            let error = TaskError::of_category(INVALID_INPUT, format!("input: {error}"));
+            Box::pin(std::future::ready(Err(error)))
+        }
+        Ok(input) => {
+            let running = handler(context, input);
+            Box::pin(async move { encode(&running.await?) })
+        }
+    })
+}
+
+fn encode<O: Serialize>(output: &O) -> Result<Vec<u8>, TaskError> {
+    serde_json::to_vec(output)
+        .map_err(|error| TaskError::of_category(INVALID_OUTPUT, format!("output: {error}")))
+}
+
+/// A handler with bytes in and out.
+pub(super) fn raw<S, F, Fut>(handler: F) -> Handler<S>
+where
+    S: Send + Sync + 'static,
+    F: Fn(Context<S>, Vec<u8>) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Vec<u8>, TaskError>> + Send + 'static,
+{
+    Arc::new(move |context| {
+        let input = context.payload().to_vec();
+        Box::pin(handler(context, input))
+    })
+}
+
+/// Runs a handler; a panic, also one before its first `await`, is a failure.
+pub(super) async fn run<S>(handler: Handler<S>, context: Context<S>) -> Result<Vec<u8>, TaskError>
+where
+    S: Send + Sync + 'static,
+{
+    let started = std::panic::catch_unwind(AssertUnwindSafe(|| handler(context)));
+    match started {
+        Ok(running) => CatchPanic(running).await,
+        Err(panic) => Err(panicked(panic.as_ref())),
+    }
+}
+
+/// A future whose panics are failures. It is dropped after one and never polled again.
+struct CatchPanic(BoxFuture<'static, Result<Vec<u8>, TaskError>>);
+
+impl Future for CatchPanic {
+    type Output = Result<Vec<u8>, TaskError>;
+
+    fn poll(mut self: Pin<&mut Self>, polling: &mut Polling<'_>) -> Poll<Self::Output> {
+        let running = self.0.as_mut();
+        std::panic::catch_unwind(AssertUnwindSafe(|| running.poll(polling)))
+            .unwrap_or_else(|panic| Poll::Ready(Err(panicked(panic.as_ref()))))
+    }
+}
+
+fn panicked(panic: &(dyn std::any::Any + Send)) -> TaskError {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let text = text.unwrap_or("no message");
+    TaskError::of_category(PANIC, format!("the handler panicked: {text}"))
+}

@@ -1,0 +1,175 @@
+//! The loop of a worker, and the life of one attempt in it.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use tracing::Instrument as _;
+
+use super::context::Context;
+use super::handler;
+use super::task_error::TaskError;
+use super::{INVALID_OUTPUT, Kinds, Source, UNKNOWN_KIND, Worker};
+use crate::connection::Connection;
+use crate::error::{SdkError, TerminalError};
+use crate::task::ClaimedTask;
+use crate::worker::{FlowFabricWorker, ShutdownReport};
+
+/// As many as fit, which the permits decide.
+const AS_MANY_AS_FIT: usize = usize::MAX;
+/// A wait for work comes back now and then, so that a dead connection is noticed.
+const WAIT: Duration = Duration::from_secs(60);
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Ends a worker from elsewhere. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct ShutdownHandle(pub(super) watch::Sender<bool>);
+
+impl ShutdownHandle {
+    /// Tells the worker to stop: it claims nothing more, waits for its handlers, and hands back
+    /// what is left after the drain timeout.
+    pub fn shutdown(&self) {
+        self.0.send_replace(true);
+    }
+}
+
+impl<S: Send + Sync + 'static> Worker<S> {
+    /// Works until it is told to stop. An error means that it could not go on.
+    pub async fn run(self) -> Result<ShutdownReport, SdkError> {
+        self.run_until(std::future::pending::<()>()).await
+    }
+
+    /// Works until the future is ready or it is told to stop. `tokio::signal::ctrl_c()` is a good
+    /// one.
+    pub async fn run_until(
+        self,
+        ended: impl Future<Output = impl Sized>,
+    ) -> Result<ShutdownReport, SdkError> {
+        let worker = match self.source {
+            Source::Worker(worker) => worker,
+            Source::Shared(connection) => {
+                FlowFabricWorker::connect_to(self.config, &connection).await?
+            }
+            Source::Own => {
+                let connection = Connection::open(self.config.backend.clone()).await?;
+                FlowFabricWorker::connect_to(self.config, &connection).await?
+            }
+        };
+        let mut attempts = JoinSet::new();
+        let mut stopped = self.stop.subscribe();
+        let outcome = tokio::select! {
+            // The sender is ours, so the wait ends only with a match.
+            _ = stopped.wait_for(|stopped| *stopped) => Ok(()),
+            _ = ended => Ok(()),
+            error = work(&worker, &self.kinds, &mut attempts) => Err(error),
+        };
+        let report = worker.shutdown(self.drain).await;
+        // What did not end in time has lost its lease and is dropped.
+        attempts.abort_all();
+        outcome.and(report)
+    }
+}
+
+/// Claims and runs until that is no longer possible.
+async fn work<S: Send + Sync + 'static>(
+    worker: &FlowFabricWorker,
+    kinds: &Arc<Kinds<S>>,
+    attempts: &mut JoinSet<()>,
+) -> SdkError {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        while attempts.try_join_next().is_some() {}
+        match worker.claim_many(AS_MANY_AS_FIT, WAIT).await {
+            Ok(tasks) => {
+                pause = FIRST_PAUSE;
+                for task in tasks {
+                    attempts.spawn(attempt(task, Arc::clone(kinds)));
+                }
+            }
+            Err(error) if error.is_retryable() => {
+                tracing::warn!(%error, "claiming failed, trying again");
+                sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+            Err(error) => return error,
+        }
+    }
+}
+
+/// One attempt, from its claim to its outcome.
+async fn attempt<S: Send + Sync + 'static>(task: ClaimedTask, kinds: Arc<Kinds<S>>) {
+    let span = tracing::info_span!(
+        "attempt",
+        execution_id = %task.execution_id(),
+        kind = task.execution_kind(),
+        attempt = task.attempt_index().get() + 1,
+        lane = %task.lane_id(),
+    );
+    let reported = async {
+        let lost = task.lost();
+        tokio::select! {
+            outcome = handle(&task, &kinds) => report(task, outcome).await,
+            loss = lost => {
+                tracing::warn!(%loss, "the lease was lost; the handler is dropped");
+                Ok(())
+            }
+        }
+    };
+    if let Err(error) = reported.instrument(span.clone()).await {
+        span.in_scope(|| tracing::error!(error = %error.source, "the outcome was not reported"));
+    }
+}
+
+/// Runs the handler of the task's kind.
+async fn handle<S: Send + Sync + 'static>(
+    task: &ClaimedTask,
+    kinds: &Kinds<S>,
+) -> Result<Vec<u8>, TaskError> {
+    let name = task.execution_kind();
+    let Some(kind) = kinds.by_name.get(name) else {
+        let message = format!("this worker has no handler for {name:?}");
+        return Err(TaskError::of_category(UNKNOWN_KIND, message));
+    };
+    let _permit = match &kind.permits {
+        Some(permits) => permits.acquire().await.ok(),
+        None => None,
+    };
+    let context = Context::new(Arc::clone(task.core()), Arc::clone(&kinds.state));
+    handler::run(Arc::clone(&kind.handler), context).await
+}
+
+async fn report(
+    task: ClaimedTask,
+    outcome: Result<Vec<u8>, TaskError>,
+) -> Result<(), TerminalError> {
+    match outcome {
+        Ok(output) => match task.complete(Some(output)).await {
+            Err(refused) => refuse_output(refused).await,
+            Ok(()) => Ok(()),
+        },
+        Err(error) => fail(task, error).await,
+    }
+}
+
+/// A result that the store does not take, one that is too large for instance, is a failure.
+async fn refuse_output(refused: TerminalError) -> Result<(), TerminalError> {
+    match refused {
+        TerminalError { task: Some(task), source } if !source.is_retryable() => {
+            let message = format!("the result was refused: {source}");
+            fail(*task, TaskError::of_category(INVALID_OUTPUT, message)).await
+        }
+        other => Err(other),
+    }
+}
+
+async fn fail(task: ClaimedTask, error: TaskError) -> Result<(), TerminalError> {
+    tracing::info!(category = error.category(), reason = error.message(), "the attempt failed");
+    let (reason, class) = error.into_report();
+    let outcome = task.fail_with(reason, class).await?;
+    tracing::debug!(?outcome, "the failure was reported");
+    Ok(())
+}

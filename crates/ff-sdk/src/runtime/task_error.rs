@@ -1,0 +1,153 @@
+//! How a handler says that it failed, and whether trying again makes sense.
+
+use std::fmt;
+
+use ff_core::backend::{FailureClass, FailureReason};
+use ff_core::limits;
+
+/// Why a handler failed, and what should follow.
+///
+/// Every error converts into one that may be retried, so `?` just works; whether and when it is
+/// retried is up to the execution's policy.
+///
+/// ```
+/// use ff_sdk::TaskError;
+///
+/// fn charge(cents: i64) -> Result<(), TaskError> {
+///     if cents < 0 {
+///         return Err(TaskError::fail("a charge cannot be negative"));
+///     }
+///     let _ = "12".parse::<i64>()?;
+///     Err(TaskError::retry("the bank is busy").with_category("bank_busy"))
+/// }
+/// assert_eq!(charge(1).unwrap_err().category(), "bank_busy");
+/// assert_eq!(charge(-1).unwrap_err().category(), "permanent");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskError {
+    message: String,
+    class: FailureClass,
+    detail: Option<Vec<u8>>,
+}
+
+impl TaskError {
+    fn new(class: FailureClass, message: impl fmt::Display) -> Self {
+        Self { message: message.to_string(), class, detail: None }
+    }
+
+    /// May work next time: category `transient`.
+    pub fn retry(message: impl fmt::Display) -> Self {
+        Self::new(FailureClass::Transient, message)
+    }
+
+    /// Will never work: not retried, whatever the policy says. Category `permanent`.
+    pub fn fail(message: impl fmt::Display) -> Self {
+        Self::new(FailureClass::Permanent, message)
+    }
+
+    /// The same as [`TaskError::fail`].
+    pub fn permanent(message: impl fmt::Display) -> Self {
+        Self::fail(message)
+    }
+
+    /// A failure of a category of your own, for the policy's `retryable_categories`.
+    pub fn of_category(category: impl Into<String>, message: impl fmt::Display) -> Self {
+        Self::new(FailureClass::Custom(category.into()), message)
+    }
+
+    /// The same failure in a category of your own: whether it is retried is then up to the
+    /// policy's `retryable_categories`.
+    #[must_use]
+    pub fn with_category(mut self, category: impl Into<String>) -> Self {
+        self.class = FailureClass::Custom(category.into());
+        self
+    }
+
+    /// More for whoever looks into it: a stack trace, an encoded error.
+    #[must_use]
+    pub fn with_detail(mut self, detail: impl Into<Vec<u8>>) -> Self {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    /// What happened.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The category that the retry policy looks at.
+    pub fn category(&self) -> &str {
+        self.class.category()
+    }
+
+    /// The failure within the limits of the store: a report that is cut is better than one that is
+    /// refused.
+    pub(super) fn into_report(self) -> (FailureReason, FailureClass) {
+        let mut detail = self.detail;
+        if let Some(detail) = &mut detail {
+            detail.truncate(limits::FAILURE_DETAIL_BYTES_MAX as usize);
+        }
+        let class = FailureClass::from_category(self.class.category());
+        let class = class.unwrap_or(FailureClass::Transient);
+        let message = cut(self.message, limits::REASON_BYTES_MAX as usize);
+        (FailureReason { message, detail }, class)
+    }
+}
+
+fn cut(mut text: String, bytes_max: usize) -> String {
+    text.truncate(text.floor_char_boundary(bytes_max));
+    text
+}
+
+impl fmt::Display for TaskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.category(), self.message)
+    }
+}
+
+/// Any error may be retried. (This is why `TaskError` is no `std::error::Error` itself.)
+impl<E: std::error::Error> From<E> for TaskError {
+    fn from(error: E) -> Self {
+        let mut message = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            message = format!("{message}: {cause}");
+            source = cause.source();
+        }
+        Self::retry(message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_reasons_are_cut_at_a_character() {
+        let (reason, class) = TaskError::fail("é".repeat(4096)).into_report();
+        assert_eq!((reason.message.len(), class), (4096, FailureClass::Permanent));
+        let (reason, _) = TaskError::retry(format!("x{}", "é".repeat(4096))).into_report();
+        assert_eq!(reason.message.len(), 4095);
+        assert_eq!(reason.validate(), Ok(()));
+    }
+
+    #[test]
+    fn a_category_that_no_policy_could_list_counts_as_transient() {
+        let (_, class) = TaskError::of_category("two words", "x").into_report();
+        assert_eq!(class, FailureClass::Transient);
+        let (_, class) = TaskError::of_category("timeout", "x").into_report();
+        assert_eq!(class, FailureClass::Timeout);
+    }
+
+    #[test]
+    fn an_error_brings_its_causes() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("could not read the order")]
+        struct Outer(#[source] std::num::ParseIntError);
+        let error = TaskError::from(Outer("x".parse::<i32>().expect_err("no number")));
+        assert_eq!(
+            error.to_string(),
+            "transient: could not read the order: invalid digit found in string"
+        );
+    }
+}

@@ -1,0 +1,158 @@
+//! What a server can be told. Every part can be read from a file; unknown settings are refused.
+
+mod limits;
+mod store;
+
+pub use limits::Limits;
+pub use store::StoreConfig;
+
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use ff_core::partition::PartitionConfig;
+use serde::{Deserialize, Deserializer};
+
+/// The port of a server that is told none.
+const DEFAULT_PORT: u16 = 7480;
+
+/// Everything a server can be told.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServerConfig {
+    /// Where to listen. Port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Where the data is.
+    pub store: StoreConfig,
+    /// Who may use the API. Without any token everybody may, so such a server listens on loopback
+    /// only.
+    pub tokens: Vec<Token>,
+    /// Certificate and key; without them connections are plain.
+    pub tls: Option<TlsFiles>,
+    /// How much of everything.
+    pub limits: Limits,
+    /// The number of flow partitions of a new deployment; an existing one must have it.
+    pub partitions: u16,
+    /// Listen beyond loopback although no token is set. Everybody who reaches the port can then
+    /// read and change everything.
+    pub allow_insecure: bool,
+    /// Answer `/metrics` without a token.
+    pub open_metrics: bool,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT)),
+            store: StoreConfig::default(),
+            tokens: Vec::new(),
+            tls: None,
+            limits: Limits::default(),
+            partitions: PartitionConfig::default().num_flow_partitions,
+            allow_insecure: false,
+            open_metrics: false,
+        }
+    }
+}
+
+impl ServerConfig {
+    pub(crate) fn partition_config(&self) -> PartitionConfig {
+        PartitionConfig { num_flow_partitions: self.partitions, ..PartitionConfig::default() }
+    }
+
+    /// Checks what can be checked before anything is touched. Answers what is wrong.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if self.partitions == 0 {
+            return Err("partitions must be at least 1".to_owned());
+        }
+        if self.tokens.iter().any(|token| token.0.len() < TOKEN_BYTES_MIN) {
+            return Err(format!("a token must have at least {TOKEN_BYTES_MIN} characters"));
+        }
+        if self.tokens.iter().any(|token| !token.0.bytes().all(|byte| byte.is_ascii_graphic())) {
+            return Err("a token must be printable ASCII without blanks".to_owned());
+        }
+        if !self.listen.ip().is_loopback() && self.tokens.is_empty() && !self.allow_insecure {
+            return Err(format!(
+                "listening on {} without a token lets everybody in: set a token, listen on \
+                 127.0.0.1, or allow it explicitly (allow_insecure)",
+                self.listen
+            ));
+        }
+        self.limits.check()
+    }
+}
+
+/// Shorter ones can be guessed.
+const TOKEN_BYTES_MIN: usize = 8;
+
+/// A bearer token. Never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(pub String);
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(***)")
+    }
+}
+
+impl<'de> Deserialize<'de> for Token {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from).map(Self)
+    }
+}
+
+/// The files of a server that speaks TLS.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsFiles {
+    /// PEM file with the certificate and those between it and a known authority.
+    pub certificate_file: PathBuf,
+    /// PEM file with the certificate's key.
+    pub key_file: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> Result<ServerConfig, String> {
+        serde_json::from_str(json).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn an_empty_file_is_the_default() {
+        let config = read("{}").expect("valid");
+        assert_eq!(config.listen.to_string(), "127.0.0.1:7480");
+        assert_eq!(config.partitions, 256);
+        assert_eq!(config.check(), Ok(()));
+    }
+
+    #[test]
+    fn unknown_settings_are_refused() {
+        for json in [r#"{"port":1}"#, r#"{"limits":{"x":1}}"#, r#"{"store":{"x":1}}"#] {
+            assert!(read(json).expect_err(json).contains("unknown field"), "{json}");
+        }
+    }
+
+    #[test]
+    fn a_server_beyond_loopback_needs_a_token_or_an_explicit_word() {
+        let open = read(r#"{"listen":"0.0.0.0:1"}"#).expect("valid");
+        assert!(open.check().expect_err("open").contains("without a token"));
+        let allowed = ServerConfig { allow_insecure: true, ..open.clone() };
+        assert_eq!(allowed.check(), Ok(()));
+        let guarded = ServerConfig { tokens: vec![Token("12345678".to_owned())], ..open };
+        assert_eq!(guarded.check(), Ok(()));
+        let loopback = read(r#"{"listen":"[::1]:1"}"#).expect("valid");
+        assert_eq!(loopback.check(), Ok(()));
+    }
+
+    #[test]
+    fn tokens_are_long_enough_printable_and_never_printed() {
+        for wrong in ["", "short", "with blanks", "zeilenende\n"] {
+            let tokens = vec![Token(wrong.to_owned())];
+            assert!(ServerConfig { tokens, ..Default::default() }.check().is_err(), "{wrong:?}");
+        }
+        let config = read(r#"{"tokens":["canary-secret"]}"#).expect("valid");
+        assert!(!format!("{config:?}").contains("canary"));
+    }
+}

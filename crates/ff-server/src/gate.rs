@@ -1,0 +1,85 @@
+//! How much is let in at a time.
+
+use std::sync::Arc;
+
+use ff_api::problem::{HttpCode, Problem};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::config::Limits;
+use crate::refusal::Refusal;
+
+/// Bodies up to here are not counted: the number of requests bounds them.
+pub(crate) const SMALL_BODY_BYTES: usize = 64 * 1024;
+
+/// Large bodies are counted in pieces of this size.
+const PIECE_BYTES: u64 = 64 * 1024;
+
+/// The gates of a server.
+pub(crate) struct Gates {
+    requests: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
+    large_bodies: Arc<Semaphore>,
+}
+
+impl Gates {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        let semaphore = |permits: u64| {
+            let permits = usize::try_from(permits).unwrap_or(usize::MAX);
+            Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)))
+        };
+        Self {
+            requests: semaphore(limits.requests.into()),
+            waiting: semaphore(limits.waiting.into()),
+            large_bodies: semaphore(limits.large_body_bytes / PIECE_BYTES),
+        }
+    }
+
+    /// Lets a request in, or says that there are too many.
+    pub(crate) fn enter(&self, waits: bool) -> Result<OwnedSemaphorePermit, Refusal> {
+        let (gate, code) = if waits {
+            (&self.waiting, HttpCode::TooManyWaiting)
+        } else {
+            (&self.requests, HttpCode::Overloaded)
+        };
+        let entered = Arc::clone(gate).try_acquire_owned();
+        entered.map_err(|_| Problem::new(code, "").into())
+    }
+
+    /// Makes room for a body of this size, or says that there is none now.
+    pub(crate) fn hold_body(&self, bytes: usize) -> Result<Option<OwnedSemaphorePermit>, Refusal> {
+        if bytes <= SMALL_BODY_BYTES {
+            return Ok(None);
+        }
+        let pieces = u32::try_from((bytes as u64).div_ceil(PIECE_BYTES)).unwrap_or(u32::MAX);
+        let held = Arc::clone(&self.large_bodies).try_acquire_many_owned(pieces);
+        let full = "there is no room for a body of this size now";
+        held.map(Some).map_err(|_| Problem::new(HttpCode::Overloaded, full).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_let_in_leaves_room_again_when_it_is_dropped() {
+        let limits = Limits { requests: 1, waiting: 1, ..Limits::default() };
+        let gates = Gates::new(&limits);
+        let held = gates.enter(false).expect("room");
+        assert!(gates.enter(false).is_err());
+        assert!(gates.enter(true).is_ok(), "waiting has room of its own");
+        drop(held);
+        assert!(gates.enter(false).is_ok());
+    }
+
+    #[test]
+    fn large_bodies_share_a_budget_and_small_ones_are_free() {
+        let gates = Gates::new(&Limits { large_body_bytes: 128 * 1024, ..Limits::default() });
+        assert!(gates.hold_body(SMALL_BODY_BYTES).expect("free").is_none());
+        let held = gates.hold_body(SMALL_BODY_BYTES + 1).expect("room");
+        assert!(held.is_some());
+        assert!(gates.hold_body(SMALL_BODY_BYTES + 1).is_err());
+        drop(held);
+        assert!(gates.hold_body(SMALL_BODY_BYTES + 1).is_ok());
+    }
+}

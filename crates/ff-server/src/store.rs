@@ -1,0 +1,134 @@
+//! Opens the store and what runs on it: the engine that ticks it and the scheduler that finds work.
+
+use std::sync::Arc;
+
+use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost, Stats, Storage};
+use ff_backend_valkey::{ValkeyConfig, ValkeyHost};
+use ff_core::engine_backend::EngineBackend;
+use ff_core::error::EngineError;
+use ff_core::partition::PartitionConfig;
+use ff_core::work_source::WorkSource;
+use ff_engine::{Engine, EngineConfig};
+use ff_scheduler::Scheduler;
+use ff_script::backend::ScriptBackend;
+use ff_script::host::{Host, Subscription, Topic};
+use ff_script::ids::IdSource;
+use ff_script::library::Library;
+
+use crate::config::StoreConfig;
+
+/// An open store with everything that runs on it.
+pub(crate) struct Store {
+    pub(crate) backend: Arc<dyn EngineBackend>,
+    pub(crate) work: Arc<dyn WorkSource>,
+    pub(crate) ended: Subscription,
+    pub(crate) engine: Engine,
+    pub(crate) place: Place,
+}
+
+/// What is known about the place of the data besides its contents.
+#[derive(Clone)]
+pub(crate) enum Place {
+    /// In this process.
+    Embedded { host: Arc<EmbeddedHost>, shown: String },
+    /// Elsewhere.
+    Valkey { shown: String },
+}
+
+impl Place {
+    /// For the banner.
+    pub(crate) fn shown(&self) -> &str {
+        match self {
+            Self::Embedded { shown, .. } | Self::Valkey { shown } => shown,
+        }
+    }
+
+    /// What the embedded store did so far.
+    pub(crate) fn stats(&self) -> Option<Stats> {
+        match self {
+            Self::Embedded { host, .. } => Some(host.stats()),
+            Self::Valkey { .. } => None,
+        }
+    }
+
+    /// Finishes what is under way and lets go of the data.
+    pub(crate) async fn close(&self) {
+        if let Self::Embedded { host, .. } = self {
+            host.close().await;
+        }
+    }
+}
+
+/// Opens the store that the configuration names. Answers what is wrong in words.
+pub(crate) async fn open(
+    config: &StoreConfig,
+    partitions: PartitionConfig,
+    ids: Arc<dyn IdSource>,
+) -> Result<Store, String> {
+    match config {
+        StoreConfig::Memory => {
+            let shown = "embedded, in memory: gone when the server ends".to_owned();
+            open_embedded(EmbeddedConfig::in_memory(), shown, partitions, ids).await
+        }
+        StoreConfig::Embedded { dir, sync } => {
+            let mut embedded = EmbeddedConfig::in_directory(dir);
+            embedded.storage = Storage::Directory { path: dir.clone(), sync: *sync };
+            let shown = format!("embedded in {} (sync {})", dir.display(), sync_word(*sync));
+            open_embedded(embedded, shown, partitions, ids).await
+        }
+        StoreConfig::Valkey(valkey) => open_valkey(valkey, partitions, ids).await,
+    }
+}
+
+fn sync_word(sync: ff_backend_embedded::SyncMode) -> &'static str {
+    use ff_backend_embedded::SyncMode;
+    match sync {
+        SyncMode::Always => "always",
+        SyncMode::EverySec => "everysec",
+        SyncMode::Off => "off",
+    }
+}
+
+async fn open_embedded(
+    config: EmbeddedConfig,
+    shown: String,
+    partitions: PartitionConfig,
+    ids: Arc<dyn IdSource>,
+) -> Result<Store, String> {
+    // Reading a journal back takes its time and blocks.
+    let opened = tokio::task::spawn_blocking(move || EmbeddedHost::open(config, &Library::build()));
+    let opened = opened.await.map_err(|error| error.to_string())?;
+    let host = Arc::new(opened.map_err(|error| error.to_string())?);
+    let place = Place::Embedded { host: Arc::clone(&host), shown };
+    start(host, place, partitions, ids).await.map_err(|error| error.to_string())
+}
+
+async fn open_valkey(
+    config: &ValkeyConfig,
+    partitions: PartitionConfig,
+    ids: Arc<dyn IdSource>,
+) -> Result<Store, String> {
+    let config = config.clone().with_flow_partitions(partitions.num_flow_partitions);
+    let addresses: Vec<String> = config.addresses.iter().map(ToString::to_string).collect();
+    let kind = if config.cluster { "valkey cluster" } else { "valkey" };
+    let place = Place::Valkey { shown: format!("{kind} at {}", addresses.join(", ")) };
+    let connected = ValkeyHost::connect(config, Library::build()).await;
+    let host = Arc::new(connected.map_err(|error| error.to_string())?);
+    start(host, place, partitions, ids).await.map_err(|error| error.to_string())
+}
+
+/// Starts everything on a host. Several servers on one Valkey all tick every partition: ticks are
+/// idempotent, so the only price is the calls. Whoever shares partitions out among servers does it
+/// here, by giving the engine its part of them.
+async fn start<H: Host>(
+    host: Arc<H>,
+    place: Place,
+    partitions: PartitionConfig,
+    ids: Arc<dyn IdSource>,
+) -> Result<Store, EngineError> {
+    let ended = host.subscribe(Topic::Ended).await?;
+    let backend = Arc::new(ScriptBackend::open(host, partitions).await?);
+    let engine = Engine::start(Arc::clone(&backend), EngineConfig::default()).await?;
+    let work = Arc::new(Scheduler::start(Arc::clone(&backend), ids).await?);
+    Ok(Store { backend, work, ended, engine, place })
+}

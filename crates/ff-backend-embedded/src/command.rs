@@ -98,7 +98,6 @@ macro_rules! commands {
 
 commands! {
     "TIME"       1 reads  None  server::time;
-    "EXISTS"    -2 reads  All   keys::exists;
     "DEL"       -2 writes All   keys::del;
     "GET"        2 reads  First string::get;
     "SET"       -3 writes First string::set;
@@ -108,26 +107,20 @@ commands! {
     "HSET"      -4 writes First hash::hset;
     "HDEL"      -3 writes First hash::hdel;
     "HLEN"       2 reads  First hash::hlen;
-    "HINCRBY"    4 writes First hash::hincrby;
     "ZADD"      -4 writes First sorted_set::zadd;
     "ZREM"      -3 writes First sorted_set::zrem;
     "ZRANGE"    -4 reads  First sorted_set::zrange;
     "ZSCORE"     3 reads  First sorted_set::zscore;
     "ZCARD"      2 reads  First sorted_set::zcard;
-    "ZCOUNT"     4 reads  First sorted_set::zcount;
     "XADD"      -5 writes First stream::xadd;
     "XRANGE"    -4 reads  First stream::xrange;
     "XREVRANGE" -4 reads  First stream::xrevrange;
-    "XLEN"       2 reads  First stream::xlen;
     "RPUSH"     -3 writes First list::rpush;
     "LRANGE"     4 reads  First list::lrange;
     "LTRIM"      4 writes First list::ltrim;
-    "LLEN"       2 reads  First list::llen;
     "SADD"      -3 writes First set::sadd;
-    "SREM"      -3 writes First set::srem;
     "SISMEMBER"  3 reads  First set::sismember;
     "SMEMBERS"   2 reads  First set::smembers;
-    "SCARD"      2 reads  First set::scard;
     "SPUBLISH"   3 writes First server::spublish;
 }
 

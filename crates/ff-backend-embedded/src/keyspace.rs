@@ -112,10 +112,6 @@ impl Keyspace {
         self.objects.remove(key).is_some()
     }
 
-    pub(crate) fn contains(&self, key: &[u8]) -> bool {
-        self.objects.contains_key(key)
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.objects.len()
     }

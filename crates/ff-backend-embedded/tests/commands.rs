@@ -32,9 +32,7 @@ async fn strings_and_keys() {
         GET K => "one"
         SET K  => "OK"
         GET K => ""
-        EXISTS K K K2 => 2
         DEL K2 K K => 1
-        EXISTS K => 0
         SET K one EX 1 => ERR syntax error
         SET K => ERR Wrong number of args calling command from script
         GET K K2 => ERR Wrong number of args calling command from script
@@ -61,17 +59,10 @@ async fn hashes() {
         HLEN K => 3
         HDEL K a z b => 2
         HDEL K2 a => 0
-        HINCRBY K c 38 => 42
-        HINCRBY K n -5 => -5
-        HINCRBY K n 9223372036854775807 => -9223372036854775808
-        HINCRBY K n 6 => ERR increment or decrement would overflow
         HSET K t 01 => 1
-        HINCRBY K t 1 => ERR hash value is not an integer
-        HINCRBY K c 1.5 => ERR value is not an integer or out of range
         HSET K a => ERR Wrong number of args calling command from script
         HSET K a 1 b => ERR wrong number of arguments for 'hset' command
-        HDEL K c n t => 3
-        EXISTS K => 0
+        HDEL K c n t => 2
         HLEN K => 0
         "#,
     )
@@ -106,7 +97,6 @@ async fn sorted_sets() {
         ZSCORE K a => "7"
         ZSCORE K e => (nil)
         ZADD K2 XX 1 a => 0
-        EXISTS K2 => 0
         ZADD K NX XX 1 a => ERR XX and NX options at the same time are not compatible
         ZADD K nan a => ERR value is not a valid float
         ZADD K 1 x y z => ERR value is not a valid float
@@ -117,12 +107,8 @@ async fn sorted_sets() {
         ZSCORE K h => "-1.25e-7"
         ZSCORE K i => "inf"
         ZCARD K => 8
-        ZCOUNT K 3 (9 => 3
-        ZCOUNT K -inf +inf => 8
-        ZCOUNT K2 0 1 => 0
         ZREM K a b zz => 2
         ZREM K c d f g h i => 6
-        EXISTS K => 0
         ZCARD K => 0
         "#,
     )
@@ -141,7 +127,6 @@ async fn streams() {
         XADD K 5 a => ERR Wrong number of args calling command from script
         XADD K 5 a b c => ERR wrong number of arguments for 'xadd' command
         XADD K 5-7 g h => "5-7"
-        XLEN K => 3
         XRANGE K - + => [["1-0" ["a" "b"]] ["1-1" ["c" "d" "e" "f"]] ["5-7" ["g" "h"]]]
         XRANGE K (1 5 => [["1-1" ["c" "d" "e" "f"]] ["5-7" ["g" "h"]]]
         XRANGE K 1 1 => [["1-0" ["a" "b"]] ["1-1" ["c" "d" "e" "f"]]]
@@ -153,12 +138,10 @@ async fn streams() {
         XREVRANGE K + - COUNT 1 => [["5-7" ["g" "h"]]]
         XREVRANGE K (5-7 - => [["1-1" ["c" "d" "e" "f"]] ["1-0" ["a" "b"]]]
         XADD K MAXLEN = 2 6 i j => "6-0"
-        XLEN K => 2
         XADD K MAXLEN ~ 1000 7 k l => "7-0"
         XADD K MAXLEN ~ x * k l => ERR value is not an integer or out of range
         XADD K MAXLEN ~ -1 * k l => ERR The MAXLEN argument must be >= 0.
         XRANGE K2 - + => []
-        XLEN K2 => 0
         "#,
     )
     .await;
@@ -170,7 +153,6 @@ async fn lists() {
         r#"
         RPUSH K a b c => 3
         RPUSH K d => 4
-        LLEN K => 4
         LRANGE K 0 -1 => ["a" "b" "c" "d"]
         LRANGE K -2 99 => ["c" "d"]
         LRANGE K 3 1 => []
@@ -180,8 +162,6 @@ async fn lists() {
         LRANGE K 0 -1 => ["b" "c"]
         LTRIM K2 0 1 => "OK"
         LTRIM K 5 9 => "OK"
-        EXISTS K => 0
-        LLEN K => 0
         "#,
     )
     .await;
@@ -198,12 +178,6 @@ async fn sets() {
         SISMEMBER K2 z => 0
         SMEMBERS K => ["a" "b" "c"]
         SMEMBERS K2 => []
-        SCARD K => 3
-        SCARD K2 => 0
-        SREM K a z => 1
-        SREM K2 a => 0
-        SREM K b c => 2
-        EXISTS K => 0
         "#,
     )
     .await;
@@ -221,26 +195,20 @@ async fn a_key_of_another_type_is_refused() {
         "HSET ff:{fp:7}:s a b",
         "HDEL ff:{fp:7}:s a",
         "HLEN ff:{fp:7}:s",
-        "HINCRBY ff:{fp:7}:s a 1",
         "ZADD ff:{fp:7}:s 1 a",
         "ZREM ff:{fp:7}:s a",
         "ZRANGE ff:{fp:7}:s 0 1",
         "ZSCORE ff:{fp:7}:s a",
         "ZCARD ff:{fp:7}:s",
-        "ZCOUNT ff:{fp:7}:s 0 1",
         "XADD ff:{fp:7}:s * a b",
         "XRANGE ff:{fp:7}:s - +",
         "XREVRANGE ff:{fp:7}:s + -",
-        "XLEN ff:{fp:7}:s",
         "RPUSH ff:{fp:7}:s a",
         "LRANGE ff:{fp:7}:s 0 1",
         "LTRIM ff:{fp:7}:s 0 1",
-        "LLEN ff:{fp:7}:s",
         "SADD ff:{fp:7}:s a",
-        "SREM ff:{fp:7}:s a",
         "SISMEMBER ff:{fp:7}:s a",
         "SMEMBERS ff:{fp:7}:s",
-        "SCARD ff:{fp:7}:s",
     ] {
         assert_eq!(outcome(&run(&host, command).await), WRONG_TYPE, "{command}");
     }

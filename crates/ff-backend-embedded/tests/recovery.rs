@@ -14,7 +14,7 @@ use support::{HOME, RUN, call, in_directory, journal_files, library, on_disk, ou
 const CALLS: [&str; 6] = [
     "HSET ff:{fp:7}:h a 1 b 2 ; XADD ff:{fp:7}:x 1-1 e created",
     "ZADD ff:{fp:7}:z 1.5 m 2 n ; RPUSH ff:{fp:7}:l a b",
-    "SADD ff:{fp:7}:s x y ; HINCRBY ff:{fp:7}:h a 41",
+    "SADD ff:{fp:7}:s x y ; HSET ff:{fp:7}:h a 42",
     "SET ff:{fp:7}:t  ; HDEL ff:{fp:7}:h b",
     "ZREM ff:{fp:7}:z m ; XADD ff:{fp:7}:x MAXLEN = 1 2-1 e ended",
     "DEL ff:{fp:7}:s ; LTRIM ff:{fp:7}:l 1 -1",

@@ -116,8 +116,8 @@ fn random_key_command(r: &mut Random, key: &str) -> String {
         0 => format!("GET {key}"),
         1 => format!("SET {key} {}", word(r)),
         2..=4 => format!("DEL {key}"),
-        5 => format!("EXISTS {key} {key} ff:{{fp:7}}:2"),
-        _ => format!("{} {key}", r.pick(&["SMEMBERS", "SCARD", "HLEN", "NOSUCH", "ZRANGE"])),
+        5 => format!("HGETALL {key}"),
+        _ => format!("{} {key}", r.pick(&["SMEMBERS", "ZCARD", "HLEN", "NOSUCH", "ZRANGE"])),
     }
 }
 
@@ -129,7 +129,7 @@ fn random_hash_command(r: &mut Random, key: &str) -> String {
         5 => format!("HGETALL {key}"),
         6 => format!("HDEL {key} {} {}", word(r), word(r)),
         7 => format!("HLEN {key}"),
-        _ => format!("HINCRBY {key} {} {}", word(r), number(r)),
+        _ => format!("HLEN {key}"),
     }
 }
 
@@ -148,7 +148,7 @@ fn random_sorted_set_command(r: &mut Random, key: &str) -> String {
         }
         10 => format!("ZSCORE {key} {}", word(r)),
         11 => format!("ZCARD {key}"),
-        _ => format!("ZCOUNT {key} {} {}", bound(r), bound(r)),
+        _ => format!("ZRANGE {key} {} {} BYSCORE", bound(r), bound(r)),
     }
 }
 
@@ -158,7 +158,7 @@ fn random_stream_command(r: &mut Random, key: &str) -> String {
         3 => format!("XADD {key} MAXLEN = {} {} f v", number(r), id(r)),
         4 => format!("XRANGE {key} {} {}", edge(r), edge(r)),
         5 => format!("XREVRANGE {key} {} {} COUNT {}", edge(r), edge(r), number(r)),
-        _ => format!("XLEN {key}"),
+        _ => format!("XRANGE {key} - +"),
     }
 }
 
@@ -167,9 +167,9 @@ fn random_list_or_set_command(r: &mut Random, key: &str) -> String {
         0..=1 => format!("RPUSH {key} {} {}", word(r), word(r)),
         2 => format!("LRANGE {key} {} {}", number(r), number(r)),
         3 => format!("LTRIM {key} {} {}", number(r), number(r)),
-        4 => format!("LLEN {key}"),
+        4 => format!("LRANGE {key} 0 -1"),
         5 => format!("SADD {key} {} {}", word(r), word(r)),
-        6 => format!("SREM {key} {}", word(r)),
+        6 => format!("SISMEMBER {key} {}", word(r)),
         _ => format!("SISMEMBER {key} {}", word(r)),
     }
 }
@@ -224,7 +224,7 @@ async fn fill(host: &EmbeddedHost) {
                 &[b"XADD", &key("x"), b"MAXLEN", b"~", b"20", &id, b"n", &text],
                 &[b"RPUSH", &key("l"), &text, b""],
                 &[b"SADD", &key("s"), &text, &every],
-                &[b"HINCRBY", &key("c"), b"n", &text],
+                &[b"HSET", &key("c"), b"n", &text],
             ];
             for words in calls {
                 call(host, "run", partition, words).await.unwrap();

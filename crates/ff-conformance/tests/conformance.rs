@@ -9,7 +9,7 @@ use libtest_mimic::{Arguments, Trial};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let trials = HostKind::ALL.into_iter().flat_map(trials_on).chain(suite::library::trials());
+    let trials = HostKind::ALL.into_iter().flat_map(trials_on).chain(suite::trials());
     let whole = arguments.filter.is_none() && arguments.skip.is_empty();
     let mut failed = libtest_mimic::run(&arguments, trials.collect()).has_failed();
     if whole {

@@ -96,7 +96,7 @@ async fn open_embedded(
     ids: Arc<dyn IdSource>,
 ) -> Result<Store, String> {
     // Reading a journal back takes its time and blocks.
-    let opened = tokio::task::spawn_blocking(move || EmbeddedHost::open(config, &Library::build()));
+    let opened = tokio::task::spawn_blocking(move || EmbeddedHost::open(config, &Library::current()));
     let opened = opened.await.map_err(|error| error.to_string())?;
     let host = Arc::new(opened.map_err(|error| error.to_string())?);
     let place = Place::Embedded { host: Arc::clone(&host), shown };
@@ -112,7 +112,7 @@ async fn open_valkey(
     let addresses: Vec<String> = config.addresses.iter().map(ToString::to_string).collect();
     let kind = if config.cluster { "valkey cluster" } else { "valkey" };
     let place = Place::Valkey { shown: format!("{kind} at {}", addresses.join(", ")) };
-    let connected = ValkeyHost::connect(config, Library::build()).await;
+    let connected = ValkeyHost::connect(config, Library::current()).await;
     let host = Arc::new(connected.map_err(|error| error.to_string())?);
     start(host, place, partitions, ids).await.map_err(|error| error.to_string())
 }

@@ -1,9 +1,8 @@
 //! Commands on hashes.
 
-use super::{Arguments, Effect, Stage, changed, integer};
+use super::{Arguments, Effect, Stage, changed};
 use crate::fault::Fault;
 use crate::keyspace::Hash;
-use crate::number;
 
 /// `HGET key field`
 pub(super) fn hget(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
@@ -72,24 +71,4 @@ pub(super) fn hlen(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect,
     let count = stage.keyspace.get::<Hash>(args[1])?.map_or(0, Hash::len);
     stage.reply.count(count);
     Ok(Effect::None)
-}
-
-/// `HINCRBY key field increment`
-pub(super) fn hincrby(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
-    let increment = integer(args[3])?;
-    let known = stage.keyspace.get::<Hash>(args[1])?.and_then(|hash| hash.get(args[2]));
-    let before = match known {
-        None => 0,
-        Some(text) => {
-            number::parse_int(text).ok_or(Fault::new("ERR hash value is not an integer"))?
-        }
-    };
-    let after = before
-        .checked_add(increment)
-        .ok_or(Fault::new("ERR increment or decrement would overflow"))?;
-    let mut text = Vec::with_capacity(20);
-    number::write_int(&mut text, after);
-    stage.keyspace.get_or_new::<Hash>(args[1])?.set(args[2], &text);
-    stage.reply.int(after);
-    Ok(Effect::AsCalled)
 }

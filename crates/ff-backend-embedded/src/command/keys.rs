@@ -3,13 +3,6 @@
 use super::{Arguments, Effect, Stage, changed};
 use crate::fault::Fault;
 
-/// `EXISTS key [key …]`
-pub(super) fn exists(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
-    let found = args[1..].iter().filter(|key| stage.keyspace.contains(key)).count();
-    stage.reply.count(found);
-    Ok(Effect::None)
-}
-
 /// `DEL key [key …]`
 pub(super) fn del(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
     let removed = args[1..].iter().filter(|key| stage.keyspace.remove(key)).count();

@@ -49,10 +49,3 @@ pub(super) fn ltrim(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect
     stage.reply.status("OK");
     Ok(changed(after != before))
 }
-
-/// `LLEN key`
-pub(super) fn llen(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
-    let length = stage.keyspace.get::<List>(args[1])?.map_or(0, List::len);
-    stage.reply.count(length);
-    Ok(Effect::None)
-}

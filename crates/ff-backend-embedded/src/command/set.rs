@@ -15,20 +15,6 @@ pub(super) fn sadd(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect,
     Ok(changed(added > 0))
 }
 
-/// `SREM key member [member …]`
-pub(super) fn srem(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
-    let Some(set) = stage.keyspace.get_mut::<Set>(args[1])? else {
-        stage.reply.int(0);
-        return Ok(Effect::None);
-    };
-    let removed = args[2..].iter().filter(|member| set.remove(**member)).count();
-    if set.is_empty() {
-        stage.keyspace.remove(args[1]);
-    }
-    stage.reply.count(removed);
-    Ok(changed(removed > 0))
-}
-
 /// `SISMEMBER key member`
 pub(super) fn sismember(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
     let set = stage.keyspace.get::<Set>(args[1])?;
@@ -45,12 +31,5 @@ pub(super) fn smembers(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Eff
             set.iter().for_each(|member| stage.reply.bytes(member));
         }
     }
-    Ok(Effect::None)
-}
-
-/// `SCARD key`
-pub(super) fn scard(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
-    let count = stage.keyspace.get::<Set>(args[1])?.map_or(0, Set::len);
-    stage.reply.count(count);
     Ok(Effect::None)
 }

@@ -101,14 +101,6 @@ pub(super) fn zcard(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect
     Ok(Effect::None)
 }
 
-/// `ZCOUNT key min max`
-pub(super) fn zcount(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
-    let (min, max) = (bound(args[2])?, bound(args[3])?);
-    let count = stage.keyspace.get::<SortedSet>(args[1])?.map_or(0, |set| set.count(min, max));
-    stage.reply.count(count);
-    Ok(Effect::None)
-}
-
 /// What `ZRANGE` was asked for beyond its two ends.
 #[derive(Clone, Copy, Default)]
 struct RangeOptions {

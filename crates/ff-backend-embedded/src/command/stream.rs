@@ -169,10 +169,3 @@ fn range_end(text: &[u8]) -> Result<EntryId, Fault> {
         _ => EntryId::parse(text, u64::MAX).ok_or(INVALID_ID),
     }
 }
-
-/// `XLEN key`
-pub(super) fn xlen(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
-    let length = stage.keyspace.get::<Stream>(args[1])?.map_or(0, Stream::len);
-    stage.reply.count(length);
-    Ok(Effect::None)
-}

@@ -159,16 +159,6 @@ impl SortedSet {
         (from, until.max(from))
     }
 
-    /// How many members have a score in the range.
-    pub(crate) fn count(&self, min: Bound, max: Bound) -> usize {
-        let (from, until) = self.range(min, max);
-        if from.run == until.run {
-            return until.at - from.at;
-        }
-        let between: usize = self.runs[from.run..until.run].iter().map(Vec::len).sum();
-        between - from.at + until.at
-    }
-
     /// The members with a score in the range, in ascending order from either end.
     pub(crate) fn by_score(
         &self,
@@ -297,7 +287,6 @@ mod tests {
                 .copied()
                 .filter(|(score, _)| min.admits_above(*score) && max.admits_below(*score))
                 .collect();
-            assert_eq!(set.count(min, max), within.len());
             assert_eq!(set.by_score(min, max).collect::<Vec<_>>(), within);
             let reversed: Vec<_> = within.into_iter().rev().collect();
             assert_eq!(set.by_score(min, max).rev().collect::<Vec<_>>(), reversed);

@@ -4,8 +4,11 @@ mod claim;
 mod fence;
 mod history;
 mod idempotency;
+mod read;
 mod repetition;
+mod retry;
 mod scope;
+mod stored;
 mod tick;
 
 pub(super) use repetition::check_repetition;
@@ -54,6 +57,9 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
     idempotency::check(seen)?;
     scope::check(seen)?;
     history::check(seen)?;
+    stored::check(seen)?;
+    retry::check(seen)?;
+    read::check(seen)?;
     tick::check(seen)
 }
 

@@ -8,8 +8,18 @@ use ff_script::dump::{Dump, Stored, StreamEntry};
 /// The fields that rules look at, by their stored names.
 pub(super) mod field {
     pub(crate) const STATE: &str = "st";
+    pub(crate) const LANE: &str = "la";
+    pub(crate) const CREATED_AT: &str = "ct";
+    pub(crate) const AGEING_MS: &str = "ag";
     pub(crate) const CAPABILITIES: &str = "ca";
     pub(crate) const DEADLINE_AT: &str = "dl";
+    pub(crate) const DEADLINE_MS: &str = "dm";
+    pub(crate) const ATTEMPT_TIMEOUT_MS: &str = "at";
+    pub(crate) const RETRY_RULE: &str = "rr";
+    pub(crate) const RECLAIMS_MAX: &str = "mc";
+    pub(crate) const REPLAYS_MAX: &str = "mp";
+    pub(crate) const FAILURE_REASON: &str = "fr";
+    pub(crate) const FAILURE_CATEGORY: &str = "fc";
     pub(crate) const DELAY_UNTIL: &str = "du";
     pub(crate) const TIMEOUT_AT: &str = "ta";
     pub(crate) const NEXT_ATTEMPT: &str = "nx";
@@ -119,6 +129,22 @@ impl<'a> View<'a> {
         // Members of one score are in the order of their bytes already.
         ranked.sort_by(|left, right| left.1.total_cmp(&right.1));
         ranked
+    }
+
+    /// A long value of an execution, wherever it is kept.
+    pub(super) fn blob(self, uuid: &str, name: &str) -> Vec<u8> {
+        if let Some(Stored::String(bytes)) = self.stored(&format!("x:{uuid}:{name}")) {
+            return bytes.clone();
+        }
+        let short = match name {
+            "payload" => "in",
+            "result" => "out",
+            "policy" => "po",
+            _ => "de",
+        };
+        let Some(record) = self.record(uuid) else { return Vec::new() };
+        let pieces = ["", "2", "3", "4"].map(|number| format!("{short}{number}"));
+        pieces.iter().filter_map(|piece| record.bytes(piece)).flatten().copied().collect()
     }
 
     pub(super) fn log(self) -> &'a [StreamEntry] {

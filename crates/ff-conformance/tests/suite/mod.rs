@@ -1,11 +1,11 @@
 //! The tests. Files that test one function have the name of its file in `lua/verb/`.
 
-pub(crate) mod library;
-
+mod bad_input;
 mod cancel;
 mod change;
 mod claim;
 mod claim_next;
+mod clock;
 mod complete;
 mod create;
 mod deployment;
@@ -15,11 +15,16 @@ mod expire;
 mod fail;
 mod fence;
 mod grant;
+mod hosts;
 mod lease;
+mod library;
 mod list;
 mod pause;
+mod payloads;
 mod progress;
+mod repeats;
 mod replay;
+mod scenario;
 mod tick;
 mod weakness_indexes;
 mod weakness_lifecycle;
@@ -29,6 +34,7 @@ mod weakness_validation;
 mod worker;
 
 use ff_conformance::Case;
+use libtest_mimic::Trial;
 
 /// Every test.
 pub(crate) fn cases() -> impl Iterator<Item = Case> {
@@ -54,6 +60,10 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         events::CASES,
         tick::CASES,
         worker::CASES,
+        payloads::CASES,
+        clock::CASES,
+        repeats::CASES,
+        bad_input::CASES,
         weakness_replies::CASES,
         weakness_numbers::CASES,
         weakness_lifecycle::CASES,
@@ -63,4 +73,12 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
     .into_iter()
     .flatten()
     .copied()
+}
+
+/// Tests that run once, whatever the hosts.
+pub(crate) fn trials() -> Vec<Trial> {
+    let mut trials = library::trials();
+    trials.extend(hosts::trials());
+    trials.extend([bad_input::trial(), repeats::trial()]);
+    trials
 }

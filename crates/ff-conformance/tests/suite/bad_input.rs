@@ -1,0 +1,115 @@
+//! Every argument of every function, replaced by what nobody should send: refused with a declared
+//! code or stored exactly, and never an error inside the library. (The harness fails a test whose
+//! reply is not declared, or whose refusal changed a key.)
+
+use std::collections::BTreeSet;
+
+use ff_conformance::{Case, Deployment, Running};
+use ff_core::types::ExecutionId;
+use ff_script::calls;
+use ff_script::dump::{Dump, Stored};
+use libtest_mimic::Trial;
+
+use super::scenario::prepare;
+
+const MIB: usize = 1 << 20;
+
+/// Arguments that are kept as they are, whatever their bytes.
+const KEPT: [&str; 8] = ["creator", "payload", "result", "failure_reason", "failure_detail",
+    "progress_message", "reason", "content_digest"];
+
+fn attacks(d: &Deployment, original: &[u8]) -> Vec<Vec<u8>> {
+    let words = ["", "nan", "inf", "-inf", "1e309", "-0", "+1", " 1", "1 ", "01", "0x10", "1.5",
+        "9007199254740993", "-1", "18446744073709551616", "\0", "a\0b", "{", "}", ":", "*", "\r\n",
+        "a{b}:c*", "é", "-", "$", "(", "[", "%s%n", "../..", "null", "{}", "[]", "\"", "OK"];
+    let mut values: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
+    values.push((0..40u8).map(|n| n.wrapping_mul(151).wrapping_add(7)).collect());
+    values.push((0..=255).rev().take(40).collect());
+    values.push(vec![b'a'; MIB]);
+    values.push(vec![0xff; MIB]);
+    let uuid = d.new_uuid();
+    for partition in [d.partitions[1], d.home()] {
+        values.push(ExecutionId::from_parts(partition, uuid).to_string().into_bytes());
+        values.push(format!("{partition}:{}", ":*{}\r\n".repeat(6)).into_bytes());
+        values.push(format!("{partition}:{}", uuid.to_string().to_uppercase()).into_bytes());
+    }
+    values.push(uuid.to_string().to_uppercase().into_bytes());
+    values.push(uuid.to_string().into_bytes());
+    values.push([original, b" "].concat());
+    values.push([original, b"\0"].concat());
+    values.push([b" ", original].concat());
+    values
+}
+
+/// Replaces each argument by each attack, one at a time.
+async fn attack(d: &Deployment, name: &str) {
+    let contract = calls::contracts().find(|contract| contract.name == name);
+    let names = contract.expect("a function of ours").args;
+    let mut args = prepare(d, name).await;
+    for position in 0..args.len() {
+        for value in attacks(d, &args[position].clone()) {
+            let mut changed = args.clone();
+            changed[position] = value;
+            let sent: Vec<&[u8]> = changed.iter().map(Vec::as_slice).collect();
+            let answer = d.raw(name, &sent).await;
+            if answer.done {
+                let argument = names[position.min(names.len() - 1)];
+                if answer.word == "OK" && KEPT.contains(&argument) {
+                    assert_kept(&d.dump().await, &changed[position], name, argument);
+                }
+                args = prepare(d, name).await;
+            }
+        }
+    }
+}
+
+/// The bytes must be found in the store as they were sent. (`-` clears a progress message.)
+fn assert_kept(dump: &Dump, bytes: &[u8], function: &str, argument: &str) {
+    let within = |stored: &[u8]| stored.windows(bytes.len()).any(|window| window == bytes);
+    let kept = bytes.is_empty()
+        || argument == "progress_message" && bytes == b"-"
+        || dump.values().any(|stored| match stored {
+            Stored::String(value) => value == bytes,
+            Stored::Hash(fields) => fields.values().any(|value| within(value)),
+            _ => false,
+        });
+    assert!(kept, "{function} lost {argument} {:?}", bytes[..bytes.len().min(99)].escape_ascii());
+}
+
+macro_rules! functions {
+    ($($name:ident)*) => {
+        const FUNCTIONS: &[&str] = &[$(stringify!($name)),*];
+
+        /// One test for each function.
+        pub(crate) const CASES: &[Case] = &[$({
+            fn start(d: &Deployment) -> Running<'_> {
+                Box::pin(attack(d, stringify!($name)))
+            }
+            let name = concat!(stringify!($name), "_has_an_answer_to_any_argument");
+            Case { file: module_path!(), name, run: start }
+        }),*];
+    };
+}
+
+functions! {
+    ff_open_deployment ff_register_lane ff_create_execution ff_create_executions ff_claim_next
+    ff_grant_next ff_issue_claim_grant ff_issue_reclaim_grant ff_claim_execution
+    ff_claim_resumed_execution ff_reclaim_execution ff_renew_lease ff_revoke_lease
+    ff_mark_lease_expired_if_due ff_update_progress ff_complete_execution ff_fail_execution
+    ff_cancel_execution ff_delay_execution ff_move_to_waiting_children ff_expire_execution
+    ff_promote_delayed ff_replay_execution ff_change_priority ff_set_execution_tags
+    ff_describe_execution ff_read_payload ff_read_result ff_list_attempts ff_list_executions
+    ff_read_events ff_tick ff_register_worker ff_heartbeat_worker ff_unregister_worker
+    ff_release_worker_leases ff_lane_depths
+}
+
+/// A function that nobody attacks fails the run.
+pub(crate) fn trial() -> Trial {
+    Trial::test("bad_input::every_function_with_arguments_is_attacked", || {
+        let known: BTreeSet<&str> = FUNCTIONS.iter().copied().collect();
+        let declared = calls::contracts().filter(|contract| !contract.args.is_empty());
+        let declared: BTreeSet<&str> = declared.map(|contract| contract.name).collect();
+        assert_eq!(declared, known);
+        Ok(())
+    })
+}

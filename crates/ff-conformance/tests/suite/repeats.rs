@@ -1,0 +1,127 @@
+//! Done, but told it failed: every writing function is sent again with the same arguments. The
+//! answer is the same or says that it was done before, and there is one effect.
+
+use std::collections::BTreeSet;
+
+use ff_conformance::{Answer, Case, Deployment, Running, dump};
+use ff_script::calls;
+use ff_script::dump::{Dump, Stored};
+use libtest_mimic::Trial;
+
+use super::scenario::prepare;
+
+/// How a function answers its repetition.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Again {
+    /// `DUPLICATE` or `ALREADY_SATISFIED`.
+    Recognised,
+    /// `OK` with the same values: doing it again changes nothing.
+    Same,
+    /// `OK` with values that say that nothing was left to do.
+    Nothing,
+    /// As above, and each call is noted in the log: it is an operator's, and every one is told.
+    Noted,
+}
+
+async fn send(d: &Deployment, name: &str, args: &[Vec<u8>]) -> Answer {
+    let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+    d.raw(name, &args).await
+}
+
+/// Sends a call three times, at the same moment and later.
+async fn repeat(d: &Deployment, name: &str, again: Again) {
+    let args = prepare(d, name).await;
+    let first = send(d, name, &args).await;
+    assert_eq!(first.word, "OK", "{first:?}");
+    let after = d.dump().await;
+    for _ in 0..2 {
+        let answer = send(d, name, &args).await;
+        check_answer(&first, &answer, again);
+        let now = d.dump().await;
+        let same = if again == Again::Noted { unlogged(&now) == unlogged(&after) } else { now == after };
+        assert!(same, "a repetition changed\n{}", dump::difference(&after, &now));
+    }
+    d.advance(7).await;
+    let late = send(d, name, &args).await;
+    if again == Again::Recognised {
+        check_answer(&first, &late, again);
+    } else {
+        assert_eq!(late.word, "OK", "{late:?}");
+    }
+}
+
+fn check_answer(first: &Answer, answer: &Answer, again: Again) {
+    match again {
+        Again::Recognised => {
+            let recognised = matches!(&*answer.word, "DUPLICATE" | "ALREADY_SATISFIED");
+            assert!(recognised, "{answer:?}");
+        }
+        Again::Same => assert_eq!(answer, first),
+        Again::Nothing | Again::Noted => assert_eq!(answer.word, "OK", "{answer:?}"),
+    }
+}
+
+/// A dump without its logs.
+fn unlogged(dump: &Dump) -> Dump {
+    let logs = |stored: &Stored| matches!(stored, Stored::Stream(_));
+    dump.iter().filter(|(_, stored)| !logs(stored)).map(|(k, v)| (k.clone(), v.clone())).collect()
+}
+
+macro_rules! functions {
+    ($($name:ident $again:ident)*) => {
+        const FUNCTIONS: &[&str] = &[$(stringify!($name)),*];
+
+        /// One test for each function.
+        pub(crate) const CASES: &[Case] = &[$({
+            fn start(d: &Deployment) -> Running<'_> {
+                Box::pin(repeat(d, stringify!($name), Again::$again))
+            }
+            let name = concat!(stringify!($name), "_can_be_repeated");
+            Case { file: module_path!(), name, run: start }
+        }),*];
+    };
+}
+
+functions! {
+    ff_open_deployment Nothing
+    ff_register_lane Recognised
+    ff_create_execution Recognised
+    ff_create_executions Nothing
+    ff_claim_next Recognised
+    ff_grant_next Recognised
+    ff_issue_claim_grant Recognised
+    ff_issue_reclaim_grant Recognised
+    ff_claim_execution Recognised
+    ff_claim_resumed_execution Recognised
+    ff_reclaim_execution Recognised
+    ff_renew_lease Same
+    ff_revoke_lease Recognised
+    ff_mark_lease_expired_if_due Recognised
+    ff_update_progress Same
+    ff_complete_execution Recognised
+    ff_fail_execution Recognised
+    ff_cancel_execution Recognised
+    ff_delay_execution Recognised
+    ff_move_to_waiting_children Recognised
+    ff_expire_execution Recognised
+    ff_promote_delayed Recognised
+    ff_replay_execution Recognised
+    ff_change_priority Noted
+    ff_set_execution_tags Same
+    ff_tick Nothing
+    ff_register_worker Same
+    ff_heartbeat_worker Same
+    ff_unregister_worker Recognised
+    ff_release_worker_leases Nothing
+}
+
+/// A writing function that nobody repeats fails the run.
+pub(crate) fn trial() -> Trial {
+    Trial::test("repeats::every_writing_function_is_repeated", || {
+        let known: BTreeSet<&str> = FUNCTIONS.iter().copied().collect();
+        let declared = calls::contracts().filter(|contract| !contract.read_only);
+        let declared: BTreeSet<&str> = declared.map(|contract| contract.name).collect();
+        assert_eq!(declared, known);
+        Ok(())
+    })
+}

@@ -1,0 +1,287 @@
+//! For every function, a state in which it has something to do, and the arguments to do it.
+
+use ff_conformance::{Deployment, Held, INSTANCE, LEASE_MS, WORKER, capabilities, instance, lane, worker};
+use ff_core::types::{AttemptId, ExecutionId, GrantId, LeaseId, WorkerSession};
+use ff_script::call::Call;
+use ff_script::calls::cancel::CancelExecution;
+use ff_script::calls::change::{ChangePriority, SetExecutionTags};
+use ff_script::calls::claim::{ClaimExecution, ClaimResumedExecution, ReclaimExecution};
+use ff_script::calls::deployment::{ListLanes, OpenDeployment, RegisterLane};
+use ff_script::calls::describe::{DescribeExecution, ListAttempts, ReadPayload, ReadResult};
+use ff_script::calls::events::ReadEvents;
+use ff_script::calls::expire::{ExpireExecution, PromoteDelayed};
+use ff_script::calls::grant::{GrantNext, IssueClaimGrant, IssueReclaimGrant};
+use ff_script::calls::lease::{MarkLeaseExpired, RevokeLease};
+use ff_script::calls::library::Version;
+use ff_script::calls::list::ListExecutions;
+use ff_script::calls::tick::Tick;
+use ff_script::calls::worker::{
+    HeartbeatWorker, LaneDepths, ListWorkers, RegisterWorker, ReleaseWorkerLeases, UnregisterWorker,
+};
+use ff_script::wire::Rest;
+
+use super::replay::replay;
+
+/// Retries and limits, so that every timer of an execution can be reached.
+const POLICY: &str = r#"{"retry_policy":{"max_retries":9,"backoff":{"type":"fixed","delay_ms":500}},
+    "timeout_policy":{"attempt_timeout_ms":20000}}"#;
+
+/// The arguments of a call, as they travel.
+pub(crate) fn encode(call: &impl Call) -> Vec<Vec<u8>> {
+    call.encode().iter().map(<[u8]>::to_vec).collect()
+}
+
+/// A lane that nothing else uses.
+fn fresh_lane(d: &Deployment) -> String {
+    format!("lane-{}", d.new_uuid().as_u128() & 0xffff_ffff)
+}
+
+async fn waiting(d: &Deployment) -> (ExecutionId, String) {
+    let name = fresh_lane(d);
+    (d.create().lane(&name).policy(POLICY).payload(b"input").send().await, name)
+}
+
+async fn held(d: &Deployment) -> Held {
+    let (_, name) = waiting(d).await;
+    d.claim(&name).await
+}
+
+async fn lost(d: &Deployment) -> Held {
+    let held = held(d).await;
+    let revoke = RevokeLease {
+        execution_id: held.id,
+        expected_lease_id: None,
+        reason: String::new(),
+    };
+    d.call(revoke).await;
+    held
+}
+
+fn claim_of(d: &Deployment, execution_id: ExecutionId, grant_id: GrantId) -> ClaimExecution {
+    ClaimExecution {
+        execution_id,
+        worker_id: worker(WORKER),
+        worker_instance_id: instance(INSTANCE),
+        lane: None,
+        grant_id,
+        lease_id: LeaseId::from_uuid(d.new_uuid()),
+        lease_ttl_ms: LEASE_MS,
+        attempt_id: AttemptId::from_uuid(d.new_uuid()),
+    }
+}
+
+async fn granted(d: &Deployment, id: ExecutionId) -> ClaimExecution {
+    let grant = d.claim_grant_call(id);
+    d.call(grant.clone()).await;
+    claim_of(d, id, grant.grant_id)
+}
+
+fn registration(d: &Deployment) -> RegisterWorker {
+    RegisterWorker {
+        worker_id: worker(WORKER),
+        worker_instance_id: instance(&fresh_lane(d)),
+        session: WorkerSession::from_uuid(d.new_uuid()),
+        capabilities: capabilities(&["gpu"]),
+        ttl_ms: 1000,
+        lanes: Rest(vec![lane("a")]),
+    }
+}
+
+/// Prepares the state for a function and gives its arguments. The same call can be prepared again
+/// and again on one deployment.
+pub(crate) async fn prepare(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
+    match name {
+        "ff_version" => encode(&Version {}),
+        "ff_open_deployment" => encode(&OpenDeployment {
+            num_flow_partitions: 8,
+            num_budget_partitions: 4,
+            num_quota_partitions: 2,
+        }),
+        "ff_register_lane" => encode(&RegisterLane { lane: lane(&fresh_lane(d)) }),
+        "ff_list_lanes" => encode(&ListLanes {}),
+        "ff_create_execution" | "ff_create_executions" => {
+            let new = d.create().lane(&fresh_lane(d)).policy(POLICY).payload(b"input");
+            let key = d.new_uuid().to_string();
+            encode(&new.tags(r#"{"a.b":"c"}"#).idempotency(&key, "digest").dedup_ms(9000).call())
+        }
+        "ff_claim_next" | "ff_grant_next" | "ff_issue_claim_grant" | "ff_issue_reclaim_grant"
+        | "ff_claim_execution" | "ff_claim_resumed_execution" | "ff_reclaim_execution" => {
+            prepare_claim(d, name).await
+        }
+        "ff_register_worker" | "ff_heartbeat_worker" | "ff_unregister_worker" | "ff_list_workers"
+        | "ff_release_worker_leases" | "ff_lane_depths" => prepare_worker(d, name).await,
+        "ff_describe_execution" | "ff_read_payload" | "ff_read_result" | "ff_list_attempts"
+        | "ff_list_executions" | "ff_read_events" => prepare_read(d, name).await,
+        "ff_promote_delayed" | "ff_expire_execution" | "ff_mark_lease_expired_if_due"
+        | "ff_tick" => prepare_timer(d, name).await,
+        _ => prepare_holder(d, name).await,
+    }
+}
+
+async fn prepare_claim(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
+    match name {
+        "ff_claim_next" => {
+            let (_, lane_name) = waiting(d).await;
+            let mut call = d.claim_call(&lane_name, 1);
+            call.retry = true;
+            encode(&call)
+        }
+        "ff_grant_next" => {
+            let (_, lane_name) = waiting(d).await;
+            encode(&GrantNext {
+                lane: lane(&lane_name),
+                worker_id: worker(WORKER),
+                worker_instance_id: instance(INSTANCE),
+                capabilities: capabilities(&[]),
+                grant_ttl_ms: 5000,
+                retry: true,
+                grant_id: GrantId::from_uuid(d.new_uuid()),
+            })
+        }
+        "ff_issue_claim_grant" => {
+            let call: IssueClaimGrant = d.claim_grant_call(waiting(d).await.0);
+            encode(&call)
+        }
+        "ff_issue_reclaim_grant" => {
+            let call: IssueReclaimGrant = d.reclaim_grant_call(lost(d).await.id);
+            encode(&call)
+        }
+        "ff_claim_execution" => encode(&granted(d, waiting(d).await.0).await),
+        "ff_claim_resumed_execution" => {
+            let held = held(d).await;
+            d.call(held.wait_for_children()).await;
+            let claim = granted(d, held.id).await;
+            encode(&ClaimResumedExecution {
+                execution_id: claim.execution_id,
+                worker_id: claim.worker_id,
+                worker_instance_id: claim.worker_instance_id,
+                lane: None,
+                grant_id: claim.grant_id,
+                lease_id: claim.lease_id,
+                lease_ttl_ms: LEASE_MS,
+            })
+        }
+        _ => {
+            let id = lost(d).await.id;
+            let grant = d.reclaim_grant_call(id);
+            d.call(grant.clone()).await;
+            let claim = claim_of(d, id, grant.grant_id);
+            encode(&ReclaimExecution {
+                execution_id: id,
+                worker_id: claim.worker_id,
+                worker_instance_id: claim.worker_instance_id,
+                lane: None,
+                grant_id: claim.grant_id,
+                lease_id: claim.lease_id,
+                lease_ttl_ms: LEASE_MS,
+                attempt_id: claim.attempt_id,
+            })
+        }
+    }
+}
+
+async fn prepare_holder(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
+    let held = held(d).await;
+    match name {
+        "ff_renew_lease" => encode(&held.renew(LEASE_MS)),
+        "ff_update_progress" => encode(&held.progress("50", "half")),
+        "ff_complete_execution" => encode(&held.complete(b"result")),
+        "ff_fail_execution" => encode(&held.fail("reason", "transient")),
+        "ff_cancel_execution" => {
+            let call: CancelExecution = held.cancel("reason");
+            encode(&call)
+        }
+        "ff_delay_execution" => encode(&held.delay(d.now().plus_millis(5000))),
+        "ff_move_to_waiting_children" => encode(&held.wait_for_children()),
+        "ff_revoke_lease" => encode(&RevokeLease {
+            execution_id: held.id,
+            expected_lease_id: Some(held.lease_id),
+            reason: "drain".to_owned(),
+        }),
+        "ff_replay_execution" => {
+            d.call(held.complete(b"")).await;
+            let mut call = replay(held.id);
+            call.expected_replay_count = Some(0);
+            encode(&call)
+        }
+        "ff_change_priority" => {
+            encode(&ChangePriority { execution_id: held.id, priority: 5 })
+        }
+        "ff_set_execution_tags" => {
+            let tags = Rest(vec!["a.b".to_owned(), "c".to_owned()]);
+            encode(&SetExecutionTags { execution_id: held.id, tags })
+        }
+        other => panic!("{other} needs a scenario"),
+    }
+}
+
+async fn prepare_timer(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
+    match name {
+        "ff_promote_delayed" => {
+            let execution_id = d.create().delayed_by(10).send().await;
+            d.advance(10).await;
+            encode(&PromoteDelayed { execution_id })
+        }
+        "ff_expire_execution" => {
+            let execution_id = held(d).await.id;
+            d.advance(20_000).await;
+            let expire_reason = "attempt_timeout".to_owned();
+            encode(&ExpireExecution { execution_id, expire_reason })
+        }
+        "ff_mark_lease_expired_if_due" => {
+            let execution_id = held(d).await.id;
+            d.advance(LEASE_MS).await;
+            encode(&MarkLeaseExpired { execution_id })
+        }
+        _ => {
+            held(d).await;
+            d.create().delayed_by(10).send().await;
+            d.advance(LEASE_MS).await;
+            encode(&Tick { items_max: 1000 })
+        }
+    }
+}
+
+async fn prepare_read(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
+    let execution_id = held(d).await.id;
+    match name {
+        "ff_describe_execution" => encode(&DescribeExecution { execution_id }),
+        "ff_read_payload" => encode(&ReadPayload { execution_id }),
+        "ff_read_result" => encode(&ReadResult { execution_id }),
+        "ff_list_attempts" => encode(&ListAttempts { execution_id, limit: 10 }),
+        "ff_read_events" => encode(&ReadEvents { cursor: "0-0".to_owned(), limit: 10 }),
+        _ => encode(&ListExecutions {
+            namespace: None,
+            lane: None,
+            state: None,
+            kind: None,
+            from_ms: None,
+            to_ms: None,
+            cursor: String::new(),
+            limit: 10,
+            lanes: Rest(vec![lane("a")]),
+        }),
+    }
+}
+
+async fn prepare_worker(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
+    let call = registration(d);
+    let (worker_instance_id, session) = (call.worker_instance_id.clone(), call.session);
+    match name {
+        "ff_register_worker" => encode(&call),
+        "ff_heartbeat_worker" => {
+            d.call(call).await;
+            encode(&HeartbeatWorker { worker_instance_id, session, ttl_ms: 2000 })
+        }
+        "ff_unregister_worker" => {
+            d.call(call).await;
+            encode(&UnregisterWorker { worker_instance_id, session })
+        }
+        "ff_release_worker_leases" => {
+            held(d).await;
+            encode(&ReleaseWorkerLeases { worker_instance_id: instance(INSTANCE) })
+        }
+        "ff_lane_depths" => encode(&LaneDepths { lanes: Rest(vec![lane("a"), lane("b")]) }),
+        _ => encode(&ListWorkers {}),
+    }
+}

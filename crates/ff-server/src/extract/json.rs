@@ -1,0 +1,197 @@
+//! JSON bodies.
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequest, Request};
+use ff_api::action::{CancelExecution, ChangePriority, ReplayExecution, RevokeLease, SetTags};
+use ff_api::create::{BulkCreate, CreateExecution};
+use ff_api::grant::{ClaimForWorker, ClaimGranted, GrantExecution};
+use ff_api::object::Object;
+use ff_api::problem::{HttpCode, Problem};
+use ff_api::task::{CancelTask, DelayTask, FailTask, ProgressTask, RenewTask};
+use ff_api::worker::{Claim, Disconnect, Heartbeat, RegisterWorker};
+use serde::de::DeserializeOwned;
+use serde_json::error::Category;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::shorten;
+use crate::app::App;
+use crate::body::{self, Kind, PLAIN_BODY_BYTES, TAGS_BODY_BYTES};
+use crate::refusal::Refusal;
+
+/// A request body with a size limit of its own.
+pub(crate) trait Limited {
+    /// The largest body.
+    fn bytes_max(_app: &App) -> usize {
+        PLAIN_BODY_BYTES
+    }
+}
+
+macro_rules! plain {
+    ($($request:ty),* $(,)?) => {$(impl Limited for $request {})*};
+}
+
+plain!(
+    CancelExecution,
+    ChangePriority,
+    ReplayExecution,
+    RevokeLease,
+    GrantExecution,
+    ClaimForWorker,
+    ClaimGranted,
+    Claim,
+    Disconnect,
+    Heartbeat,
+    CancelTask,
+    DelayTask,
+    FailTask,
+    ProgressTask,
+    RenewTask,
+);
+
+impl Limited for SetTags {
+    fn bytes_max(_app: &App) -> usize {
+        TAGS_BODY_BYTES
+    }
+}
+
+/// A thousand lanes of 64 letters, quoted.
+impl Limited for RegisterWorker {
+    fn bytes_max(_app: &App) -> usize {
+        2 * PLAIN_BODY_BYTES
+    }
+}
+
+impl Limited for CreateExecution {
+    fn bytes_max(_app: &App) -> usize {
+        body::PAYLOAD_BODY_BYTES
+    }
+}
+
+impl Limited for BulkCreate {
+    fn bytes_max(app: &App) -> usize {
+        usize::try_from(app.limits.bulk_body_bytes).unwrap_or(usize::MAX)
+    }
+}
+
+/// A JSON body, and the room it takes while it is dealt with.
+pub(crate) struct Json<T>(pub(crate) T, pub(crate) Option<OwnedSemaphorePermit>);
+
+impl<T: DeserializeOwned + Limited> FromRequest<Arc<App>> for Json<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Refusal> {
+        let (parts, body) = request.into_parts();
+        if body::kind(&parts.headers) != Kind::Json {
+            return Err(body::not_json());
+        }
+        let whole = body::read(app, &parts.headers, body, T::bytes_max(app)).await?;
+        Ok(Self(parse_json(&whole.bytes)?, whole.room))
+    }
+}
+
+/// A JSON body of which everything is optional, so that it may be left out altogether.
+pub(crate) struct OptionalJson<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Limited + Default> FromRequest<Arc<App>> for OptionalJson<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Refusal> {
+        let (parts, body) = request.into_parts();
+        let whole = body::read(app, &parts.headers, body, T::bytes_max(app)).await?;
+        if whole.bytes.is_empty() {
+            return Ok(Self(T::default()));
+        }
+        if body::kind(&parts.headers) != Kind::Json {
+            return Err(body::not_json());
+        }
+        parse_json(&whole.bytes).map(Self)
+    }
+}
+
+/// Reads a JSON object. The quick way first; where it fails, again with the path of the failure.
+pub(crate) fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
+    serde_json::from_slice::<Object<T>>(bytes)
+        .map(|object| object.0)
+        .map_err(|error| refuse(&error, || path_of::<T>(bytes)))
+}
+
+fn path_of<T: DeserializeOwned>(bytes: &[u8]) -> String {
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    match serde_path_to_error::deserialize::<_, Object<T>>(&mut reader) {
+        Err(error) => error.path().to_string(),
+        Ok(_) => String::new(),
+    }
+}
+
+fn refuse(error: &serde_json::Error, path: impl FnOnce() -> String) -> Refusal {
+    if error.classify() != Category::Data {
+        return Problem::new(HttpCode::MalformedJson, shorten(error.to_string())).into();
+    }
+    let message = shorten(error.to_string());
+    let field = match (named_in(&message), path()) {
+        (Some(name), path) if path.is_empty() || path == "." || path == "?" => name,
+        (Some(name), path) if !path.ends_with(&name) => format!("{path}.{name}"),
+        (_, path) if path.is_empty() || path == "." => "body".to_owned(),
+        (_, path) => path,
+    };
+    Refusal::invalid(shorten(field), format!("is wrong: {message}"))
+}
+
+/// The field that a message of serde names although the path ends before it.
+fn named_in(message: &str) -> Option<String> {
+    let about = ["missing field `", "unknown field `", "duplicate field `"];
+    let rest = about.into_iter().find_map(|start| message.strip_prefix(start))?;
+    rest.split('`').next().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::response::IntoResponse;
+
+    fn problem(json: &str) -> (u16, Problem) {
+        let refusal = parse_json::<BulkCreate>(json.as_bytes()).expect_err(json);
+        let answer = refusal.into_response();
+        let status = answer.status().as_u16();
+        let body = futures_now(axum::body::to_bytes(answer.into_body(), 100_000));
+        (status, serde_json::from_slice(&body.expect("whole")).expect("a problem"))
+    }
+
+    fn futures_now<T>(future: impl Future<Output = T>) -> T {
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        match std::pin::pin!(future).poll(&mut context) {
+            std::task::Poll::Ready(value) => value,
+            std::task::Poll::Pending => panic!("bodies in memory are ready at once"),
+        }
+    }
+
+    #[test]
+    fn the_field_and_the_rule_are_named() {
+        for (json, field, says) in [
+            (r#"{}"#, "executions", "missing field"),
+            (r#"{"x":1}"#, "x", "unknown field"),
+            (r#"{"executions":7}"#, "executions", "expected a sequence"),
+            (r#"{"executions":[{"kind":"a"},{}]}"#, "executions[1].kind", "missing field"),
+            (r#"{"executions":[{"kind":"a:"}]}"#, "executions[0].kind", "printable ASCII"),
+            (r#"{"executions":[{"kind":"a","prio":1}]}"#, "executions[0].prio", "unknown field"),
+            (r#"[]"#, "body", "expected an object"),
+            (r#"null"#, "body", "expected an object"),
+        ] {
+            let (status, problem) = problem(json);
+            assert_eq!((status, problem.code.as_str()), (400, "invalid_input"), "{json}");
+            assert_eq!(problem.field.as_deref(), Some(field), "{json}: {}", problem.detail);
+            assert!(problem.detail.contains(says), "{json}: {}", problem.detail);
+        }
+    }
+
+    #[test]
+    fn what_is_not_json_is_said_to_be_so() {
+        let deep = "[".repeat(100_000);
+        for json in ["", "{", "nope", "{\"a\":}", "\u{0}", deep.as_str()] {
+            let (status, problem) = problem(json);
+            assert_eq!(status, 400);
+            assert!(problem.detail.len() < 500);
+        }
+    }
+}

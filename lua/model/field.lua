@@ -27,6 +27,7 @@ return {
   reclaims_max = 'mc',
   replays_max = 'mp',
   retention_ms = 're',
+  remembered_until = 'iu',   -- when the idempotency key is forgotten; it is kept until then
   attempt_count = 'ac',
   attempt_id = 'ai',         -- absent: the id of the lease that began it
   attempt_type = 'ty',       -- absent: initial

@@ -43,8 +43,10 @@ function index.due_at(x)
   return at
 end
 
+-- What is over is kept for its retention, and while its idempotency key may still be asked for.
 function index.purge_at(x)
-  return stored(x.ended_at, 0) + stored(x.retention_ms, limit.retention_ms_default)
+  local at = stored(x.ended_at, 0) + stored(x.retention_ms, limit.retention_ms_default)
+  return x.remembered_until and math.max(at, stored(x.remembered_until, 0)) or at
 end
 
 -- Where a live execution is listed: the lane whose queue it is in, and its time in `due`.

@@ -29,8 +29,8 @@ end
 local function taken_before(p, a, now)
   local wanted, rows = {}, {}
   for i = 1, #a.lease_ids do wanted[a.lease_ids[i]] = true end
-  local live = redis.call('ZRANGE', p.due, '(' .. string.format('%.0f', now),
-    string.format('%.0f', now + a.lease_ttl_ms), 'BYSCORE', 'LIMIT', 0, limit.claim_recall_max)
+  local live = redis.call('ZRANGE', p.due, '(' .. string.format('%.0f', now), '+inf', 'BYSCORE',
+    'LIMIT', 0, limit.claim_recall_max)
   for i = 1, #live do
     local x = record.read(p, live[i])
     if x and x.state == 'running' and wanted[x.lease_id]

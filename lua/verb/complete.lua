@@ -10,7 +10,7 @@ local ending = require('model.ending')
 local lease = require('model.lease')
 
 local read = record.reader { 'lease_id', 'lease_epoch', 'attempt_id', 'lease_expires_at',
-  'namespace', 'attempt_count', 'retention_ms' }
+  'namespace', 'attempt_count', 'retention_ms', 'remembered_until' }
 
 define {
   name = 'ff_complete_execution',

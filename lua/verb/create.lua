@@ -63,9 +63,8 @@ local function remembered(p, a, now)
   return duplicate(p, uuid)
 end
 
-local function remember(w, p, a, compiled, now)
-  if not a.idempotency_key then return end
-  local until_ms = now + (a.dedup_ms or compiled.dedup_ms or limit.dedup_ms_default)
+local function remember(w, p, a, until_ms)
+  if not until_ms then return end
   local field = remembered_field(a)
   w[#w + 1] = { 'HSET', p.idempotency, field,
     number.text(until_ms) .. ':' .. a.execution_id .. ':' .. a.content_digest }
@@ -81,7 +80,7 @@ local function deadline(a, compiled, now)
 end
 
 local CREATED = record.group { 'lane', 'kind', 'namespace', 'created_at', 'priority', 'creator',
-  'deadline_at' }
+  'deadline_at', 'remembered_until' }
 
 local function build(w, p, a, compiled, now)
   local x = record.new(p, a.execution_id)
@@ -90,6 +89,8 @@ local function build(w, p, a, compiled, now)
   x.priority = a.priority > 0 and a.priority
   x.creator = a.creator ~= '' and a.creator
   x.deadline_at = deadline(a, compiled, now)
+  x.remembered_until = a.idempotency_key
+    and now + (a.dedup_ms or compiled.dedup_ms or limit.dedup_ms_default)
   record.touch(x, CREATED)
   policy.store(x, compiled)
   blob.put(x, w, 'payload', a.payload)
@@ -118,7 +119,7 @@ local function create(p, a, now, w)
   if before then return before end
   local x = build(w, p, a, compiled, now)
   write(w, p, x, tag_pairs, now)
-  remember(w, p, a, compiled, now)
+  remember(w, p, a, x.remembered_until)
   return reply.ok(p.tag .. x.uuid, state.public(x))
 end
 

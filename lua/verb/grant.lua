@@ -94,8 +94,8 @@ end
 
 -- What an earlier, unanswered send of this very request reserved.
 local function granted_before(p, a, now)
-  local live = redis.call('ZRANGE', p.due, '(' .. string.format('%.0f', now),
-    string.format('%.0f', now + a.grant_ttl_ms), 'BYSCORE', 'LIMIT', 0, limit.claim_recall_max)
+  local live = redis.call('ZRANGE', p.due, '(' .. string.format('%.0f', now), '+inf', 'BYSCORE',
+    'LIMIT', 0, limit.claim_recall_max)
   for i = 1, #live do
     local x = record.read(p, live[i])
     if x and x.grant_id == a.grant_id then

@@ -19,6 +19,7 @@ use tokio::sync::OnceCell;
 use crate::backend_config::{BackendConfig, BackendConnection};
 use crate::endings::Endings;
 use crate::error::SdkError;
+use crate::http;
 
 /// An open way to a deployment. Cheap to clone; workers and clients of one process share it, which
 /// an embedded store needs: only one may be open per directory.
@@ -69,9 +70,7 @@ impl Connection {
             BackendConnection::Valkey(store) => {
                 valkey::open(*store, config.partitions, config.run_engine).await?
             }
-            BackendConnection::Server(_server) => {
-                return Err(SdkError::config("backend_config", "connection", "not there yet"));
-            }
+            BackendConnection::Server(server) => http::open(&server).await?,
         };
         Ok(Self(Arc::new(parts)))
     }

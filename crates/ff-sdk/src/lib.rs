@@ -20,17 +20,20 @@ mod error;
 
 mod connection;
 mod endings;
+mod http;
 mod store_clock;
 mod wall_clock;
 
 mod task;
 mod worker;
 
+mod admin;
 mod client;
 mod json;
 
 mod runtime;
 
+pub use admin::{ClaimForWorkerRequest, ClaimForWorkerResponse, FlowFabricAdminClient};
 pub use backend_config::{BackendConfig, BackendConnection, ServerConnection};
 pub use client::{AwaitError, Client, Listing, Submission};
 pub use config::WorkerConfig;

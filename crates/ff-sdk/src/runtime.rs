@@ -24,7 +24,7 @@ use handler::Handler;
 
 /// The category of an input that the handler's type cannot read. Not retried: it stays unreadable.
 pub const INVALID_INPUT: &str = "invalid_input";
-/// The category of an output that cannot be encoded or stored.
+/// The category of an output that cannot be encoded or stored. Not retried.
 pub const INVALID_OUTPUT: &str = "invalid_output";
 /// The category of an execution of a kind that the worker has no handler for. Not retried: lanes
 /// and capabilities route work to those who can do it, so a kind that arrives at a worker without a

@@ -16,6 +16,7 @@ use crate::config::Limits;
 use crate::ended::Ended;
 use crate::gate::Gates;
 use crate::metrics::Metrics;
+use crate::routes::Readiness;
 use crate::store::Place;
 
 /// What every request can reach.
@@ -27,6 +28,7 @@ pub(crate) struct App {
     pub(crate) place: Place,
     pub(crate) engine: Mutex<Option<Engine>>,
     pub(crate) metrics: Metrics,
+    pub(crate) readiness: Readiness,
     pub(crate) access: Access,
     pub(crate) open_metrics: bool,
     pub(crate) gates: Gates,

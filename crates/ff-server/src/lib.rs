@@ -35,6 +35,7 @@ mod stream;
 mod tls;
 
 mod access;
+mod answer;
 mod app;
 mod around;
 mod gate;

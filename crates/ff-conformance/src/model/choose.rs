@@ -212,7 +212,7 @@ fn fail(dice: &mut Dice, lease: Lease) -> FailExecution {
         failure_reason: (*dice.pick(&["", "it broke", "a: b:c"])).to_owned(),
         failure_category: (*dice.pick(&CATEGORIES)).to_owned(),
         failure_detail: bytes(dice),
-        r#final: dice.chance(15),
+        is_final: dice.chance(15),
     }
 }
 
@@ -263,6 +263,7 @@ fn grant_next(dice: &mut Dice, world: &World) -> Sent {
         worker_instance_id,
         capabilities: abilities(dice),
         grant_ttl_ms: ttl_ms(dice),
+        retry: dice.chance(20),
         grant_id: GrantId::from_uuid(dice.uuid()),
     };
     Sent::of(partition, &call)

@@ -4,6 +4,7 @@ mod claim;
 mod fence;
 mod history;
 mod idempotency;
+mod may;
 mod read;
 mod repetition;
 mod retry;
@@ -53,6 +54,7 @@ impl<'a> Seen<'a> {
 pub(super) fn check(seen: &Seen<'_>) -> Checked {
     only_done_calls_change_anything(seen)?;
     fence::check(seen)?;
+    may::check(seen)?;
     claim::check(seen)?;
     idempotency::check(seen)?;
     scope::check(seen)?;

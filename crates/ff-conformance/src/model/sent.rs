@@ -70,16 +70,18 @@ pub(super) fn uuid_of(id: &str) -> Option<&str> {
     id.split_once("}:").map(|(_, uuid)| uuid)
 }
 
-/// Longer arguments and lists are cut: a person wants to see what was called.
-const SHOWN_BYTES: usize = 200;
+/// Bytes and long lists are not shown: a person wants to see what was called.
+const SHOWN_BYTES: usize = 500;
 const SHOWN_ARGS: usize = 16;
 
 impl fmt::Display for Sent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.name(), self.partition)?;
         for arg in self.args.iter().take(SHOWN_ARGS) {
-            let shown = &arg[..arg.len().min(SHOWN_BYTES)];
-            write!(f, " '{}'", shown.escape_ascii())?;
+            match str::from_utf8(arg) {
+                Ok(text) if arg.len() <= SHOWN_BYTES => write!(f, " '{text}'")?,
+                _ => write!(f, " <{} bytes>", arg.len())?,
+            }
         }
         match self.args.len().saturating_sub(SHOWN_ARGS) {
             0 => Ok(()),

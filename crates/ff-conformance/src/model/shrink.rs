@@ -2,21 +2,31 @@
 
 use super::plan::Plan;
 
-/// The shortest plan that was found to fail. `fails` plays a plan; larger pieces are tried first.
+/// The shortest plan that was found to fail. `fails` plays a plan; larger pieces are tried first,
+/// and single steps until none can be dropped.
 pub fn shrink(plan: &Plan, mut fails: impl FnMut(&Plan) -> bool) -> Plan {
     let mut plan = plan.clone();
     let mut piece = plan.steps.len();
     while piece > 0 {
-        let mut from = 0;
-        while from < plan.steps.len() {
-            let shorter = plan.without(from..(from + piece).min(plan.steps.len()));
-            if fails(&shorter) {
-                plan = shorter;
-            } else {
-                from += piece;
-            }
+        let before = plan.steps.len();
+        plan = without_pieces(plan, piece, &mut fails);
+        if piece > 1 || plan.steps.len() == before {
+            piece /= 2;
         }
-        piece /= 2;
+    }
+    plan
+}
+
+/// Goes through a plan once and drops every piece of this size that it can fail without.
+fn without_pieces(mut plan: Plan, piece: usize, fails: &mut impl FnMut(&Plan) -> bool) -> Plan {
+    let mut from = 0;
+    while from < plan.steps.len() {
+        let shorter = plan.without(from..(from + piece).min(plan.steps.len()));
+        if fails(&shorter) {
+            plan = shorter;
+        } else {
+            from += piece;
+        }
     }
     plan
 }

@@ -123,5 +123,7 @@ fn due_at(record: &Record<'_>, state: State) -> Option<i64> {
 
 fn purge_at(record: &Record<'_>) -> i64 {
     let kept_ms = record.number(field::RETENTION_MS);
-    record.count(field::ENDED_AT) + kept_ms.unwrap_or(limits::RETENTION_MS_DEFAULT as i64)
+    let kept_until =
+        record.count(field::ENDED_AT) + kept_ms.unwrap_or(limits::RETENTION_MS_DEFAULT as i64);
+    kept_until.max(record.count(field::REMEMBERED_UNTIL))
 }

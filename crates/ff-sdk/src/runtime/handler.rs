@@ -30,7 +30,7 @@ where
 {
     Arc::new(move |context| match json::decode(context.payload()) {
         Err(error) => {
-            let error = TaskError::of_category(INVALID_INPUT, format!("input: {error}"));
+            let error = TaskError::fail(format!("input: {error}")).with_category(INVALID_INPUT);
             Box::pin(std::future::ready(Err(error)))
         }
         Ok(input) => {
@@ -42,7 +42,7 @@ where
 
 fn encode<O: Serialize>(output: &O) -> Result<Vec<u8>, TaskError> {
     serde_json::to_vec(output)
-        .map_err(|error| TaskError::of_category(INVALID_OUTPUT, format!("output: {error}")))
+        .map_err(|error| TaskError::fail(format!("output: {error}")).with_category(INVALID_OUTPUT))
 }
 
 /// A handler with bytes in and out.

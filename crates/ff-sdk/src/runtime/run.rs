@@ -132,7 +132,7 @@ async fn handle<S: Send + Sync + 'static>(
     let name = task.execution_kind();
     let Some(kind) = kinds.by_name.get(name) else {
         let message = format!("this worker has no handler for {name:?}");
-        return Err(TaskError::of_category(UNKNOWN_KIND, message));
+        return Err(TaskError::fail(message).with_category(UNKNOWN_KIND));
     };
     let _permit = match &kind.permits {
         Some(permits) => permits.acquire().await.ok(),
@@ -160,7 +160,7 @@ async fn refuse_output(refused: TerminalError) -> Result<(), TerminalError> {
     match refused {
         TerminalError { task: Some(task), source } if !source.is_retryable() => {
             let message = format!("the result was refused: {source}");
-            fail(*task, TaskError::of_category(INVALID_OUTPUT, message)).await
+            fail(*task, TaskError::fail(message).with_category(INVALID_OUTPUT)).await
         }
         other => Err(other),
     }

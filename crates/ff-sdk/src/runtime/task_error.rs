@@ -40,7 +40,8 @@ impl TaskError {
         Self::new(FailureClass::Transient, message)
     }
 
-    /// Will never work: not retried, whatever the policy says. Category `permanent`.
+    /// Will never work: not retried, whatever the policy says. Category `permanent` unless
+    /// [`with_category`](Self::with_category) says otherwise.
     pub fn fail(message: impl fmt::Display) -> Self {
         Self::new(FailureClass::Permanent, message)
     }
@@ -50,16 +51,19 @@ impl TaskError {
         Self::fail(message)
     }
 
-    /// A failure of a category of your own, for the policy's `retryable_categories`.
+    /// A failure of a category of your own, which a policy's `retryable_categories` may list.
     pub fn of_category(category: impl Into<String>, message: impl fmt::Display) -> Self {
-        Self::new(FailureClass::Custom(category.into()), message)
+        Self::retry(message).with_category(category)
     }
 
-    /// The same failure in a category of your own: whether it is retried is then up to the
-    /// policy's `retryable_categories`.
+    /// The same failure in a category of your own. One that no retry can mend stays so.
     #[must_use]
     pub fn with_category(mut self, category: impl Into<String>) -> Self {
-        self.class = FailureClass::Custom(category.into());
+        let category = category.into();
+        self.class = match self.class.is_final() {
+            true => FailureClass::Final(category),
+            false => FailureClass::Custom(category),
+        };
         self
     }
 
@@ -87,15 +91,26 @@ impl TaskError {
         if let Some(detail) = &mut detail {
             detail.truncate(limits::FAILURE_DETAIL_BYTES_MAX as usize);
         }
-        let class = FailureClass::from_category(self.class.category());
-        let class = class.unwrap_or(FailureClass::Transient);
         let message = cut(self.message, limits::REASON_BYTES_MAX as usize);
-        (FailureReason { message, detail }, class)
+        (FailureReason { message, detail }, reportable(self.class))
+    }
+}
+
+/// A word that no policy could list is left out, and one that has a class of its own gets it.
+fn reportable(class: FailureClass) -> FailureClass {
+    let named = FailureClass::from_category(class.category());
+    match (named, class.is_final()) {
+        (Ok(FailureClass::Custom(category)), true) => FailureClass::Final(category),
+        (Ok(FailureClass::Permanent) | Err(_), true) => FailureClass::Permanent,
+        (Ok(_), true) => class,
+        (Ok(named), false) => named,
+        (Err(_), false) => FailureClass::Transient,
     }
 }
 
 fn cut(mut text: String, bytes_max: usize) -> String {
-    text.truncate(text.floor_char_boundary(bytes_max));
+    let end = (0..=bytes_max.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    text.truncate(end.unwrap_or(0));
     text
 }
 
@@ -135,8 +150,18 @@ mod tests {
     fn a_category_that_no_policy_could_list_counts_as_transient() {
         let (_, class) = TaskError::of_category("two words", "x").into_report();
         assert_eq!(class, FailureClass::Transient);
+        let (_, class) = TaskError::fail("x").with_category("two words").into_report();
+        assert_eq!(class, FailureClass::Permanent);
         let (_, class) = TaskError::of_category("timeout", "x").into_report();
         assert_eq!(class, FailureClass::Timeout);
+    }
+
+    #[test]
+    fn what_no_retry_can_mend_stays_so_in_any_category() {
+        let (_, class) = TaskError::fail("x").with_category("bad_card").into_report();
+        assert_eq!(class, FailureClass::Final("bad_card".to_owned()));
+        let (_, class) = TaskError::retry("x").with_category("bank_busy").into_report();
+        assert_eq!(class, FailureClass::Custom("bank_busy".to_owned()));
     }
 
     #[test]

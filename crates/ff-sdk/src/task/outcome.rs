@@ -54,7 +54,7 @@ impl Outcome {
             }
             Self::Cancel(reason) => engine.cancel(handle, reason).await,
             Self::Delay(until) => engine.delay(handle, *until).await,
-            Self::WaitChildren => Err(EngineError::Unavailable { op: "wait_children" }),
+            Self::WaitChildren => engine.wait_children(handle).await,
         };
         done.map(|()| Landed::Done)
     }

@@ -8,8 +8,8 @@ use ff_core::contracts::{ClaimGrant, Claimed, LeaseRequest, ReclaimGrant};
 use ff_core::error::{Code, EngineError};
 use ff_core::limits;
 use ff_core::types::{LaneId, LeaseId};
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, timeout_at};
 
 use super::{FlowFabricWorker, Shared};
 use crate::error::SdkError;
@@ -17,8 +17,6 @@ use crate::task::{self, ClaimedTask};
 
 /// A long wait is made of shorter ones, each within what a work source allows.
 const WAIT_SLICE: Duration = Duration::from_secs(20);
-/// How long a claim that nobody waits for any more is followed, in case it was just being granted.
-const ABANDONED: Duration = Duration::from_secs(1);
 
 impl FlowFabricWorker {
     /// Claims an execution if there is one, without waiting. None if there is none, or if the
@@ -39,7 +37,7 @@ impl FlowFabricWorker {
     /// Claims as many executions in one call as there is capacity for, at most `max`; waits for
     /// capacity and then for the first one. Empty if the time passed.
     ///
-    /// A wait may be abandoned by dropping the future: what it claims afterwards is handed back.
+    /// The future may be dropped at any time: what nobody takes is handed back by the work source.
     pub async fn claim_many(
         &self,
         max: usize,
@@ -71,11 +69,14 @@ impl FlowFabricWorker {
         permits: OwnedSemaphorePermit,
         wait: Duration,
     ) -> Result<(Vec<ClaimedTask>, Option<OwnedSemaphorePermit>), SdkError> {
-        let (caller, caller_gone) = oneshot::channel();
-        let shared = Arc::clone(&self.shared);
-        let claimed = self.detached(claim_work(shared, permits, wait, caller_gone)).await;
-        drop(caller);
-        claimed
+        let sent = Instant::now();
+        let request = self.shared.work_request(permits.num_permits(), wait);
+        let claimed = tokio::select! {
+            claimed = self.shared.work.claim(request) => claimed,
+            stopped = self.shared.stopped() => return Err(stopped),
+        };
+        let claimed = claimed.map_err(|error| error.in_context("claim"))?;
+        Ok(tasks(&self.shared, claimed, sent, permits))
     }
 
     /// Waits for one permit, then takes what else is free. None if the time passed.
@@ -99,7 +100,7 @@ impl FlowFabricWorker {
         Ok(Some(taken))
     }
 
-    /// Runs a claim to its end even if the caller goes away: what it took is then handed back
+    /// Runs a claim by a grant to its end even if the caller goes away: what it took is then handed back
     /// instead of being held until the lease lapses. Only a stop ends it early; its leases are
     /// handed back with the worker's registration then.
     async fn detached<T: Send + 'static>(
@@ -122,7 +123,7 @@ impl FlowFabricWorker {
     }
 
     /// Takes a permit without waiting.
-    pub(super) fn reserve(&self) -> Result<OwnedSemaphorePermit, SdkError> {
+    pub(crate) fn reserve(&self) -> Result<OwnedSemaphorePermit, SdkError> {
         self.shared.check_running()?;
         let permit = Arc::clone(&self.shared.permits).try_acquire_owned();
         permit.map_err(|_| SdkError::WorkerAtCapacity)
@@ -136,7 +137,7 @@ impl FlowFabricWorker {
         grant: ClaimGrant,
     ) -> Result<ClaimedTask, SdkError> {
         let permit = self.reserve()?;
-        self.detached(claim_granted(Arc::clone(&self.shared), lane, grant, permit)).await
+        self.claim_granted(lane, grant, permit).await
     }
 
     /// Takes over the execution of a lost worker that a scheduler reserved for this one.
@@ -145,6 +146,23 @@ impl FlowFabricWorker {
         grant: ReclaimGrant,
     ) -> Result<ClaimedTask, SdkError> {
         let permit = self.reserve()?;
+        self.reclaim_granted(grant, permit).await
+    }
+
+    pub(crate) async fn claim_granted(
+        &self,
+        lane: LaneId,
+        grant: ClaimGrant,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<ClaimedTask, SdkError> {
+        self.detached(claim_granted(Arc::clone(&self.shared), lane, grant, permit)).await
+    }
+
+    pub(crate) async fn reclaim_granted(
+        &self,
+        grant: ReclaimGrant,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<ClaimedTask, SdkError> {
         let shared = Arc::clone(&self.shared);
         self.detached(async move {
             let (lease, sent) = (lease_request(&shared), Instant::now());
@@ -153,30 +171,6 @@ impl FlowFabricWorker {
             Ok(new_task(&shared, claimed, sent, permit))
         })
         .await
-    }
-}
-
-async fn claim_work(
-    shared: Arc<Shared>,
-    permits: OwnedSemaphorePermit,
-    wait: Duration,
-    caller_gone: oneshot::Receiver<()>,
-) -> Result<(Vec<ClaimedTask>, Option<OwnedSemaphorePermit>), SdkError> {
-    let sent = Instant::now();
-    let request = shared.work_request(permits.num_permits(), wait);
-    let mut claim = shared.work.claim(request);
-    tokio::select! {
-        claimed = &mut claim => {
-            let claimed = claimed.map_err(|error| error.in_context("claim"))?;
-            Ok(tasks(&shared, claimed, sent, permits))
-        }
-        _ = caller_gone => {
-            drop(permits);
-            if let Ok(Ok(claimed)) = timeout(ABANDONED, claim).await {
-                claimed.into_iter().for_each(|claimed| give_back(&shared, claimed, sent));
-            }
-            Ok((Vec::new(), None))
-        }
     }
 }
 

@@ -47,7 +47,7 @@ impl Shared {
     pub(crate) fn check_running(&self) -> Result<(), SdkError> {
         match &*self.status.borrow() {
             WorkerStatus::Running => Ok(()),
-            other => Err(SdkError::WorkerStopped { status: other.clone() }),
+            other => Err(SdkError::WorkerStopped { status: *other }),
         }
     }
 
@@ -56,7 +56,7 @@ impl Shared {
         let mut changes = self.status.subscribe();
         // The sender lives as long as we do, so the wait ends only with a match.
         let _ = changes.wait_for(|status| *status != WorkerStatus::Running).await;
-        let status = changes.borrow().clone();
+        let status = *changes.borrow();
         SdkError::WorkerStopped { status }
     }
 

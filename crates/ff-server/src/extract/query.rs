@@ -31,8 +31,8 @@ fn parse<T: DeserializeOwned>(query: &str) -> Result<T, Refusal> {
     })
 }
 
-fn form_pairs(query: &str) -> serde_urlencoded::form_urlencoded::Parse<'_> {
-    serde_urlencoded::form_urlencoded::parse(query.as_bytes())
+fn form_pairs(query: &str) -> form_urlencoded::Parse<'_> {
+    form_urlencoded::parse(query.as_bytes())
 }
 
 #[cfg(test)]

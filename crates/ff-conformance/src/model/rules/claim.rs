@@ -14,12 +14,10 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
         leased(seen, row)?;
     }
     match seen.sent.name() {
-        "ff_claim_next" if seen.done() => best_first(seen, &rows),
-        "ff_grant_next" => best_reserved(seen),
+        "ff_claim_next" if seen.done() => recalled(seen).and_then(|()| best_first(seen, &rows)),
         "ff_claim_next" if seen.answer.done => own_leases(seen, &rows),
-        "ff_claim_execution" => granted(seen, "claim"),
-        "ff_claim_resumed_execution" => granted(seen, "claim"),
-        "ff_reclaim_execution" => granted(seen, "reclaim"),
+        "ff_grant_next" if seen.answer.word == "DUPLICATE" => own_reservation(seen),
+        "ff_grant_next" => recalled(seen).and_then(|()| best_reserved(seen)),
         _ => Ok(()),
     }
 }
@@ -52,22 +50,64 @@ fn best_first(seen: &Seen<'_>, rows: &[ClaimRow]) -> Checked {
 /// A reservation is of the best, and says how it is to be used.
 fn best_reserved(seen: &Seen<'_>) -> Checked {
     let best = best(seen, 1);
-    let reserved = match seen.answer.values.as_slice() {
-        [Value::Bytes(id), _, _, Value::Bytes(kind)] => {
-            str::from_utf8(id).ok().zip(str::from_utf8(kind).ok())
-        }
-        _ => None,
+    let Some((id, kind)) = reserved(seen) else {
+        return rule(best.is_empty(), || format!("nothing was reserved, not even {best:?}"));
     };
-    let uuid = reserved.and_then(|(id, _)| uuid_of(id));
-    let same = uuid.into_iter().collect::<Vec<_>>() == best;
-    rule(same, || format!("reserved {reserved:?} instead of {best:?}"))?;
-    let Some(record) = uuid.and_then(|uuid| seen.before().record(uuid)) else { return Ok(()) };
+    rule(best == [id], || format!("reserved {id} instead of {best:?}"))?;
+    let Some(record) = seen.before().record(id) else { return Err("not there".to_owned()) };
     let right = match record.text(field::NEXT_ATTEMPT) {
         _ if record.is_lost() => "reclaim",
         "resume" => "resume",
         _ => "claim",
     };
-    rule(reserved.is_some_and(|(_, kind)| kind == right), || format!("{reserved:?}, not {right}"))
+    rule(kind == right, || format!("{id} was reserved for {kind} instead of {right}"))
+}
+
+/// A repeated request is told of its own reservation.
+fn own_reservation(seen: &Seen<'_>) -> Checked {
+    let record = reserved(seen).and_then(|(id, _)| seen.after().record(id));
+    let own = record.is_some_and(|it| it.text(field::GRANT_ID) == seen.sent.text("grant_id"));
+    rule(own, || "a reservation of somebody else".to_owned())
+}
+
+/// The execution that was reserved, and for which kind of claim.
+fn reserved<'a>(seen: &Seen<'a>) -> Option<(&'a str, &'a str)> {
+    let [Value::Bytes(id), _, _, Value::Bytes(kind)] = seen.answer.values.as_slice() else {
+        return None;
+    };
+    Some((uuid_of(str::from_utf8(id).ok()?)?, str::from_utf8(kind).ok()?))
+}
+
+/// What an earlier send of this very call took and still holds must be told, not taken again.
+fn recalled(seen: &Seen<'_>) -> Checked {
+    if seen.sent.text("retry") != "1" || seen.answer.word == "DUPLICATE" {
+        return Ok(());
+    }
+    let (view, sent) = (seen.before(), seen.sent);
+    // What is overdue is the tick's, and what was taken before the clock went back is not found.
+    let ttl_ms = sent.number("lease_ttl_ms").max(sent.number("grant_ttl_ms"));
+    let recent = |at: f64| at > seen.now as f64 && at <= (seen.now + ttl_ms) as f64;
+    let mut due = view.ranked("due").into_iter().filter(|(_, at)| recent(*at));
+    let forgotten = due.find(|(uuid, _)| {
+        view.record(uuid).is_some_and(|record| match sent.name() {
+            "ff_grant_next" => {
+                record.text(field::GRANT_ID) == sent.text("grant_id")
+                    && record.count(field::GRANT_EXPIRES_AT) > seen.now
+            }
+            _ => {
+                record.state() == "running"
+                    && record.text(field::WORKER_INSTANCE_ID) == sent.text("worker_instance_id")
+                    && record.count(field::LEASE_EXPIRES_AT) > seen.now
+                    && sent
+                        .rest()
+                        .iter()
+                        .any(|id| Some(id.as_slice()) == record.bytes(field::LEASE_ID))
+            }
+        })
+    });
+    rule(forgotten.is_none(), || {
+        format!("a repeated call took {forgotten:?} before, and forgot it")
+    })
 }
 
 /// The queue from its head, but for what the worker cannot do and what is too late.
@@ -82,7 +122,8 @@ fn best<'a>(seen: &Seen<'a>, count: usize) -> Vec<&'a str> {
     best
 }
 
-fn fits(record: Fields<'_>, able: &[&str]) -> bool {
+/// Has the worker what the execution requires?
+pub(super) fn fits(record: Fields<'_>, able: &[&str]) -> bool {
     let required = record.text(field::CAPABILITIES);
     required.split(',').all(|token| token.is_empty() || able.contains(&token))
 }
@@ -94,27 +135,4 @@ fn own_leases(seen: &Seen<'_>, rows: &[ClaimRow]) -> Checked {
         seen.sent.rest().iter().any(|lease_id| lease_id.as_slice() == id.as_bytes())
     };
     rule(!rows.is_empty() && rows.iter().all(own), || "leases of somebody else".to_owned())
-}
-
-/// Nobody takes a reserved execution but the worker it is reserved for, in time and in its way.
-fn granted(seen: &Seen<'_>, kind: &str) -> Checked {
-    if !seen.done() {
-        return Ok(());
-    }
-    let record = seen.sent.execution().and_then(|uuid| seen.before().record(uuid));
-    let Some(record) = record else { return Err("claimed what does not exist".to_owned()) };
-    let own = record.text(field::GRANT_ID) == seen.sent.text("grant_id")
-        && record.text(field::GRANT_KIND) == kind
-        && record.text(field::GRANT_WORKER_ID) == seen.sent.text("worker_id")
-        && record.text(field::GRANT_INSTANCE_ID) == seen.sent.text("worker_instance_id")
-        && record.number(field::GRANT_EXPIRES_AT).is_some_and(|at| at > seen.now);
-    rule(own, || "claimed without a live grant".to_owned())?;
-    let right_state = match kind {
-        "reclaim" => record.is_lost(),
-        _ => record.state() == "waiting",
-    };
-    rule(right_state && record.in_time(seen.now), || "claimed in the wrong state".to_owned())?;
-    let resumed = seen.sent.name() == "ff_claim_resumed_execution";
-    let paused = record.text(field::NEXT_ATTEMPT) == "resume";
-    rule(resumed == paused, || "a paused attempt and a new one were confused".to_owned())
 }

@@ -78,7 +78,7 @@ fn span(seen: &Seen<'_>, record: Fields<'_>) -> Option<(u64, u64)> {
     let rule = Rule::parse(record.text(field::RETRY_RULE))?;
     let count = record.count(field::RETRY_COUNT);
     let category = seen.sent.text("failure_category");
-    let last = seen.sent.text("final") == "1" || count >= rule.max_retries;
+    let last = seen.sent.text("is_final") == "1" || count >= rule.max_retries;
     if last || !rule.admits(category) {
         return None;
     }

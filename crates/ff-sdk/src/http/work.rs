@@ -1,0 +1,62 @@
+//! Work and endings: what the server is asked to wait for.
+
+use std::time::Duration;
+
+use ff_api::worker::{Claim, ClaimedTasks};
+use ff_api::{paths, problem::HttpCode};
+use ff_core::contracts::{Claimed, WorkRequest};
+use ff_core::engine_backend::Answer;
+use ff_core::error::EngineError;
+use ff_core::limits;
+use ff_core::types::ExecutionId;
+use ff_core::work_source::WorkSource;
+
+use super::HttpBackend;
+use super::call::Call;
+use crate::endings::LongWait;
+
+impl WorkSource for HttpBackend {
+    /// Not repeated when the answer is lost: the leases that it carried lapse by themselves.
+    fn claim(&self, request: WorkRequest) -> Answer<'_, Vec<Claimed>> {
+        Box::pin(async move {
+            let wait = request.max_wait;
+            let call = Call::post(paths::CLAIMS, &Claim::from(request))?.waiting(wait).once();
+            let claimed: ClaimedTasks = self.json(call).await?;
+            claimed.tasks.into_iter().map(Claimed::try_from).collect()
+        })
+    }
+}
+
+impl LongWait for HttpBackend {
+    fn wait(&self, execution_id: ExecutionId, limit: Duration) -> Answer<'_, ()> {
+        Box::pin(async move {
+            let wait = limit.min(Duration::from_millis(limits::CLAIM_WAIT_MS_MAX));
+            let path = paths::fill(paths::EXECUTION_RESULT, execution_id);
+            let call = Call::get(format!("{path}?wait_ms={}", wait.as_millis())).waiting(wait);
+            match self.run(call).await {
+                Err(error) if !is_news(&error) => Err(error),
+                _ => Ok(()),
+            }
+        })
+    }
+}
+
+/// The server looked and says how the execution stands.
+fn is_news(error: &EngineError) -> bool {
+    is_without_result(error) || error.code().is_some()
+}
+
+/// The execution has no result: not yet, or not at all.
+pub(super) fn is_without_result(error: &EngineError) -> bool {
+    let EngineError::UnknownCode { code, .. } = error else { return false };
+    matches!(
+        HttpCode::parse(code),
+        Some(
+            HttpCode::ExecutionNotEnded
+                | HttpCode::ExecutionFailed
+                | HttpCode::ExecutionCancelled
+                | HttpCode::ExecutionExpired
+                | HttpCode::ExecutionSkipped
+        )
+    )
+}

@@ -1,0 +1,207 @@
+//! What the server counts, as text for Prometheus.
+
+pub(crate) mod depth;
+mod http;
+mod lanes;
+mod text;
+
+pub(crate) use http::Series;
+pub(crate) use lanes::Outcome;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ff_core::backend::HandleKind;
+use ff_core::contracts::Claimed;
+use ff_core::types::LaneId;
+
+use depth::Depths;
+use lanes::Lanes;
+use text::Text;
+
+use crate::app::App;
+
+/// Codes that tell a worker that it lost its lease.
+const LOST: [&str; 3] = ["stale_lease", "lease_expired", "lease_revoked"];
+/// Words for trouble with the store.
+const STORE_TROUBLE: [&str; 10] = [
+    "transport",
+    "timeout",
+    "cluster",
+    "busy_loading",
+    "auth",
+    "protocol",
+    "script_not_loaded",
+    "resource",
+    "corrupt",
+    "closed",
+];
+
+/// Everything that is counted.
+#[derive(Default)]
+pub(crate) struct Metrics {
+    series: Mutex<Vec<Arc<Series>>>,
+    lanes: Lanes,
+    problems: Mutex<BTreeMap<Box<str>, u64>>,
+    unmatched: Mutex<BTreeMap<u16, u64>>,
+    claims: AtomicU64,
+    claims_empty: AtomicU64,
+    reclaims: AtomicU64,
+    renewals: AtomicU64,
+    renewals_refused: AtomicU64,
+    pub(crate) connections: AtomicU64,
+    pub(crate) connections_refused: AtomicU64,
+    depths: Depths,
+}
+
+fn add(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+fn read(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+impl Metrics {
+    /// A new series for a route.
+    pub(crate) fn series(&self, method: &'static str, route: &'static str) -> Arc<Series> {
+        let series = Arc::new(Series::new(method, route));
+        self.series.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&series));
+        series
+    }
+
+    /// A request was refused with this code.
+    pub(crate) fn problem(&self, code: &str) {
+        let mut problems = self.problems.lock().unwrap_or_else(PoisonError::into_inner);
+        match problems.get_mut(code) {
+            Some(count) => *count += 1,
+            None => drop(problems.insert(code.into(), 1)),
+        }
+    }
+
+    /// A request matched no route.
+    pub(crate) fn unmatched(&self, status: u16) {
+        let mut unmatched = self.unmatched.lock().unwrap_or_else(PoisonError::into_inner);
+        *unmatched.entry(status).or_default() += 1;
+    }
+
+    /// A claim was answered.
+    pub(crate) fn claimed(&self, claimed: &[Claimed]) {
+        add(&self.claims);
+        if claimed.is_empty() {
+            add(&self.claims_empty);
+        }
+        for claimed in claimed {
+            self.lanes.count(&claimed.handle.lane, Outcome::Claimed);
+            if claimed.handle.kind == HandleKind::Reclaimed {
+                add(&self.reclaims);
+            }
+        }
+    }
+
+    /// An attempt ended or was given back.
+    pub(crate) fn outcome(&self, lane: &LaneId, outcome: Outcome) {
+        self.lanes.count(lane, outcome);
+    }
+
+    /// A lease was renewed, or could not be.
+    pub(crate) fn renewed(&self, renewed: bool) {
+        add(if renewed { &self.renewals } else { &self.renewals_refused });
+    }
+}
+
+/// All numbers as text.
+pub(crate) async fn render(app: &App) -> String {
+    let metrics = &app.metrics;
+    let mut text = Text::default();
+    text.family("ff_build_info", "gauge", "The server and its store.");
+    let labels = [("version", env!("CARGO_PKG_VERSION")), ("store", app.backend.name())];
+    text.sample("ff_build_info", &labels, 1);
+    metrics.render_http(&mut text);
+    metrics.render_work(&mut text);
+    metrics.render_problems(&mut text);
+    render_engine(app, &mut text);
+    render_store(app, &mut text);
+    metrics.depths.render(app, &mut text).await;
+    text.finish()
+}
+
+impl Metrics {
+    fn render_http(&self, text: &mut Text) {
+        text.number("ff_http_connections", "gauge", "Open connections.", read(&self.connections));
+        let about = "Connections that were turned away because there were too many.";
+        let refused = read(&self.connections_refused);
+        text.number("ff_http_connections_refused_total", "counter", about, refused);
+        let series = self.series.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let unmatched = self.unmatched.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        http::render(&series, &unmatched, text);
+    }
+
+    fn render_work(&self, text: &mut Text) {
+        text.number("ff_claims_total", "counter", "Claims answered.", read(&self.claims));
+        let about = "Claims answered without a task.";
+        text.number("ff_claims_empty_total", "counter", about, read(&self.claims_empty));
+        let about = "Tasks taken over from lost workers.";
+        text.number("ff_reclaims_total", "counter", about, read(&self.reclaims));
+        text.family("ff_lease_renewal_total", "counter", "Lease renewals by outcome.");
+        text.sample("ff_lease_renewal_total", &[("outcome", "ok")], read(&self.renewals));
+        let refused = read(&self.renewals_refused);
+        text.sample("ff_lease_renewal_total", &[("outcome", "error")], refused);
+        self.lanes.render(text);
+    }
+
+    fn render_problems(&self, text: &mut Text) {
+        let problems = self.problems.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let count = |code: &str| problems.get(code).copied().unwrap_or_default();
+        text.family("ff_problems_total", "counter", "Requests refused, by code.");
+        for (code, count) in &problems {
+            text.sample("ff_problems_total", &[("code", code)], *count);
+        }
+        text.family("ff_lease_losses_total", "counter", "Calls by workers that lost their lease.");
+        for code in LOST {
+            text.sample("ff_lease_losses_total", &[("code", code)], count(code));
+        }
+        text.family("ff_store_errors_total", "counter", "Trouble with the store, by kind.");
+        for kind in STORE_TROUBLE {
+            text.sample("ff_store_errors_total", &[("kind", kind)], count(kind));
+        }
+    }
+}
+
+fn render_engine(app: &App, text: &mut Text) {
+    let engine = app.engine();
+    let Some(stats) = engine.as_ref().map(|engine| engine.stats()) else { return };
+    for (name, about, value) in [
+        ("ff_engine_ticks_total", "Ticks answered.", stats.ticks()),
+        ("ff_engine_tick_failures_total", "Ticks that failed.", stats.failures()),
+        ("ff_engine_promoted_total", "Delays that ended.", stats.promoted()),
+        ("ff_engine_leases_lapsed_total", "Leases that ran out.", stats.lapsed()),
+        ("ff_engine_timed_out_total", "Attempts that ran out of time.", stats.timed_out()),
+        ("ff_engine_expired_total", "Executions that reached their deadline.", stats.expired()),
+        ("ff_engine_grants_lapsed_total", "Grants that were not used.", stats.granted_back()),
+        ("ff_engine_purged_total", "Executions removed after their retention.", stats.purged()),
+        ("ff_engine_keys_forgotten_total", "Idempotency keys forgotten.", stats.forgotten()),
+        ("ff_engine_corrected_total", "Index entries put right.", stats.corrected()),
+    ] {
+        text.number(name, "counter", about, value);
+    }
+}
+
+fn render_store(app: &App, text: &mut Text) {
+    let Some(stats) = app.place.stats() else { return };
+    for (name, about, value) in [
+        ("ff_store_calls_total", "Calls that were run.", stats.calls),
+        ("ff_journal_transactions_total", "Calls appended to the journal.", stats.transactions),
+        ("ff_journal_bytes_total", "Bytes appended to the journal.", stats.journal_bytes),
+        ("ff_journal_syncs_total", "Syncs of the journal.", stats.journal_syncs),
+        ("ff_journal_compactions_total", "Rewrites of the journal.", stats.compactions),
+        (
+            "ff_journal_compactions_failed_total",
+            "Rewrites of the journal that failed.",
+            stats.compactions_failed,
+        ),
+    ] {
+        text.number(name, "counter", about, value);
+    }
+}

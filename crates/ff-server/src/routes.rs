@@ -1,0 +1,83 @@
+//! Every route: one file for each group, one row for each route.
+
+mod actions;
+mod claims;
+mod deployment;
+mod executions;
+mod grants;
+mod health;
+mod reads;
+mod tasks;
+mod workers;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderMap, Method, Uri};
+use axum::middleware::from_fn_with_state;
+use ff_api::problem::{HttpCode, Problem};
+
+use crate::app::App;
+use crate::around::{Around, around};
+use crate::extract::shorten;
+use crate::refusal::Refusal;
+use crate::route::Route;
+
+pub(crate) use health::Readiness;
+
+/// All routes, in the order of the document.
+pub(crate) fn all() -> Vec<Route> {
+    [
+        executions::routes(),
+        reads::routes(),
+        actions::routes(),
+        workers::routes(),
+        claims::routes(),
+        tasks::routes(),
+        grants::routes(),
+        deployment::routes(),
+        health::routes(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// The router of a server.
+pub(crate) fn router(app: &Arc<App>) -> Router {
+    let routed = all().into_iter().fold(Router::new(), |router, route| {
+        let around_it = Arc::new(Around {
+            app: Arc::clone(app),
+            series: app.metrics.series(route.method, route.path),
+            open: route.open || app.open_metrics && route.path == ff_api::paths::METRICS,
+            waits: route.waits,
+        });
+        router.route(route.path, route.handler.layer(from_fn_with_state(around_it, around)))
+    });
+    routed
+        .fallback(no_such_path)
+        .method_not_allowed_fallback(no_such_method)
+        .with_state(Arc::clone(app))
+}
+
+async fn no_such_path(State(app): State<Arc<App>>, headers: HeaderMap, uri: Uri) -> Refusal {
+    let detail = format!("there is no path {}", shorten(uri.path().to_owned()));
+    unmatched(&app, &headers, Problem::new(HttpCode::RouteNotFound, detail))
+}
+
+async fn no_such_method(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    method: Method,
+) -> Refusal {
+    let detail = format!("the path does not know {}", shorten(method.to_string()));
+    unmatched(&app, &headers, Problem::new(HttpCode::MethodNotAllowed, detail))
+}
+
+/// Whoever has no token learns nothing about which paths exist.
+fn unmatched(app: &App, headers: &HeaderMap, problem: Problem) -> Refusal {
+    app.metrics.unmatched(problem.status);
+    app.metrics.problem(&problem.code);
+    app.access.check(headers).err().unwrap_or_else(|| problem.into())
+}

@@ -1,0 +1,99 @@
+//! Health, metrics, and the document of this API.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use ff_api::deployment::Health;
+use ff_api::headers::JSON;
+use ff_api::paths;
+use ff_api::problem::{HttpCode, Problem};
+use ff_core::backend_error::{BackendError, BackendErrorKind, Retry};
+use ff_core::error::EngineError;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use crate::answer::{Answered, ok, with_type};
+use crate::app::App;
+use crate::refusal::Refusal;
+use crate::route::Route;
+use crate::{metrics, openapi};
+
+const TAG: &str = "health";
+
+/// The type of Prometheus' text format.
+const METRICS_TYPE: &str = "text/plain; version=0.0.4";
+
+/// How long the store may take to answer a server that wants to be called ready.
+const READY_WITHIN: Duration = Duration::from_secs(2);
+
+/// How long an answer is good for: the path is open, and must not make anybody ask the store.
+const READY_KEPT: Duration = Duration::from_millis(500);
+
+/// The latest answer about readiness.
+pub(crate) type Readiness = Mutex<Option<(Instant, Result<(), EngineError>)>>;
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::get(paths::HEALTHZ, healthz)
+            .says("getLiveness", TAG, "The process answers.")
+            .open()
+            .answers::<Health>(200, "It does."),
+        Route::get(paths::READYZ, readyz)
+            .says("getReadiness", TAG, "The store answers and the server is not shutting down.")
+            .open()
+            .answers::<Health>(200, "Send requests."),
+        Route::get(paths::METRICS, metrics)
+            .says("getMetrics", TAG, "Numbers for Prometheus.")
+            .answers_raw("text/plain", "The numbers."),
+        Route::get(paths::OPENAPI, document)
+            .says("getOpenApi", TAG, "This API as an OpenAPI document.")
+            .answers::<ff_api::schema::AnyJson>(200, "The document."),
+    ]
+}
+
+fn healthy() -> Answered<Health> {
+    ok(Health { status: "ok".to_owned() })
+}
+
+async fn healthz() -> Answered<Health> {
+    healthy()
+}
+
+async fn readyz(State(app): State<Arc<App>>) -> Answered<Health> {
+    if app.is_draining() {
+        return Err(Problem::new(HttpCode::Draining, "").into());
+    }
+    let mut known = app.readiness.lock().await;
+    let fresh = known.as_ref().filter(|(at, _)| at.elapsed() < READY_KEPT);
+    let answer = match fresh {
+        Some((_, answer)) => answer.clone(),
+        None => {
+            let asked = ask(&app).await;
+            known.insert((Instant::now(), asked)).1.clone()
+        }
+    };
+    answer?;
+    healthy()
+}
+
+async fn ask(app: &App) -> Result<(), EngineError> {
+    let asked = tokio::time::timeout(READY_WITHIN, app.backend.list_lanes(None, 1)).await;
+    let late = || {
+        let message = "the store did not answer in time";
+        EngineError::from(BackendError::new(BackendErrorKind::Transport, Retry::Safe, message))
+    };
+    asked.unwrap_or_else(|_| Err(late())).map(drop)
+}
+
+async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Refusal> {
+    let text = metrics::render(&app).await;
+    Ok(with_type(StatusCode::OK, METRICS_TYPE, Body::from(text)))
+}
+
+async fn document() -> Response {
+    with_type(StatusCode::OK, JSON, Body::from(openapi::served()))
+}

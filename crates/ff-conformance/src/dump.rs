@@ -106,6 +106,16 @@ pub fn of_partitions(dump: Dump, partitions: &[Partition]) -> Dump {
     dump.into_iter().filter(|(key, _)| ours(key)).collect()
 }
 
+/// The same dump with the keys of one partition under the name of another.
+pub fn moved(dump: Dump, from: Partition, to: Partition) -> Dump {
+    let (from, to) = (format!("{}:", from.key()), format!("{}:", to.key()));
+    let renamed = |key: Vec<u8>| match key.strip_prefix(from.as_bytes()) {
+        Some(rest) => [to.as_bytes(), rest].concat(),
+        None => key,
+    };
+    dump.into_iter().map(|(key, stored)| (renamed(key), stored)).collect()
+}
+
 /// The same dump in a form that does not depend on the host: partitions by their position in
 /// `partitions`, log entries by their position in the log. A server names log entries by its own
 /// clock, not by the test's.

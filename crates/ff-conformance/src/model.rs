@@ -26,6 +26,7 @@ mod play;
 mod settle;
 mod shrink;
 mod store;
+mod trace;
 
 pub use dice::Dice;
 pub use plan::{Op, Plan, Step};

@@ -9,7 +9,7 @@ use ff_conformance::model::{Failure, Plan, Played, Store, play, shrink};
 use ff_conformance::{HostKind, run, stop_servers};
 use ff_script::library::Library;
 
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 200;
 const STEPS: u64 = 60;
 
 fn setting(name: &str, default: u64) -> u64 {

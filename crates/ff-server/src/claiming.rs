@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ff_core::backend::Handle;
-use ff_core::contracts::{Claimed, ClaimGrant, LeaseRequest, NextGrant, ReclaimGrant, WorkRequest};
+use ff_core::contracts::{ClaimGrant, Claimed, LeaseRequest, NextGrant, ReclaimGrant, WorkRequest};
 use ff_core::error::EngineError;
 use ff_core::types::TimestampMs;
 use tokio::sync::oneshot;

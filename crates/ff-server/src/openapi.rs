@@ -10,11 +10,10 @@ use utoipa::ToSchema;
 use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{
-    ComponentsBuilder, Content, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder, Paths,
-    PathsBuilder, Ref, Response, ResponseBuilder,
+    Components, ComponentsBuilder, Content, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder,
+    Paths, Ref, RefOr, Response, ResponseBuilder, Schema,
 };
 
-use crate::route::Route;
 use crate::routes;
 
 const ABOUT: &str = "A durable execution engine. Times are milliseconds since the Unix epoch by the \
@@ -54,34 +53,32 @@ pub(crate) fn served() -> Bytes {
 }
 
 fn document() -> OpenApi {
-    let routes = routes::all();
+    let (mut paths, mut schemas) = (Paths::new(), BTreeMap::new());
+    for route in routes::all() {
+        let path = route.path.to_owned();
+        let (item, named) = route.document();
+        schemas.extend(named);
+        match paths.paths.get_mut(&path) {
+            Some(before) => before.merge_operations(item),
+            None => drop(paths.paths.insert(path, item)),
+        }
+    }
     let license = LicenseBuilder::new().name("Apache-2.0").identifier(Some("Apache-2.0"));
     let info = InfoBuilder::new()
         .title("FlowFabric")
         .version(env!("CARGO_PKG_VERSION"))
         .description(Some(ABOUT))
         .license(Some(license.build()));
-    OpenApiBuilder::new().info(info.build()).paths(paths(&routes)).components(Some(components(&routes))).build()
+    let parts = OpenApiBuilder::new().info(info.build()).paths(paths);
+    parts.components(Some(components(schemas))).build()
 }
 
-fn paths(routes: &[Route]) -> Paths {
-    let mut paths = Paths::new();
-    for route in routes {
-        match paths.paths.get_mut(route.path) {
-            Some(item) => item.merge_operations(route.path_item()),
-            None => drop(paths.paths.insert(route.path.to_owned(), route.path_item())),
-        }
-    }
-    PathsBuilder::from(paths).build()
-}
-
-fn components(routes: &[Route]) -> utoipa::openapi::Components {
-    let schemas: BTreeMap<_, _> = routes.iter().flat_map(|route| route.schemas.clone()).collect();
+fn components(schemas: BTreeMap<String, RefOr<Schema>>) -> Components {
     let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
-    let responses = REFUSALS.map(|(status, about)| (format!("Problem{status}"), problem(status, about)));
+    let named = |(status, about)| (format!("Problem{status}"), problem(status, about));
     ComponentsBuilder::new()
         .schemas_from_iter(schemas)
-        .responses_from_iter(responses)
+        .responses_from_iter(REFUSALS.map(named))
         .security_scheme("bearer", SecurityScheme::Http(bearer))
         .build()
 }

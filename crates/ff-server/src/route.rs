@@ -1,15 +1,18 @@
 //! One row for each route: the same row makes the router, the OpenAPI document and the series of
 //! its metrics, so that none of them can forget it.
 
+use std::sync::Arc;
+
 use axum::handler::Handler;
 use axum::routing::{MethodRouter, get, post, put};
 use ff_api::headers::{JSON, OCTET_STREAM};
 use ff_api::problem::Problem;
-use std::sync::Arc;
-use utoipa::openapi::path::{HttpMethod, Operation, OperationBuilder, Parameter, ParameterBuilder};
-use utoipa::openapi::path::{ParameterIn, PathItem};
+use utoipa::openapi::path::{
+    HttpMethod, OperationBuilder, Parameter, ParameterBuilder, ParameterIn, PathItem,
+};
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
+use utoipa::openapi::security::SecurityRequirement;
 use utoipa::openapi::{Content, Ref, RefOr, Required, Response, ResponseBuilder, Schema};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
 
@@ -32,7 +35,7 @@ pub(crate) struct Route {
     pub(crate) open: bool,
     /// True for a path that may wait for work or for an end.
     pub(crate) waits: bool,
-    pub(crate) schemas: Vec<NamedSchema>,
+    schemas: Vec<NamedSchema>,
     operation: OperationBuilder,
     refusals: Vec<u16>,
     body: Option<RequestBodyBuilder>,
@@ -212,21 +215,18 @@ impl Route {
         self
     }
 
-    /// Its entry in the document.
-    pub(crate) fn path_item(&self) -> PathItem {
-        let mut operation = self.operation.clone().request_body(self.body.clone().map(|b| b.build()));
-        for status in &self.refusals {
+    /// Its entry in the document, and the schemas that the entry refers to.
+    pub(crate) fn document(self) -> (PathItem, Vec<NamedSchema>) {
+        let body = self.body.map(RequestBodyBuilder::build);
+        let mut operation = self.operation.request_body(body);
+        for status in self.refusals {
             let name = format!("Problem{status}");
             operation = operation.response(status.to_string(), Ref::from_response_name(name));
         }
         if !self.open {
-            let bearer = utoipa::openapi::security::SecurityRequirement::new::<_, [&str; 0], &str>(
-                "bearer",
-                [],
-            );
-            operation = operation.security(bearer);
+            operation = operation.security(SecurityRequirement::new("bearer", [""; 0]));
         }
-        PathItem::new(self.http_method.clone(), operation.build() as Operation)
+        (PathItem::new(self.http_method, operation.build()), self.schemas)
     }
 
     fn collect<S: ToSchema>(&mut self) {

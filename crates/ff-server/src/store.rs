@@ -96,7 +96,8 @@ async fn open_embedded(
     ids: Arc<dyn IdSource>,
 ) -> Result<Store, String> {
     // Reading a journal back takes its time and blocks.
-    let opened = tokio::task::spawn_blocking(move || EmbeddedHost::open(config, &Library::current()));
+    let opened =
+        tokio::task::spawn_blocking(move || EmbeddedHost::open(config, &Library::current()));
     let opened = opened.await.map_err(|error| error.to_string())?;
     let host = Arc::new(opened.map_err(|error| error.to_string())?);
     let place = Place::Embedded { host: Arc::clone(&host), shown };

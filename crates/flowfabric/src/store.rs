@@ -19,9 +19,6 @@ pub(crate) enum Command {
     Check {
         /// The data directory.
         dir: PathBuf,
-        /// Print one JSON object instead of text.
-        #[arg(long)]
-        json: bool,
     },
     /// Write the content as commands that `valkey-cli --pipe` loads, into a cluster too.
     Export {
@@ -36,9 +33,9 @@ pub(crate) enum Command {
     },
 }
 
-pub(crate) fn run(command: &Command) -> Result<(), Failure> {
+pub(crate) fn run(command: &Command, json: bool) -> Result<(), Failure> {
     match command {
-        Command::Check { dir, json } => check(dir, *json),
+        Command::Check { dir } => check(dir, json),
         Command::Export { dir, output, slots } => {
             export(dir, output.as_deref(), slots.clone().unwrap_or(0..=SLOT_LAST))
         }

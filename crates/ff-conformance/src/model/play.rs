@@ -15,6 +15,7 @@ use super::rules::{Seen, check, check_repetition};
 use super::sent::Sent;
 use super::settle;
 use super::store::Store;
+use super::trace::Call;
 use super::view::View;
 use super::world::{LANES, World};
 use crate::answer::Answer;
@@ -54,20 +55,7 @@ pub async fn play(plan: &Plan, stores: &[Store]) -> Result<Played, Failure> {
     outcome.map(|()| game.played).map_err(|what| Failure { what, trace: told(game.trace) })
 }
 
-/// A call that was made. Put into words only if it matters, because there are many.
-struct Call {
-    at: u64,
-    sent: Sent,
-    reply: Option<Value>,
-}
-
-impl std::fmt::Display for Call {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let reply = self.reply.as_ref().map_or("no answer".to_owned(), shown);
-        write!(f, "{} {} -> {reply}", self.at, self.sent)
-    }
-}
-
+/// A plan that is being played.
 pub(super) struct Game<'a> {
     stores: &'a [Store],
     pub(super) world: World,
@@ -254,32 +242,4 @@ fn without_ids(value: &Value) -> Value {
         other => other.clone(),
     };
     Value::Array(events.iter().map(rest).collect())
-}
-
-const SHOWN_CHARACTERS: usize = 300;
-
-/// A reply in short, for a person.
-fn shown(reply: &Value) -> String {
-    let mut text = String::new();
-    show(reply, &mut text);
-    match text.char_indices().nth(SHOWN_CHARACTERS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
-}
-
-fn show(value: &Value, text: &mut String) {
-    match value {
-        Value::Nil => text.push_str("nil"),
-        Value::Int(number) => text.push_str(&number.to_string()),
-        Value::Bytes(bytes) => text.push_str(&format!("'{}'", bytes.escape_ascii())),
-        Value::Array(values) => {
-            text.push('[');
-            for (place, value) in values.iter().enumerate() {
-                text.push_str(if place == 0 { "" } else { " " });
-                show(value, text);
-            }
-            text.push(']');
-        }
-    }
 }

@@ -1,6 +1,7 @@
 //! What must hold after every call, judged by what the store held before and after it.
 
 mod claim;
+mod crew;
 mod fence;
 mod history;
 mod idempotency;
@@ -62,6 +63,7 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
     stored::check(seen)?;
     retry::check(seen)?;
     read::check(seen)?;
+    crew::check(seen)?;
     tick::check(seen)
 }
 

@@ -36,15 +36,16 @@ pub(super) mod field {
     pub(crate) const GRANT_EXPIRES_AT: &str = "gx";
     pub(crate) const ENDED_AT: &str = "et";
     pub(crate) const RETENTION_MS: &str = "re";
+    pub(crate) const REMEMBERED_UNTIL: &str = "iu";
     pub(crate) const RETRY_COUNT: &str = "rc";
     pub(crate) const RECLAIM_COUNT: &str = "rl";
     pub(crate) const REPLAY_COUNT: &str = "rp";
     pub(crate) const TAGGED: &str = "tg";
     pub(crate) const MUTATION_AT: &str = "lm";
     /// What is decided when an execution is created, and never again.
-    pub(crate) const FIXED: [&str; 21] = [
-        "ct", "la", "ki", "ns", "by", "ca", "dm", "at", "rr", "mc", "mp", "re", "ag", "in", "in2",
-        "in3", "in4", "po", "po2", "po3", "po4",
+    pub(crate) const FIXED: [&str; 22] = [
+        "ct", "iu", "la", "ki", "ns", "by", "ca", "dm", "at", "rr", "mc", "mp", "re", "ag", "in",
+        "in2", "in3", "in4", "po", "po2", "po3", "po4",
     ];
 }
 

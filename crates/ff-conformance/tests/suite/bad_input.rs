@@ -25,8 +25,6 @@ fn attacks(d: &Deployment, original: &[u8]) -> Vec<Vec<u8>> {
     let mut values: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
     values.push((0..40u8).map(|n| n.wrapping_mul(151).wrapping_add(7)).collect());
     values.push((0..=255).rev().take(40).collect());
-    values.push(vec![b'a'; MIB]);
-    values.push(vec![0xff; MIB]);
     let uuid = d.new_uuid();
     for partition in [d.partitions[1], d.home()] {
         values.push(ExecutionId::from_parts(partition, uuid).to_string().into_bytes());
@@ -38,29 +36,47 @@ fn attacks(d: &Deployment, original: &[u8]) -> Vec<Vec<u8>> {
     values.push([original, b" "].concat());
     values.push([original, b"\0"].concat());
     values.push([b" ", original].concat());
+    values.push(vec![b'a'; MIB]);
+    values.push(vec![0xff; MIB]);
     values
 }
 
 /// Replaces each argument by each attack, one at a time.
 async fn attack(d: &Deployment, name: &str) {
-    let contract = calls::contracts().find(|contract| contract.name == name);
-    let names = contract.expect("a function of ours").args;
-    let mut args = prepare(d, name).await;
-    for position in 0..args.len() {
-        for value in attacks(d, &args[position].clone()) {
-            let mut changed = args.clone();
-            changed[position] = value;
-            let sent: Vec<&[u8]> = changed.iter().map(Vec::as_slice).collect();
-            let answer = d.raw(name, &sent).await;
-            if answer.done {
-                let argument = names[position.min(names.len() - 1)];
-                if answer.word == "OK" && KEPT.contains(&argument) {
-                    assert_kept(&d.dump().await, &changed[position], name, argument);
-                }
-                args = prepare(d, name).await;
+    let count = prepare(d, name).await.len();
+    for position in 0..count {
+        // A store of its own for each argument: what was accepted would slow down the rest.
+        d.finish().await;
+        let d = Deployment::start_on(d.kind(), d.partitions).await;
+        let mut args = prepare(&d, name).await;
+        for value in attacks(&d, &args[position].clone()) {
+            if attempt(&d, name, &args, position, value).await {
+                args = prepare(&d, name).await;
             }
         }
+        d.finish().await;
     }
+}
+
+/// Makes one call; true if it was done.
+async fn attempt(
+    d: &Deployment,
+    name: &str,
+    args: &[Vec<u8>],
+    position: usize,
+    value: Vec<u8>,
+) -> bool {
+    let mut changed = args.to_vec();
+    changed[position] = value;
+    let sent: Vec<&[u8]> = changed.iter().map(Vec::as_slice).collect();
+    let answer = d.raw(name, &sent).await;
+    let contract = calls::contracts().find(|contract| contract.name == name);
+    let names = contract.expect("a function of ours").args;
+    let argument = names[position.min(names.len() - 1)];
+    if answer.word == "OK" && KEPT.contains(&argument) {
+        assert_kept(&d.dump().await, &changed[position], name, argument);
+    }
+    answer.done
 }
 
 /// The bytes must be found in the store as they were sent. (`-` clears a progress message.)

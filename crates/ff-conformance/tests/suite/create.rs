@@ -166,13 +166,21 @@ conformance! {
         d.create().idempotency("by-policy", "x").send().await;
     }
 
-    async fn a_purged_execution_does_not_hold_its_key(d: &Deployment) {
+    async fn an_execution_is_kept_as_long_as_its_key(d: &Deployment) {
         let policy = r#"{"retention_ms":0}"#;
-        let first = d.create().idempotency("order-1", "x").policy(policy).send().await;
+        let new = || d.create().idempotency("k", "x").policy(policy).dedup_ms(1000);
+        let first = new().send().await;
         d.call(d.claim(LANE).await.complete(b"")).await;
-        assert_eq!(d.tick().await.purged, 1);
-        let second = d.create().idempotency("order-1", "x").send().await;
-        assert_ne!(first, second);
+        assert_eq!(d.describe(first).await.purge_at, Some(d.now().plus_millis(1000)));
+        d.advance(999).await;
+        assert_eq!(d.tick().await.purged, 0);
+        let (execution_id, public_state) = (first, PublicState::Completed);
+        let duplicate = CreateExecutionReply::Duplicate { execution_id, public_state };
+        assert_eq!(new().reply().await, Ok(duplicate), "its work is not done twice");
+        d.advance(1).await;
+        let report = d.tick().await;
+        assert_eq!((report.purged, report.forgotten), (1, 1));
+        assert_ne!(new().send().await, first);
     }
 
     async fn a_priority_puts_an_execution_ahead_of_older_ones(d: &Deployment) {

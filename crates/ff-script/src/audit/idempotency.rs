@@ -27,21 +27,27 @@ fn parse<'a>(name: &'a [u8], value: &'a [u8]) -> Option<Remembered<'a>> {
 
 pub(super) fn check(contents: &Contents<'_>, found: &mut Findings) {
     for (name, value) in contents.hash(&Place::Idempotency).into_iter().flatten() {
-        let what = match parse(name, value) {
-            None => format!("{} is {:?}, which cannot be read", shown(name), shown(value)),
-            Some(entry) if !same_namespace(contents, &entry) => {
-                format!("{} stands for an execution of another namespace", shown(name))
-            }
-            Some(_) => continue,
+        let wrong = match parse(name, value) {
+            None => Some(format!("is {:?}, which cannot be read", shown(value))),
+            Some(entry) => wrong_execution(contents, &entry).map(str::to_owned),
         };
-        found.add("I8", contents.key(&Place::Idempotency), what);
+        if let Some(what) = wrong {
+            found.add("I8", contents.key(&Place::Idempotency), format!("{} {what}", shown(name)));
+        }
     }
 }
 
-/// A key may be remembered longer than its execution is kept.
-fn same_namespace(contents: &Contents<'_>, entry: &Remembered<'_>) -> bool {
+/// An execution is kept at least as long as its key is remembered.
+fn wrong_execution(contents: &Contents<'_>, entry: &Remembered<'_>) -> Option<&'static str> {
     let record = std::str::from_utf8(entry.uuid).ok().and_then(|uuid| contents.records.get(uuid));
-    record.is_none_or(|record| record.bytes(field::NAMESPACE) == Some(entry.namespace))
+    let Some(record) = record else { return Some("stands for an execution that is not there") };
+    if record.bytes(field::NAMESPACE) != Some(entry.namespace) {
+        Some("stands for an execution of another namespace")
+    } else if record.number(field::REMEMBERED_UNTIL) != Some(entry.until) {
+        Some("stands for an execution that is remembered for another time")
+    } else {
+        None
+    }
 }
 
 /// The entries that the index of times must have: each remembered key with its end.

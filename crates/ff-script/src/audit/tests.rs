@@ -20,7 +20,7 @@ ended:success zset $c=2010
 ended:cancelled zset $f=86401700
 idem hash n:key=7000:$a:digest
 log stream e=created,x=$a,a=,w= e=claimed,x=$b,a=0,w=initial
-x:$a hash st=waiting la=main ki=k ns=n ct=1000 pr=2 in=payload po={} ca=cpu,gpu
+x:$a hash st=waiting la=main ki=k ns=n ct=1000 pr=2 iu=7000 in=payload po={} ca=cpu,gpu
 x:$b hash st=running la=main ki=k ns=n ct=1001 ac=2 li=$b ep=3 le=5000 wo=w wi=i as=1500 \
     sa=1100 ty=retry rr=1:fixed:100:0:1000:0: rc=1 at=900 ta=2400
 x:$b:attempts list 0:$a:initial:ended_failure:1100:1200:1:w:i:transient:0:boom
@@ -216,8 +216,16 @@ const BREAKS: &[(&str, &str, &str)] = &[
     ("due -i:n:key", "I8", "does not list i:n:key"),
     ("due i:n:key=7001", "I8", "at 7001 instead of 7000"),
     ("drop idem", "I8", "lists i:n:key"),
-    ("put idem hash m:key=7000:$a:digest n:key=7000:$a:digest", "I8", "another namespace"),
+    ("idem m:key=7000:$a:digest", "I8", "another namespace"),
     ("put idem hash n:key=7000:$a", "I8", "cannot be read"),
+    ("x:$a iu=7001", "I8", "remembered for another time"),
+    ("x:$a -iu", "I8", "remembered for another time"),
+    (
+        "idem n:key=7000:99999999-9999-9999-9999-999999999999:digest",
+        "I8",
+        "an execution that is not there",
+    ),
+    ("x:$c iu=2011", "I1", "at 2010 instead of 2011"),
     ("put idem hash n:key=soon:$a:digest", "I8", "cannot be read"),
     // Storage.
     ("put other string x", "I9", "no key of ours"),

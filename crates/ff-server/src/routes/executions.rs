@@ -8,8 +8,8 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use ff_api::bytes::{decode_token, encode_token};
-use ff_api::create::{BULK_MAX, BulkCreate, BulkCreated, BulkItem, CreateExecution};
 use ff_api::create::CreatedExecution;
+use ff_api::create::{BULK_MAX, BulkCreate, BulkCreated, BulkItem, CreateExecution};
 use ff_api::headers;
 use ff_api::listing::{ExecutionList, LIMIT_DEFAULT, ListQuery};
 use ff_api::paths;
@@ -166,7 +166,10 @@ async fn list(
 /// The only input that the store itself can find wrong is the cursor.
 fn wrong_cursor(error: EngineError) -> Refusal {
     if error.code() == Some(Code::InvalidInput) {
-        return Refusal::invalid("cursor", "is not of this list: pass it back with the same filter");
+        return Refusal::invalid(
+            "cursor",
+            "is not of this list: pass it back with the same filter",
+        );
     }
     error.into()
 }

@@ -106,7 +106,10 @@ async fn grant(
     ok(Grant::from(&app.backend.issue_claim_grant(wanted).await?))
 }
 
-async fn claim(State(app): State<Arc<App>>, Json(request, _): Json<ClaimGranted>) -> Answered<Task> {
+async fn claim(
+    State(app): State<Arc<App>>,
+    Json(request, _): Json<ClaimGranted>,
+) -> Answered<Task> {
     request.execution_id.check(&app.partitions()).map_err(EngineError::from)?;
     let minted = || LeaseId::from_uuid(app.ids.random());
     let lease = LeaseRequest {

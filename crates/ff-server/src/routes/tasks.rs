@@ -6,8 +6,7 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use ff_api::paths;
 use ff_api::task::{
-    CancelTask, CompleteTask, DelayTask, FailTask, FailedTask, ProgressTask, RenewTask,
-    RenewedTask,
+    CancelTask, CompleteTask, DelayTask, FailTask, FailedTask, ProgressTask, RenewTask, RenewedTask,
 };
 use ff_core::argument::{check_bytes, check_range};
 use ff_core::backend::{FailOutcome, Handle};
@@ -158,9 +157,7 @@ async fn until(
             check_range("delay_until", until.as_millis(), 1..=limits::TIMESTAMP_MS_MAX)?;
             Ok(until)
         }
-        (None, Some(millis)) => {
-            app.after_millis(handle.execution_id.partition(), millis).await
-        }
+        (None, Some(millis)) => app.after_millis(handle.execution_id.partition(), millis).await,
         _ => Err(EngineError::invalid("delay_until", "or delay_ms must be given, but not both")),
     }
 }

@@ -6,9 +6,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use ff_api::paths;
 use ff_api::schema;
-use ff_api::worker::{
-    Disconnect, Disconnected, Heartbeat, RegisterWorker, Registered, WorkerList,
-};
+use ff_api::worker::{Disconnect, Disconnected, Heartbeat, RegisterWorker, Registered, WorkerList};
 use ff_core::argument::check_range;
 use ff_core::limits;
 use ff_core::types::{WorkerInstanceId, WorkerSession};

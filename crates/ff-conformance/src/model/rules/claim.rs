@@ -3,7 +3,7 @@
 use ff_script::calls::claim::ClaimRow;
 use ff_script::value::Value;
 
-use super::super::sent::uuid_of;
+use super::super::sent::{Sent, uuid_of};
 use super::super::view::{Fields, field};
 use super::super::world::claim_rows;
 use super::{Checked, Seen, rule};
@@ -84,30 +84,26 @@ fn recalled(seen: &Seen<'_>) -> Checked {
         return Ok(());
     }
     let (view, sent) = (seen.before(), seen.sent);
-    // What is overdue is the tick's, and what was taken before the clock went back is not found.
-    let ttl_ms = sent.number("lease_ttl_ms").max(sent.number("grant_ttl_ms"));
-    let recent = |at: f64| at > seen.now as f64 && at <= (seen.now + ttl_ms) as f64;
-    let mut due = view.ranked("due").into_iter().filter(|(_, at)| recent(*at));
-    let forgotten = due.find(|(uuid, _)| {
-        view.record(uuid).is_some_and(|record| match sent.name() {
-            "ff_grant_next" => {
-                record.text(field::GRANT_ID) == sent.text("grant_id")
-                    && record.count(field::GRANT_EXPIRES_AT) > seen.now
-            }
-            _ => {
-                record.state() == "running"
-                    && record.text(field::WORKER_INSTANCE_ID) == sent.text("worker_instance_id")
-                    && record.count(field::LEASE_EXPIRES_AT) > seen.now
-                    && sent
-                        .rest()
-                        .iter()
-                        .any(|id| Some(id.as_slice()) == record.bytes(field::LEASE_ID))
-            }
-        })
-    });
+    // What is overdue is the tick's.
+    let mut due = view.ranked("due").into_iter().filter(|(_, at)| *at > seen.now as f64);
+    let forgotten =
+        due.find(|(uuid, _)| view.record(uuid).is_some_and(|it| took(sent, it, seen.now)));
     rule(forgotten.is_none(), || {
         format!("a repeated call took {forgotten:?} before, and forgot it")
     })
+}
+
+/// Did an earlier send of this very call take the execution, and does that still last?
+fn took(sent: &Sent, record: Fields<'_>, now: u64) -> bool {
+    if sent.name() == "ff_grant_next" {
+        return record.text(field::GRANT_ID) == sent.text("grant_id")
+            && record.count(field::GRANT_EXPIRES_AT) > now;
+    }
+    let lease_id = record.bytes(field::LEASE_ID);
+    record.state() == "running"
+        && record.text(field::WORKER_INSTANCE_ID) == sent.text("worker_instance_id")
+        && record.count(field::LEASE_EXPIRES_AT) > now
+        && sent.rest().iter().any(|id| Some(id.as_slice()) == lease_id)
 }
 
 /// The queue from its head, but for what the worker cannot do and what is too late.

@@ -49,7 +49,9 @@ fn appeared(seen: &Seen<'_>, uuid: &str, told: &BTreeSet<String>) -> Checked {
 
 fn vanished(seen: &Seen<'_>, before: Fields<'_>) -> Checked {
     let kept_ms = before.number(field::RETENTION_MS).unwrap_or(limits::RETENTION_MS_DEFAULT);
-    let over = before.is_ended() && before.count(field::ENDED_AT) + kept_ms <= seen.now;
+    let kept_until =
+        (before.count(field::ENDED_AT) + kept_ms).max(before.count(field::REMEMBERED_UNTIL));
+    let over = before.is_ended() && kept_until <= seen.now;
     rule(over && seen.sent.name() == "ff_tick", || "vanished before its time".to_owned())
 }
 

@@ -6,8 +6,9 @@ use ff_script::dump::{Dump, Stored};
 use ff_script::value::Value;
 
 use super::super::sent::uuid_of;
-use super::super::view::{TIMED, field};
+use super::super::view::TIMED;
 use super::super::world::claim_rows;
+use super::crew::held;
 use super::{Checked, Seen, rule};
 
 /// The arguments of one execution of a batch.
@@ -53,7 +54,10 @@ fn named(seen: &Seen<'_>) -> BTreeSet<String> {
             }
             _ => BTreeSet::new(),
         },
-        "ff_release_worker_leases" => held_by_worker(seen),
+        "ff_release_worker_leases" => {
+            let instance = seen.sent.text("worker_instance_id");
+            held(seen.before(), instance, seen.now).into_iter().map(str::to_owned).collect()
+        }
         "ff_tick" => due(seen),
         _ => seen.sent.execution().into_iter().map(str::to_owned).collect(),
     }
@@ -64,19 +68,6 @@ fn due(seen: &Seen<'_>) -> BTreeSet<String> {
     let view = seen.before();
     let ranked = TIMED.iter().flat_map(|index| view.ranked(index));
     ranked.filter(|(_, at)| *at <= seen.now as f64).map(|(member, _)| member.to_owned()).collect()
-}
-
-/// What a worker process holds under live leases.
-fn held_by_worker(seen: &Seen<'_>) -> BTreeSet<String> {
-    let (view, instance) = (seen.before(), seen.sent.text("worker_instance_id"));
-    let held = view.ranked("due").into_iter().filter(|(uuid, _)| {
-        view.record(uuid).is_some_and(|record| {
-            record.state() == "running"
-                && record.text(field::WORKER_INSTANCE_ID) == instance
-                && record.count(field::LEASE_EXPIRES_AT) > seen.now
-        })
-    });
-    held.map(|(uuid, _)| uuid.to_owned()).collect()
 }
 
 fn inside(

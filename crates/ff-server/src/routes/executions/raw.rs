@@ -34,10 +34,7 @@ pub(super) fn check(kind: Kind, headers: &HeaderMap) -> Result<(), Refusal> {
 }
 
 /// The submission that headers and body make.
-pub(super) fn submission(
-    headers: &HeaderMap,
-    payload: Bytes,
-) -> Result<CreateExecution, Refusal> {
+pub(super) fn submission(headers: &HeaderMap, payload: Bytes) -> Result<CreateExecution, Refusal> {
     let kind = required(headers, headers::KIND)?;
     Ok(CreateExecution {
         execution_id: parsed(headers, headers::EXECUTION_ID)?,

@@ -1,0 +1,70 @@
+//! Workers: a process has one session at a time, and what it hands back goes on with others.
+
+use ff_script::dump::Stored;
+use ff_script::value::Value;
+
+use super::super::view::{View, field};
+use super::{Checked, Seen, rule};
+
+pub(super) fn check(seen: &Seen<'_>) -> Checked {
+    let session = seen.sent.text("session");
+    let live = live_session(seen);
+    match seen.sent.name() {
+        "ff_register_worker" => expect(seen, live.is_none_or(|live| live == session)),
+        "ff_heartbeat_worker" | "ff_unregister_worker" => expect(seen, live == Some(session)),
+        "ff_release_worker_leases" => released(seen),
+        "ff_lane_depths" => depths(seen),
+        _ => Ok(()),
+    }
+}
+
+fn expect(seen: &Seen<'_>, done: bool) -> Checked {
+    rule(seen.done() == done, || format!("{}, but the session says {done}", seen.answer.word))
+}
+
+/// The session of a worker process while its registration lasts.
+fn live_session<'a>(seen: &Seen<'a>) -> Option<&'a str> {
+    let Some(Stored::Hash(workers)) = seen.before().stored("workers") else { return None };
+    let entry = str::from_utf8(workers.get(seen.sent.arg("worker_instance_id"))?).ok()?;
+    let parts: Vec<&str> = entry.splitn(5, ':').collect();
+    let expires_at: u64 = parts.get(3)?.parse().ok()?;
+    (expires_at > seen.now).then_some(parts[0])
+}
+
+/// What a worker process holds under live leases.
+pub(super) fn held<'a>(view: View<'a>, instance: &str, now: u64) -> Vec<&'a str> {
+    let held = view.ranked("due").into_iter().filter(|(uuid, _)| {
+        view.record(uuid).is_some_and(|record| {
+            record.state() == "running"
+                && record.text(field::WORKER_INSTANCE_ID) == instance
+                && record.count(field::LEASE_EXPIRES_AT) > now
+        })
+    });
+    held.map(|(uuid, _)| uuid).collect()
+}
+
+/// All of it waits to go on.
+fn released(seen: &Seen<'_>) -> Checked {
+    let held = held(seen.before(), seen.sent.text("worker_instance_id"), seen.now);
+    let count = Value::Int(held.len() as i64);
+    rule(seen.answer.values == [count], || format!("{:?}, of {held:?}", seen.answer.values))?;
+    let waits = |uuid: &&str| {
+        seen.after().record(uuid).is_some_and(|record| {
+            record.state() == "waiting" && record.text(field::NEXT_ATTEMPT) == "resume"
+        })
+    };
+    rule(held.iter().all(waits), || format!("not all of {held:?} wait to go on"))
+}
+
+fn depths(seen: &Seen<'_>) -> Checked {
+    let [Value::Array(rows)] = seen.answer.values.as_slice() else {
+        return Err("no list".to_owned());
+    };
+    for (lane, row) in seen.sent.rest().iter().zip(rows) {
+        let queue = format!("q:{}", String::from_utf8_lossy(lane));
+        let depth = Value::Int(seen.after().ranked(&queue).len() as i64);
+        let told = matches!(row, Value::Array(parts) if parts.get(1) == Some(&depth));
+        rule(told, || format!("{queue} has {depth:?}, and {row:?} was told"))?;
+    }
+    Ok(())
+}

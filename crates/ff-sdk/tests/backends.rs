@@ -1,0 +1,100 @@
+//! One suite for every backend: what a worker or a client can rely on does not depend on where the
+//! executions live.
+
+mod site;
+mod suite;
+
+macro_rules! on_every_backend {
+    ($($group:ident { $($test:ident)* })*) => {
+        on_backend! { embedded $($group { $($test)* })* }
+        on_backend! { valkey $($group { $($test)* })* }
+    };
+}
+
+macro_rules! on_backend {
+    ($backend:ident $($group:ident { $($test:ident)* })*) => {
+        mod $backend {$(
+            mod $group {$(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $test() {
+                    crate::suite::$group::$test(crate::site::Site::$backend().await).await;
+                }
+            )*}
+        )*}
+    };
+}
+
+on_every_backend! {
+    task {
+        a_completed_execution_has_the_bytes_of_its_result
+        a_task_knows_everything_about_its_execution
+        a_failed_attempt_is_followed_by_another_if_the_policy_says_so
+        a_permanent_failure_ends_the_execution
+        a_category_that_no_policy_could_list_is_refused_and_the_task_comes_back
+        a_result_that_is_too_large_is_refused_and_the_task_comes_back
+        a_delayed_execution_goes_on_with_the_same_attempt
+        a_worker_can_cancel_its_execution
+        an_execution_without_children_is_back_at_once
+        progress_is_seen_by_others
+        a_dropped_task_is_handed_back_at_once
+    }
+    lease {
+        a_held_task_stays_healthy_beyond_its_first_lease
+        a_renewal_outside_the_schedule_extends_the_lease
+        a_revoked_lease_is_noticed_and_nothing_is_sent_any_more
+        a_cancelled_execution_takes_the_lease_with_it
+        the_fence_grows_with_every_lease
+    }
+    claim {
+        a_waiting_claim_is_woken_by_a_submission
+        a_worker_without_room_claims_nothing
+        one_claim_takes_as_many_as_there_is_room_for
+        a_claim_that_is_dropped_leaves_nothing_behind
+        a_grant_becomes_a_task
+        a_grant_for_another_lane_is_refused_and_the_execution_handed_back
+        an_interrupted_attempt_goes_on_through_a_grant
+        a_lapsed_execution_is_taken_over_through_a_reclaim_grant
+        an_execution_goes_to_a_worker_that_can_do_it
+        lanes_are_listed_by_name
+    }
+    registry {
+        a_worker_is_listed_while_it_is_connected
+        a_registration_is_kept_alive
+        a_second_live_process_with_the_same_instance_is_refused
+        wrong_settings_leave_no_registration_behind
+    }
+    shutdown {
+        a_shutdown_waits_for_the_tasks
+        a_shutdown_hands_back_what_is_left_at_the_deadline
+        a_waiting_claim_ends_with_the_shutdown
+        a_second_shutdown_does_nothing
+    }
+    client {
+        a_result_is_pushed_to_whoever_waits
+        a_wait_ends_with_its_time
+        the_end_of_an_execution_is_told_as_it_was
+        a_result_of_another_shape_is_told_apart
+        the_same_key_is_the_same_execution
+        bytes_of_any_kind_survive
+        many_are_submitted_with_few_calls_and_each_on_its_own
+        a_delayed_submission_is_not_claimed_before_its_time
+        executions_are_listed_by_what_they_are
+        a_wrong_submission_is_refused_by_the_field_s_name
+    }
+    runtime {
+        a_handler_s_output_is_the_result
+        handlers_share_the_state
+        an_error_is_retried_as_the_policy_says
+        a_failure_that_no_retry_can_mend_is_final
+        a_panic_is_a_failure_of_its_own_category
+        input_that_cannot_be_decoded_fails_without_retries
+        a_kind_without_a_handler_fails_without_retries
+        a_result_that_the_store_refuses_is_a_failure
+        a_raw_handler_sees_the_bytes
+        no_more_run_at_a_time_than_the_worker_and_the_kind_allow
+        a_handler_is_dropped_when_its_lease_is_lost
+        a_stopped_worker_finishes_what_it_has_begun
+        handlers_that_do_not_end_in_time_are_handed_back
+        a_handler_reports_progress_and_knows_its_attempt
+    }
+}

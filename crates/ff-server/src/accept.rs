@@ -1,0 +1,181 @@
+//! Accepts connections, as many as allowed, and ends them when the server does.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use axum::Router;
+use ff_api::headers::PROBLEM_JSON;
+use ff_api::problem::{HttpCode, Problem};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio_rustls::TlsAcceptor;
+
+use crate::app::App;
+use crate::stream::Timed;
+
+/// Files that are not connections: the journal, the store's connections, logs.
+const OTHER_FILES: u64 = 128;
+/// Clients at a time that are told why they are turned away; others are only cut.
+const TURNED_AWAY_MAX: usize = 64;
+/// Pause when the operating system has no more files.
+const PAUSE: Duration = Duration::from_millis(50);
+/// The largest head of a request.
+const HEAD_BYTES_MAX: usize = 256 * 1024;
+
+/// How far the shutdown is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    /// Everything is served.
+    Running,
+    /// What is under way is finished, nothing new is begun.
+    Draining,
+    /// Everything ends now.
+    Ended,
+}
+
+/// The accepting side of a server.
+#[derive(Clone)]
+pub(crate) struct Acceptor {
+    app: Arc<App>,
+    router: Router,
+    tls: Option<TlsAcceptor>,
+    phase: watch::Receiver<Phase>,
+    room: Arc<Semaphore>,
+    turned_away: Arc<Semaphore>,
+}
+
+impl Acceptor {
+    pub(crate) fn new(
+        app: Arc<App>,
+        router: Router,
+        tls: Option<TlsAcceptor>,
+        phase: watch::Receiver<Phase>,
+    ) -> Self {
+        let connections = u64::from(app.limits.connections).min(files_left()).max(1);
+        Self {
+            app,
+            router,
+            tls,
+            phase,
+            room: Arc::new(Semaphore::new(usize::try_from(connections).unwrap_or(1))),
+            turned_away: Arc::new(Semaphore::new(TURNED_AWAY_MAX)),
+        }
+    }
+
+    /// Accepts until the server drains.
+    pub(crate) async fn run(mut self, listener: TcpListener) {
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                _ = self.phase.wait_for(|phase| *phase > Phase::Running) => return,
+            };
+            match accepted {
+                Ok((stream, _)) => self.take(stream),
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    fn take(&self, stream: TcpStream) {
+        // Answers are small and awaited: they must not wait for more to send.
+        let _ = stream.set_nodelay(true);
+        match Arc::clone(&self.room).try_acquire_owned() {
+            Ok(place) => {
+                tokio::spawn(self.clone().serve(stream, place));
+            }
+            Err(_) => self.turn_away(stream),
+        }
+    }
+
+    async fn serve(self, stream: TcpStream, place: OwnedSemaphorePermit) {
+        let connections = &self.app.metrics.connections;
+        connections.fetch_add(1, Ordering::Relaxed);
+        let held = self.app.background();
+        match &self.tls {
+            None => self.serve_http(stream).await,
+            Some(tls) => {
+                let handshake = tls.accept(stream);
+                let limit = self.app.limits.header_timeout();
+                if let Ok(Ok(stream)) = tokio::time::timeout(limit, handshake).await {
+                    self.serve_http(stream).await;
+                }
+            }
+        }
+        connections.fetch_sub(1, Ordering::Relaxed);
+        drop((place, held));
+    }
+
+    async fn serve_http(&self, stream: impl AsyncRead + AsyncWrite + Unpin) {
+        let limits = &self.app.limits;
+        let timed = TokioIo::new(Timed::new(stream, limits.write_timeout()));
+        let service = TowerToHyperService::new(self.router.clone());
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(limits.header_timeout())
+            .max_buf_size(HEAD_BYTES_MAX)
+            .serve_connection(timed, service);
+        let mut connection = std::pin::pin!(connection);
+        let (mut draining, mut ended) = (self.phase.clone(), self.phase.clone());
+        // What goes wrong here is the client's doing, and the client is gone.
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            _ = draining.wait_for(|phase| *phase > Phase::Running) => {}
+        }
+        connection.as_mut().graceful_shutdown();
+        tokio::select! {
+            _ = connection => {}
+            _ = ended.wait_for(|phase| *phase > Phase::Draining) => {}
+        }
+    }
+
+    /// Says that there is no room, to a few at a time.
+    fn turn_away(&self, stream: TcpStream) {
+        self.app.metrics.connections_refused.fetch_add(1, Ordering::Relaxed);
+        let Ok(place) = Arc::clone(&self.turned_away).try_acquire_owned() else { return };
+        if self.tls.is_none() {
+            tokio::spawn(async move {
+                let _ = tokio::time::timeout(Duration::from_secs(1), say_full(stream)).await;
+                drop(place);
+            });
+        }
+    }
+}
+
+/// The request is read before the connection is closed: closing with unread bytes would make the
+/// client's system throw the answer away.
+async fn say_full(mut stream: TcpStream) -> io::Result<()> {
+    let problem = Problem::new(HttpCode::Overloaded, "there are too many connections");
+    let body = serde_json::to_string(&problem).unwrap_or_default();
+    let head = format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: {PROBLEM_JSON}\r\nretry-after: 1\r\n\
+         connection: close\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(body.as_bytes()).await?;
+    stream.shutdown().await?;
+    let mut unread = [0; 4096];
+    while stream.read(&mut unread).await? > 0 {}
+    Ok(())
+}
+
+/// How many connections the operating system's limit of open files leaves room for.
+fn files_left() -> u64 {
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    let soft = line.and_then(|line| line.split_whitespace().next());
+    match soft.map(str::parse::<u64>) {
+        Some(Ok(files)) => files.saturating_sub(OTHER_FILES),
+        // Not said, or unlimited.
+        _ => u64::from(u32::MAX),
+    }
+}

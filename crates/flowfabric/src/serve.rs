@@ -1,0 +1,170 @@
+//! `flowfabric serve` and `flowfabric config show`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ff_backend_embedded::SyncMode;
+use ff_server::{Server, ServerConfig, StoreConfig, TlsFiles, Token};
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+use crate::failure::Failure;
+use crate::settings::Settings;
+use crate::table::Table;
+
+/// Settings that can be given on the command line. Each can also stand in the environment as
+/// `FLOWFABRIC_<NAME>` or in the file.
+#[derive(clap::Args, Default)]
+pub(crate) struct Options {
+    /// File with settings [default: ./flowfabric.toml if it exists].
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Address to listen on.
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// A directory, `valkey://user:pass@host:port`, `valkeys://…`, `valkey-cluster://…` or `memory:`.
+    #[arg(long, value_name = "STORE")]
+    store: Option<String>,
+    /// When a call counts as done on an embedded store: always, everysec or off.
+    #[arg(long, value_name = "WHEN")]
+    journal: Option<String>,
+    /// Number of partitions of a new deployment.
+    #[arg(long, value_name = "NUMBER")]
+    partitions: Option<String>,
+    /// Bearer tokens that are accepted, separated by commas; better in the environment or the file.
+    #[arg(long, value_name = "TOKENS")]
+    tokens: Option<String>,
+    /// Certificate file; with --tls-key the server speaks TLS.
+    #[arg(long, value_name = "FILE")]
+    tls_cert: Option<String>,
+    /// Key file of the certificate.
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<String>,
+    /// Listen beyond loopback without any token.
+    #[arg(long)]
+    allow_insecure: bool,
+    /// What to log, as in info or ff_server=debug.
+    #[arg(long, value_name = "FILTER")]
+    log: Option<String>,
+    /// How to log: text or json.
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<String>,
+    /// How long a shutdown waits for requests under way.
+    #[arg(long, value_name = "MS")]
+    drain_ms: Option<String>,
+}
+
+impl Options {
+    fn settings(&self) -> Result<Settings, Failure> {
+        let given = [
+            ("listen", self.listen.clone()),
+            ("store", self.store.clone()),
+            ("journal", self.journal.clone()),
+            ("partitions", self.partitions.clone()),
+            ("tokens", self.tokens.clone()),
+            ("tls_cert", self.tls_cert.clone()),
+            ("tls_key", self.tls_key.clone()),
+            ("allow_insecure", self.allow_insecure.then(|| "true".to_owned())),
+            ("log", self.log.clone()),
+            ("log_format", self.log_format.clone()),
+            ("drain_ms", self.drain_ms.clone()),
+        ];
+        let flags: BTreeMap<_, _> =
+            given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+        Settings::resolve(&flags, self.config.as_deref(), |name| std::env::var(name).ok())
+    }
+}
+
+/// Prints every setting, its value and where it came from.
+pub(crate) fn show(options: &Options, json: bool) -> Result<(), Failure> {
+    let settings = options.settings()?;
+    server_config(&settings)?;
+    if json {
+        let rows: serde_json::Map<_, _> = settings
+            .rows()
+            .map(|(name, value, source)| {
+                (name.to_owned(), serde_json::json!({ "value": value, "source": source }))
+            })
+            .collect();
+        println!("{}", serde_json::Value::Object(rows));
+        return Ok(());
+    }
+    let mut table = Table::new(&["setting", "value", "from"]);
+    settings.rows().for_each(|(name, value, source)| table.row([name.to_owned(), value, source]));
+    println!("{table}");
+    Ok(())
+}
+
+/// Serves until it is told to stop.
+pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+    let settings = options.settings()?;
+    let config = server_config(&settings)?;
+    let drain = Duration::from_millis(settings.parse("drain_ms", "a number of milliseconds")?);
+    log_to_stderr(&settings)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let server = Server::start(config).await?;
+        println!("{}", server.banner());
+        wait_for_signal().await?;
+        eprintln!("stopping: requests under way have {} ms to end", drain.as_millis());
+        if !server.shutdown(drain).await {
+            eprintln!("some requests did not end in time and were cut off");
+        }
+        Ok(())
+    })
+}
+
+fn server_config(settings: &Settings) -> Result<ServerConfig, Failure> {
+    let tls = match (settings.text("tls_cert"), settings.text("tls_key")) {
+        ("", "") => None,
+        ("", _) | (_, "") => return Err("tls_cert and tls_key go together".into()),
+        (cert, key) => {
+            Some(TlsFiles { certificate_file: PathBuf::from(cert), key_file: PathBuf::from(key) })
+        }
+    };
+    let tokens = settings.text("tokens").split(',').map(str::trim).filter(|text| !text.is_empty());
+    Ok(ServerConfig {
+        listen: settings.parse("listen", "an address like 127.0.0.1:7480")?,
+        store: store_config(settings)?,
+        tokens: tokens.map(|text| Token(text.to_owned())).collect(),
+        tls,
+        partitions: settings.parse("partitions", "a number from 1 to 65535")?,
+        allow_insecure: settings.parse("allow_insecure", "true or false")?,
+        ..ServerConfig::default()
+    })
+}
+
+fn store_config(settings: &Settings) -> Result<StoreConfig, Failure> {
+    let journal = match settings.text("journal") {
+        "always" => SyncMode::Always,
+        "everysec" => SyncMode::EverySec,
+        "off" => SyncMode::Off,
+        _ => return Err("journal must be always, everysec or off".into()),
+    };
+    let store = StoreConfig::parse(settings.text("store"))
+        .map_err(|error| Failure::from(format!("store: {error}")))?;
+    Ok(match store {
+        StoreConfig::Embedded { dir, .. } => StoreConfig::Embedded { dir, sync: journal },
+        other => other,
+    })
+}
+
+fn log_to_stderr(settings: &Settings) -> Result<(), Failure> {
+    let filter: EnvFilter = settings.parse("log", "a filter like info or ff_server=debug")?;
+    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match settings.text("log_format") {
+        "text" => logs.init(),
+        "json" => logs.json().init(),
+        _ => return Err("log_format must be text or json".into()),
+    }
+    Ok(())
+}
+
+async fn wait_for_signal() -> std::io::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::select! {
+        _ = terminate.recv() => Ok(()),
+        interrupted = tokio::signal::ctrl_c() => interrupted,
+    }
+}

@@ -1,0 +1,203 @@
+//! Settings: one table, one precedence. A flag wins over the environment, the environment over the
+//! file, the file over the default; `flowfabric config show` tells which one it was.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+
+/// One setting. The flag is `--name-with-dashes`, the variable `FLOWFABRIC_NAME`, the key of the
+/// file `name`.
+pub(crate) struct Setting {
+    pub(crate) name: &'static str,
+    pub(crate) default: &'static str,
+    /// Never shown.
+    pub(crate) secret: bool,
+}
+
+const fn setting(name: &'static str, default: &'static str) -> Setting {
+    Setting { name, default, secret: false }
+}
+
+/// Every setting of the server.
+pub(crate) const SETTINGS: &[Setting] = &[
+    setting("listen", "127.0.0.1:7480"),
+    setting("store", "./flowfabric-data"),
+    setting("journal", "always"),
+    setting("partitions", "256"),
+    Setting { name: "tokens", default: "", secret: true },
+    setting("tls_cert", ""),
+    setting("tls_key", ""),
+    setting("allow_insecure", "false"),
+    setting("log", "info"),
+    setting("log_format", "text"),
+    setting("drain_ms", "10000"),
+];
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Flag,
+    Environment,
+    File(PathBuf),
+    Default,
+}
+
+impl std::fmt::Display for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Flag => f.write_str("flag"),
+            Self::Environment => f.write_str("environment"),
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Default => f.write_str("default"),
+        }
+    }
+}
+
+/// The value of every setting, and where it came from.
+pub(crate) struct Settings {
+    values: BTreeMap<&'static str, (String, Source)>,
+}
+
+/// The file that is read if it is there and no other was named.
+const DEFAULT_FILE: &str = "flowfabric.toml";
+
+impl Settings {
+    /// Resolves every setting. `flags` has those that were given on the command line.
+    pub(crate) fn resolve(
+        flags: &BTreeMap<&'static str, String>,
+        file: Option<&Path>,
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, Failure> {
+        let (path, from_file) = read_file(file)?;
+        let values = SETTINGS.iter().map(|setting| {
+            let name = setting.name;
+            let variable = variable(name);
+            let value = if let Some(value) = flags.get(name) {
+                (value.clone(), Source::Flag)
+            } else if let Some(value) = environment(&variable).filter(|value| !value.is_empty()) {
+                (value, Source::Environment)
+            } else if let Some(value) = from_file.get(name) {
+                (value.clone(), Source::File(path.clone()))
+            } else {
+                (setting.default.to_owned(), Source::Default)
+            };
+            (name, value)
+        });
+        Ok(Self { values: values.collect() })
+    }
+
+    /// The text of a setting.
+    pub(crate) fn text(&self, name: &'static str) -> &str {
+        &self.values[name].0
+    }
+
+    /// A setting that is something else than text.
+    pub(crate) fn parse<T: std::str::FromStr>(
+        &self,
+        name: &'static str,
+        rule: &str,
+    ) -> Result<T, Failure> {
+        let (text, source) = &self.values[name];
+        text.parse().map_err(|_| Failure::from(format!("{name} ({source}) must be {rule}")))
+    }
+
+    /// Name, value as it may be shown, and source of every setting.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (&'static str, String, String)> + '_ {
+        SETTINGS.iter().map(|setting| {
+            let (value, source) = &self.values[setting.name];
+            (setting.name, shown(setting, value), source.to_string())
+        })
+    }
+}
+
+/// The environment variable of a setting.
+pub(crate) fn variable(name: &str) -> String {
+    format!("FLOWFABRIC_{}", name.to_uppercase())
+}
+
+/// Secrets, and passwords inside addresses, are never shown.
+fn shown(setting: &Setting, value: &str) -> String {
+    if setting.secret && !value.is_empty() {
+        return "(hidden)".to_owned();
+    }
+    let Some((scheme, rest)) = value.split_once("://") else { return value.to_owned() };
+    match rest.rsplit_once('@') {
+        Some((credentials, host)) => {
+            let user = credentials.split(':').next().unwrap_or_default();
+            format!("{scheme}://{user}:(hidden)@{host}")
+        }
+        None => value.to_owned(),
+    }
+}
+
+fn read_file(named: Option<&Path>) -> Result<(PathBuf, BTreeMap<String, String>), Failure> {
+    let path = named.unwrap_or(Path::new(DEFAULT_FILE)).to_owned();
+    if named.is_none() && !path.exists() {
+        return Ok((path, BTreeMap::new()));
+    }
+    let text = std::fs::read_to_string(&path)
+        .map_err(|error| Failure::from(format!("{}: {error}", path.display())))?;
+    let table: toml::Table =
+        text.parse().map_err(|error| Failure::from(format!("{}: {error}", path.display())))?;
+    let mut values = BTreeMap::new();
+    for (name, value) in table {
+        if !SETTINGS.iter().any(|setting| setting.name == name) {
+            return Err(format!("{}: unknown setting {name:?}", path.display()).into());
+        }
+        values.insert(name, plain(&value));
+    }
+    Ok((path, values))
+}
+
+fn plain(value: &toml::Value) -> String {
+    match value {
+        toml::Value::String(text) => text.clone(),
+        toml::Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(","),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(flag: Option<&str>, variable: Option<&str>, file: Option<&str>) -> Settings {
+        let flags = flag.map(|value| ("listen", value.to_owned())).into_iter().collect();
+        let dir = std::env::temp_dir().join(format!("ff-settings-{}", std::process::id()));
+        let path = file.map(|text| {
+            std::fs::create_dir_all(&dir).expect("a directory");
+            let path = dir.join(format!("{:?}.toml", std::thread::current().id()));
+            std::fs::write(&path, text).expect("a file");
+            path
+        });
+        let environment = |name: &str| {
+            (name == "FLOWFABRIC_LISTEN").then(|| variable.map(str::to_owned)).flatten()
+        };
+        Settings::resolve(&flags, path.as_deref(), environment).expect("resolves")
+    }
+
+    #[test]
+    fn a_flag_wins_over_the_environment_over_the_file_over_the_default() {
+        let file = Some("listen = '1.1.1.1:1'");
+        assert_eq!(resolve(Some("f"), Some("e"), file).text("listen"), "f");
+        assert_eq!(resolve(None, Some("e"), file).text("listen"), "e");
+        assert_eq!(resolve(None, None, file).text("listen"), "1.1.1.1:1");
+        assert_eq!(resolve(None, None, Some("")).text("listen"), "127.0.0.1:7480");
+    }
+
+    #[test]
+    fn secrets_are_never_shown() {
+        let settings = resolve(None, None, Some("tokens = ['s3cret', 'other']"));
+        assert_eq!(settings.text("tokens"), "s3cret,other");
+        let shown: String = settings.rows().map(|(_, value, _)| value).collect();
+        assert!(!shown.contains("s3cret"));
+        let password = shown_store("valkey://ada:s3cret@db:6379/");
+        assert_eq!(password, "valkey://ada:(hidden)@db:6379/");
+    }
+
+    fn shown_store(value: &str) -> String {
+        let setting = SETTINGS.iter().find(|setting| setting.name == "store").expect("there");
+        shown(setting, value)
+    }
+}

@@ -40,9 +40,7 @@ pub fn declared(contract: &Contract) -> BTreeSet<String> {
 /// What was declared and never produced on a host, as `function outcome`.
 pub fn missing(kind: HostKind) -> Vec<String> {
     let seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
-    let lacks = |name: &str, word: &String| {
-        !seen.contains(&(kind, name.to_owned(), word.clone()))
-    };
+    let lacks = |name: &str, word: &String| !seen.contains(&(kind, name.to_owned(), word.clone()));
     calls::contracts()
         .flat_map(|contract| {
             let words = declared(&contract).into_iter();

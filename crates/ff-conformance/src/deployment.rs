@@ -19,8 +19,8 @@ use ff_script::value::Value;
 use uuid::Uuid;
 
 use crate::answer::{Answer, function};
-use crate::host::{HostKind, TestHost};
 use crate::dump;
+use crate::host::{HostKind, TestHost};
 
 /// The time at which every deployment begins.
 pub const START_MS: u64 = 1_800_000_000_000;
@@ -208,7 +208,7 @@ impl Deployment {
     /// Checks that all records and indexes agree.
     pub async fn audit(&self) {
         // What concerns the whole deployment belongs in the first partition, which all tests
-        // share. The tests of these functions use their own first one, so the audit sees that there.
+        // share. The tests of these functions use their own, so the audit is shown that one there.
         let mut dump = dump::moved(self.dump().await, self.home(), Partition::flow(0));
         dump.retain(|key, _| !key.ends_with(b":deployment"));
         let report = audit::audit(&dump, &self.backend.partition_config());

@@ -120,7 +120,9 @@ pub fn moved(dump: Dump, from: Partition, to: Partition) -> Dump {
 /// `partitions`, log entries by their position in the log. A server names log entries by its own
 /// clock, not by the test's.
 pub fn portable(dump: Dump, partitions: &[Partition]) -> Dump {
-    dump.into_iter().map(|(key, stored)| (portable_key(&key, partitions), numbered(stored))).collect()
+    dump.into_iter()
+        .map(|(key, stored)| (portable_key(&key, partitions), numbered(stored)))
+        .collect()
 }
 
 fn portable_key(key: &[u8], partitions: &[Partition]) -> Vec<u8> {
@@ -135,7 +137,8 @@ fn portable_key(key: &[u8], partitions: &[Partition]) -> Vec<u8> {
 
 fn numbered(stored: Stored) -> Stored {
     let Stored::Stream(entries) = stored else { return stored };
-    let number = |(seq, entry): (usize, StreamEntry)| StreamEntry { ms: 0, seq: seq as u64, ..entry };
+    let number =
+        |(seq, entry): (usize, StreamEntry)| StreamEntry { ms: 0, seq: seq as u64, ..entry };
     Stored::Stream(entries.into_iter().enumerate().map(number).collect())
 }
 

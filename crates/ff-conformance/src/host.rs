@@ -2,13 +2,14 @@
 //! its outcome must be declared, and what was refused, repeated or only read must have changed
 //! nothing.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost};
 use ff_backend_valkey::ValkeyHost;
-use ff_core::backend_error::BackendError;
+use ff_core::backend_error::{BackendError, BackendErrorKind, Retry};
 use ff_core::partition::Partition;
 use ff_script::args::Args;
 use ff_script::calls;
@@ -63,6 +64,10 @@ pub struct TestHost {
     kind: HostKind,
     store: Store,
     watching: AtomicBool,
+    losing: AtomicU32,
+    /// What a partition held after its last call, where that call changed nothing: reading it once
+    /// is enough.
+    seen: Mutex<BTreeMap<Partition, Dump>>,
 }
 
 impl TestHost {
@@ -73,7 +78,13 @@ impl TestHost {
             HostKind::Valkey => Store::Valkey { host: servers::standalone().await },
             HostKind::Cluster => Store::Valkey { host: servers::cluster().await },
         };
-        Self { kind, store, watching: AtomicBool::new(true) }
+        Self {
+            kind,
+            store,
+            watching: AtomicBool::new(true),
+            losing: AtomicU32::new(0),
+            seen: Mutex::default(),
+        }
     }
 
     /// Which host it is.
@@ -85,6 +96,21 @@ impl TestHost {
     /// before each call. On by default; off for tests with thousands of calls.
     pub fn watch(&self, watching: bool) {
         self.watching.store(watching, Ordering::SeqCst);
+    }
+
+    /// The next so many calls are done, but their replies get lost on the way.
+    pub fn lose_replies(&self, count: u32) {
+        self.losing.store(count, Ordering::SeqCst);
+    }
+
+    /// How many replies are still to be lost.
+    pub fn replies_to_lose(&self) -> u32 {
+        self.losing.load(Ordering::SeqCst)
+    }
+
+    fn loses_reply(&self) -> bool {
+        let one_less = |left: u32| left.checked_sub(1);
+        self.losing.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok()
     }
 
     /// Sets the time of these partitions. (An embedded store has one clock for all.)
@@ -120,6 +146,7 @@ impl TestHost {
 
     /// Removes everything these partitions hold, so that the shared servers stay small.
     pub async fn clear(&self, partitions: &[Partition]) {
+        self.seen().clear();
         if let Store::Valkey { host } = &self.store {
             for partition in partitions {
                 dump::clear(host, *partition).await;
@@ -130,6 +157,7 @@ impl TestHost {
     /// Runs a raw command on the server of a partition, to look closer or to damage something.
     /// None on the embedded host, whose keys nobody can reach but the library.
     pub async fn exec(&self, partition: Partition, words: &[&[u8]]) -> Option<Value> {
+        self.seen().clear();
         match &self.store {
             Store::Embedded { .. } => None,
             Store::Valkey { host } => {
@@ -156,8 +184,7 @@ impl TestHost {
         partition: Partition,
         args: Args,
     ) -> Result<Value, BackendError> {
-        let watching = self.watching.load(Ordering::SeqCst);
-        let before = if watching { Some(self.dump(&[partition]).await) } else { None };
+        let before = self.before(partition).await;
         let reply = self.run(function, partition, args).await?;
         let (done, word) = outcome(&reply);
         self.note(function, done, &word);
@@ -167,8 +194,25 @@ impl TestHost {
             let after = self.dump(&[partition]).await;
             let difference = dump::difference(&before, &after);
             assert!(before == after, "{} {word} changed\n{difference}", function.wire_name);
+            self.seen().insert(partition, after);
         }
-        Ok(reply)
+        if self.loses_reply() { Err(lost()) } else { Ok(reply) }
+    }
+
+    /// What a partition holds before a call, if that is wanted.
+    async fn before(&self, partition: Partition) -> Option<Dump> {
+        let known = self.seen().remove(&partition);
+        // Everybody writes what concerns the whole deployment, so that can change at any time.
+        let watching = self.watching.load(Ordering::SeqCst) && partition != Partition::flow(0);
+        match (watching, known) {
+            (false, _) => None,
+            (true, Some(dump)) => Some(dump),
+            (true, None) => Some(self.dump(&[partition]).await),
+        }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, BTreeMap<Partition, Dump>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn note(&self, function: Function, done: bool, word: &str) {
@@ -194,6 +238,11 @@ fn embedded(now_ms: u64) -> Store {
     };
     let host = EmbeddedHost::open(config, &Library::current()).expect("the library loads");
     Store::Embedded { host: Box::new(host), clock }
+}
+
+fn lost() -> BackendError {
+    let message = "the reply got lost";
+    BackendError::new(BackendErrorKind::Timeout, Retry::IfReplaySafe, message)
 }
 
 /// Whether a call was done, and its status or code.

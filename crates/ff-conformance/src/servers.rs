@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::future::Future;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::Duration;
 
 use ff_backend_valkey::{ValkeyConfig, ValkeyHost};
 use ff_core::partition::Partition;
@@ -13,6 +14,9 @@ use tokio::sync::OnceCell;
 
 /// Partitions from which wake-ups are received; each costs a subscription per topic.
 pub(crate) const WAKING_PARTITIONS: u16 = 4096;
+
+/// A busy machine is no failure: only what never answers waits this long.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Takes the time from a key of the partition, so that every test has a time of its own although
 /// all share one server.
@@ -61,8 +65,11 @@ pub(crate) async fn cluster() -> Arc<ValkeyHost> {
 
 async fn connect(url: String, process: impl Any + Send) -> Arc<ValkeyHost> {
     PROCESSES.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(process));
-    let config = ValkeyConfig::parse(&url).expect("the server knows its URL");
-    let config = config.with_flow_partitions(WAKING_PARTITIONS);
+    let mut config = ValkeyConfig::parse(&url).expect("the server knows its URL");
+    config.num_flow_partitions = WAKING_PARTITIONS;
+    config.connect_timeout = PATIENCE;
+    config.response_timeout = PATIENCE;
+    config.retry_time = PATIENCE;
     let host = ValkeyHost::connect(config, timed_library()).await.expect("the host connects");
     // What concerns the whole deployment is in the first partition, which has a clock as well.
     let clock = format!("{}:clock", Partition::flow(0).key());

@@ -117,7 +117,8 @@ fn every_file_says_what_it_is_for() {
 
 #[test]
 fn nothing_is_left_undone_or_skipped() {
-    let marks = ["todo!(", "unimplemented!(", "#[ignore", concat!("FIX", "ME"), concat!("TO", "DO")];
+    let marks =
+        ["todo!(", "unimplemented!(", "#[ignore", concat!("FIX", "ME"), concat!("TO", "DO")];
     let mut broken = Vec::new();
     for (name, text) in sources(&[".rs", ".lua", ".sh"]) {
         if name.ends_with("tidy.rs") {
@@ -152,7 +153,8 @@ fn dependencies_point_one_way() {
     let allowed: BTreeMap<&str, &[&str]> = EDGES.iter().copied().collect();
     let mut broken = Vec::new();
     for (path, manifest) in sources(&["Cargo.toml"]) {
-        let Some(name) = path.strip_prefix("crates/").and_then(|rest| rest.strip_suffix("/Cargo.toml"))
+        let Some(name) =
+            path.strip_prefix("crates/").and_then(|rest| rest.strip_suffix("/Cargo.toml"))
         else {
             continue;
         };

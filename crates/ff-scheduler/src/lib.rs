@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use ff_core::capability::CapabilitySet;
 use ff_core::contracts::{ClaimRequest, Claimed, WorkRequest};
 use ff_core::engine_backend::{Answer, EngineBackend};
 use ff_core::error::EngineError;
@@ -37,10 +38,17 @@ pub struct Scheduler {
     listener: JoinHandle<()>,
 }
 
+/// What is known of a lane depends on what the asking worker can do: a partition that had nothing
+/// for one may have something for another.
+type Lanes = HashMap<LaneId, HashMap<CapabilitySet, Arc<Lane>>>;
+
+/// Sets of capabilities remembered per lane; beyond that all are forgotten and learnt anew.
+const CAPABILITY_SETS_MAX: usize = 256;
+
 struct Shared {
     backend: Arc<dyn EngineBackend>,
     ids: Arc<dyn IdSource>,
-    lanes: Mutex<HashMap<LaneId, Arc<Lane>>>,
+    lanes: Mutex<Lanes>,
     /// Wakes those who wait for any lane; which one, they find out themselves.
     news: Notify,
 }
@@ -67,7 +75,9 @@ impl Scheduler {
     pub async fn claim(&self, request: WorkRequest) -> Result<Vec<Claimed>, EngineError> {
         request.validate()?;
         let deadline = Instant::now() + request.max_wait;
-        let lanes: Vec<_> = request.lanes.iter().map(|name| self.shared.lane(name)).collect();
+        let capabilities = &request.capabilities;
+        let lanes: Vec<_> =
+            request.lanes.iter().map(|name| self.shared.lane(name, capabilities)).collect();
         loop {
             let news = self.shared.news.notified();
             let claimed = self.shared.claim_from(&lanes, &request).await?;
@@ -95,9 +105,13 @@ impl Drop for Scheduler {
 }
 
 impl Shared {
-    fn lane(&self, name: &LaneId) -> Arc<Lane> {
+    fn lane(&self, name: &LaneId, capabilities: &CapabilitySet) -> Arc<Lane> {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = lanes.entry(name.clone()).or_insert_with(|| {
+        let sets = lanes.entry(name.clone()).or_default();
+        if sets.len() >= CAPABILITY_SETS_MAX && !sets.contains_key(capabilities) {
+            sets.clear();
+        }
+        let known = sets.entry(capabilities.clone()).or_insert_with(|| {
             let partitions = self.backend.partition_config().flow_partitions().collect();
             Arc::new(Lane::new(name.clone(), partitions))
         });
@@ -166,7 +180,7 @@ impl Shared {
     fn look_everywhere(&self) {
         let partitions: Vec<_> = self.backend.partition_config().flow_partitions().collect();
         let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        for lane in lanes.values() {
+        for lane in lanes.values().flat_map(HashMap::values) {
             partitions.iter().for_each(|partition| lane.add(*partition));
         }
         drop(lanes);
@@ -177,8 +191,8 @@ impl Shared {
         let Wake::Message { partition, message } = wake else { return self.look_everywhere() };
         let name = std::str::from_utf8(&message).ok().and_then(|text| LaneId::try_new(text).ok());
         let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(lane) = name.and_then(|name| lanes.get(&name)) {
-            lane.add(partition);
+        if let Some(sets) = name.and_then(|name| lanes.get(&name)) {
+            sets.values().for_each(|lane| lane.add(partition));
             drop(lanes);
             // Everybody: whoever wakes first may be waiting for other lanes or lack what it takes.
             self.news.notify_waiters();

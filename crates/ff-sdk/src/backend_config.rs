@@ -125,6 +125,32 @@ impl BackendConfig {
         Self::new(BackendConnection::Server(connection), false)
     }
 
+    /// Reads what people write: the URL of a server (`http://…`, `https://…`) or of Valkey
+    /// (`valkey://…` and its kin), `memory:`, or a directory.
+    ///
+    /// ```
+    /// # use ff_sdk::BackendConfig;
+    /// for text in ["http://localhost:7480", "valkey://localhost", "memory:", "./data"] {
+    ///     BackendConfig::parse(text)?;
+    /// }
+    /// # Ok::<(), ff_sdk::SdkError>(())
+    /// ```
+    pub fn parse(text: &str) -> Result<Self, SdkError> {
+        match text.split_once("://").map(|(scheme, _)| scheme) {
+            Some("http" | "https") => Ok(Self::server(text, None)),
+            #[cfg(feature = "valkey")]
+            Some(_) => Self::valkey_url(text),
+            #[cfg(feature = "embedded")]
+            None if text == "memory:" => Ok(Self::embedded_in_memory()),
+            #[cfg(feature = "embedded")]
+            None if !text.is_empty() => Ok(Self::embedded(text)),
+            _ => {
+                let message = "must be a URL, a directory or memory:";
+                Err(SdkError::config("backend_config", "url", message))
+            }
+        }
+    }
+
     /// Checks what can be checked without connecting.
     pub(crate) fn validate(&self) -> Result<(), SdkError> {
         let zero = |counts: PartitionConfig| {

@@ -11,29 +11,36 @@ use tokio::time::Instant;
 #[derive(Debug, Default)]
 pub(crate) struct StoreClock(Mutex<Option<Reading>>);
 
-/// The store showed `store` at some moment after `sent`.
+/// The store showed `store` at some moment between `sent` and `received`.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     sent: Instant,
+    received: Instant,
     store: TimestampMs,
 }
 
 impl StoreClock {
-    /// A call sent at this moment was answered with this time.
+    /// A call sent at this moment has just been answered with this time.
     pub(crate) fn note(&self, sent: Instant, store: TimestampMs) {
-        *self.lock() = Some(Reading { sent, store });
+        *self.lock() = Some(Reading { sent, received: Instant::now(), store });
     }
 
     /// A moment at which the store's time has not passed `time` yet: the answer errs on the early
     /// side, by as much as the reading took.
     pub(crate) fn earliest(&self, time: TimestampMs) -> Option<Instant> {
-        let Reading { sent, store } = (*self.lock())?;
+        let Reading { sent, store, .. } = (*self.lock())?;
         Some(sent + Duration::from_millis(store.millis_until(time)))
+    }
+
+    /// A moment at which the store's time has certainly reached `time`.
+    pub(crate) fn latest(&self, time: TimestampMs) -> Option<Instant> {
+        let Reading { received, store, .. } = (*self.lock())?;
+        Some(received + Duration::from_millis(store.millis_until(time)))
     }
 
     /// The store's time now, or a little later.
     pub(crate) fn latest_now(&self) -> Option<TimestampMs> {
-        let Reading { sent, store } = (*self.lock())?;
+        let Reading { sent, store, .. } = (*self.lock())?;
         let elapsed = u64::try_from(sent.elapsed().as_millis()).unwrap_or(u64::MAX);
         Some(store.plus_millis(elapsed.saturating_add(1)))
     }
@@ -55,6 +62,8 @@ mod tests {
         tokio::time::advance(Duration::from_millis(40)).await;
         clock.note(sent, TimestampMs(1_000));
         assert_eq!(clock.earliest(TimestampMs(1_500)), Some(sent + Duration::from_millis(500)));
+        let received = sent + Duration::from_millis(40);
+        assert_eq!(clock.latest(TimestampMs(1_500)), Some(received + Duration::from_millis(500)));
         assert_eq!(clock.latest_now(), Some(TimestampMs(1_041)));
     }
 }

@@ -59,7 +59,9 @@ pub(crate) struct TaskCore {
 impl TaskCore {
     fn new(claimed: Claimed, deadline: Instant, shared: &Shared) -> Self {
         let ttl = Duration::from_millis(claimed.handle.lease_ttl_ms);
-        let lease = Arc::new(Lease::new(deadline, ttl));
+        let over_at = claimed.attempt_timeout_at.into_iter().chain(claimed.deadline_at).min();
+        let over_at = over_at.and_then(|over_at| shared.clock.latest(over_at));
+        let lease = Arc::new(Lease::new(deadline, over_at, ttl));
         Self { claimed, engine: Arc::clone(shared.engine()), lease }
     }
 

@@ -8,6 +8,7 @@ macro_rules! on_every_backend {
     ($($group:ident { $($test:ident)* })*) => {
         on_backend! { embedded $($group { $($test)* })* }
         on_backend! { valkey $($group { $($test)* })* }
+        on_backend! { server $($group { $($test)* })* }
     };
 }
 

@@ -19,6 +19,7 @@ pub(crate) struct Gates {
     requests: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
     large_bodies: Arc<Semaphore>,
+    waiting_max: usize,
 }
 
 impl Gates {
@@ -31,7 +32,13 @@ impl Gates {
             requests: semaphore(limits.requests.into()),
             waiting: semaphore(limits.waiting.into()),
             large_bodies: semaphore(limits.large_body_bytes / PIECE_BYTES),
+            waiting_max: limits.waiting as usize,
         }
+    }
+
+    /// How many requests wait for work or for an end.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting_max.saturating_sub(self.waiting.available_permits())
     }
 
     /// Lets a request in, or says that there are too many.

@@ -119,6 +119,8 @@ pub(crate) async fn render(app: &App) -> String {
     let labels = [("version", env!("CARGO_PKG_VERSION")), ("store", app.backend.name())];
     text.sample("ff_build_info", &labels, 1);
     metrics.render_http(&mut text);
+    let about = "Requests that wait for work or for an end.";
+    text.number("ff_http_waiting", "gauge", about, app.gates.waiting());
     metrics.render_work(&mut text);
     metrics.render_problems(&mut text);
     render_engine(app, &mut text);

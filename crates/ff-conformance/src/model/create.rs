@@ -64,7 +64,7 @@ fn id(dice: &mut Dice, world: &World, key: Option<&IdempotencyKey>) -> Execution
 
 /// An id that is used again stays in its namespace.
 fn namespace(id: ExecutionId) -> Namespace {
-    let name = NAMESPACES[usize::from(id.uuid().as_u128() % 5 == 0)];
+    let name = NAMESPACES[usize::from(id.uuid().as_u128().is_multiple_of(5))];
     Namespace::try_new(name).expect("a valid name")
 }
 

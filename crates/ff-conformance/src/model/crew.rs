@@ -1,6 +1,7 @@
 //! Calls of and about worker processes: who is there, what they hand back, what waits for them.
 
 use ff_core::types::{WorkerId, WorkerInstanceId, WorkerSession};
+use ff_script::calls::deployment::ListLanes;
 use ff_script::calls::worker::{
     HeartbeatWorker, LaneDepths, ListWorkers, RegisterWorker, ReleaseWorkerLeases, UnregisterWorker,
 };
@@ -48,7 +49,8 @@ pub(super) fn choose(op: Op, dice: &mut Dice, world: &World) -> Sent {
         Op::Heartbeat => Sent::of(first, &HeartbeatWorker { worker_instance_id, session, ttl_ms }),
         Op::Unregister => Sent::of(first, &UnregisterWorker { worker_instance_id, session }),
         Op::Release => Sent::of(any, &ReleaseWorkerLeases { worker_instance_id }),
-        _ if dice.chance(50) => Sent::of(first, &ListWorkers {}),
+        _ if dice.chance(40) => Sent::of(first, &ListWorkers {}),
+        _ if dice.chance(30) => Sent::of(first, &ListLanes {}),
         _ => {
             let lanes = LANES.iter().map(|lane| lane.parse().expect("a valid name")).collect();
             Sent::of(any, &LaneDepths { lanes: Rest(lanes) })

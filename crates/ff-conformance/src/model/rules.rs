@@ -3,6 +3,7 @@
 mod claim;
 mod crew;
 mod fence;
+mod fire;
 mod history;
 mod idempotency;
 mod may;
@@ -62,6 +63,7 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
     history::check(seen)?;
     stored::check(seen)?;
     retry::check(seen)?;
+    fire::check(seen)?;
     read::check(seen)?;
     crew::check(seen)?;
     tick::check(seen)

@@ -31,8 +31,10 @@ async fn assert_cancelled(d: &Deployment, id: ExecutionId, from: LifecyclePhase)
     assert_eq!(described.public_state(), PublicState::Cancelled);
     assert_eq!(described.completed_at, Some(d.now()));
     let cancel = described.cancel.expect("who and why is kept");
-    assert_eq!((cancel.reason.as_str(), cancel.cancelled_by.as_str()),
-        ("not wanted", "operator_override"));
+    assert_eq!(
+        (cancel.reason.as_str(), cancel.cancelled_by.as_str()),
+        ("not wanted", "operator_override")
+    );
     let dump = d.dump().await;
     assert_eq!(listed_in(&dump, id), ["ended:cancelled"]);
     let last = story(&dump, id).pop().expect("a log");

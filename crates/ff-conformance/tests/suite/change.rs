@@ -100,7 +100,8 @@ conformance! {
     async fn a_wrong_tag_key_is_named_and_nothing_is_written(d: &Deployment) {
         assert_eq!(d.refused(tags(d.new_id(), &["a.b", "1"])).await, Code::ExecutionNotFound);
         let id = d.create_one().await;
-        for wrong in ["team", "Team.owner", "2a.b", "_a.b", "a-b.c", ".b", "a.", "a..b", "a.\n", ""] {
+        for wrong in ["team", "Team.owner", "2a.b", "_a.b", "a-b.c", ".b", "a.", "a..b", "a.\n",
+            ""] {
             let (code, details) = d.refusal(tags(id, &["good.key", "1", wrong, "2"])).await;
             assert_eq!((code, details), (Code::InvalidTagKey, vec![wrong.to_owned()]));
         }

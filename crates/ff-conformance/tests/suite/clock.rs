@@ -31,8 +31,15 @@ async fn one_of_each(d: &Deployment) {
 }
 
 fn counts(report: &TickReport) -> [u32; 7] {
-    [report.promoted, report.expired, report.granted_back, report.timed_out, report.lapsed,
-        report.purged, report.forgotten]
+    [
+        report.promoted,
+        report.expired,
+        report.granted_back,
+        report.timed_out,
+        report.lapsed,
+        report.purged,
+        report.forgotten,
+    ]
 }
 
 /// What all ticks until nothing is left do together, when time goes on by a second each.

@@ -24,9 +24,8 @@ fn refusal(reply: Result<CreateExecutionReply, EngineError>) -> (Code, String) {
 
 /// Sends several creations in one call; gives their answers as `1 OK` or `0 code`.
 async fn create_together(d: &Deployment, calls: &[CreateExecution]) -> Vec<String> {
-    let items = calls.iter().flat_map(|call| {
-        call.encode().iter().map(<[u8]>::to_vec).collect::<Vec<_>>()
-    });
+    let items =
+        calls.iter().flat_map(|call| call.encode().iter().map(<[u8]>::to_vec).collect::<Vec<_>>());
     let call = CreateExecutions { items: Rest(items.collect()) };
     let CreateExecutionsReply::Answers { answers } = d.call(call).await;
     let word = |answer: Value| match answer {
@@ -55,8 +54,10 @@ conformance! {
     }
 
     async fn everything_given_can_be_read_again(d: &Deployment) {
-        let policy = r#"{"retention_ms":5,"routing_requirements":{"required_capabilities":["b","a","b"]}}"#;
-        let tags = r#"{"team.owner":"ops","cost.centre":17,"is.urgent":true,"big.number":9007199254740991}"#;
+        let policy = r#"{"retention_ms":5,
+            "routing_requirements":{"required_capabilities":["b","a","b"]}}"#;
+        let tags = r#"{"team.owner":"ops","cost.centre":17,"is.urgent":true,
+            "big.number":9007199254740991}"#;
         let id = d.create().namespace("shop").lane("gpu").kind("render").priority(7)
             .creator("alice").policy(policy).payload(b"input").tags(tags)
             .deadline_in(90_000).send().await;
@@ -93,6 +94,14 @@ conformance! {
         assert_eq!(score(&dump, "due", id), Some(at.get()));
         assert_eq!(story(&dump, id), ["created delayed"]);
         assert!(d.try_claim(LANE).await.is_none());
+    }
+
+    async fn a_timer_beyond_the_next_sweep_is_not_announced(d: &Deployment) {
+        let mut due = d.listen(Topic::Due).await;
+        d.create().delayed_by(limits::TICK_SWEEP_MS).send().await;
+        d.create().delayed_by(limits::TICK_SWEEP_MS - 1).send().await;
+        let first = d.now().plus_millis(limits::TICK_SWEEP_MS - 1);
+        assert_eq!(due.next().await, first.to_string());
     }
 
     async fn a_time_can_be_given_relative_to_the_stores_clock(d: &Deployment) {

@@ -10,6 +10,7 @@ use ff_script::calls::describe::{
 };
 
 use super::cancel::outside;
+use super::replay::replay;
 
 async fn result(d: &Deployment, execution_id: ExecutionId) -> ReadResultReply {
     d.call(ReadResult { execution_id }).await
@@ -60,7 +61,8 @@ conformance! {
     }
 
     async fn attempts_are_listed_oldest_first_and_the_newest_when_limited(d: &Deployment) {
-        let policy = r#"{"retry_policy":{"max_retries":5,"backoff":{"type":"fixed","delay_ms":0}}}"#;
+        let policy = r#"{"retry_policy":{"max_retries":5,
+            "backoff":{"type":"fixed","delay_ms":0}}}"#;
         let id = d.create().policy(policy).send().await;
         for round in 0..4 {
             d.advance(10).await;
@@ -82,6 +84,23 @@ conformance! {
             assert_eq!(line.split(':').next(), Some(first.to_string().as_str()), "{limit}");
             assert_eq!(attempts.0.len(), 5usize.min(limit as usize));
         }
+    }
+
+    async fn the_history_of_attempts_is_bounded(d: &Deployment) {
+        d.host().watch(false);
+        let policy = r#"{"retry_policy":{"max_retries":1000,
+            "backoff":{"type":"fixed","delay_ms":0}}}"#;
+        let id = d.create().policy(policy).send().await;
+        for _ in 0..=1000 {
+            d.call(d.claim(LANE).await.fail("no", "x")).await;
+        }
+        d.call(replay(id)).await;
+        d.claim(LANE).await;
+        let described = d.describe(id).await;
+        assert_eq!(described.total_attempt_count, 1002);
+        let attempts = d.attempts(id).await;
+        assert_eq!(attempts.len(), 1000);
+        assert_eq!((attempts[0].index.get(), attempts[999].index.get()), (2, 1001));
     }
 
     async fn times_tell_when_what_happened(d: &Deployment) {

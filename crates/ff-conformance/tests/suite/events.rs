@@ -1,8 +1,10 @@
 //! The event log of a partition.
 
-use ff_conformance::{Deployment, LANE, conformance};
+use ff_conformance::record::log;
+use ff_conformance::{Deployment, INSTANCE, LANE, conformance};
 use ff_core::contracts::Event;
 use ff_core::engine_backend::EngineBackend;
+use ff_core::limits;
 use ff_core::types::EventCursor;
 use ff_script::calls::events::{ReadEvents, ReadEventsReply};
 
@@ -69,6 +71,26 @@ conformance! {
     async fn a_position_that_was_trimmed_away_is_told(d: &Deployment) {
         d.create_one().await;
         assert!(raw(d, "1-1", 10).await.2, "no entry is there any more");
+    }
+
+    async fn the_log_is_bounded_and_a_slow_reader_is_told(d: &Deployment) {
+        d.host().watch(false);
+        d.create_one().await;
+        let (_, first, _) = raw(d, "", 10).await;
+        let first = first.expect("a position");
+        let per_round = 200;
+        for _ in 1..per_round {
+            d.create_one().await;
+        }
+        for _ in 0..limits::EVENT_LOG_LENGTH / per_round {
+            let held = d.claimed(d.claim_call(LANE, per_round as usize)).await;
+            assert_eq!(held.len(), per_round as usize);
+            d.raw("ff_release_worker_leases", &[INSTANCE.as_bytes()]).await;
+        }
+        let length = log(&d.dump().await, d.home()).len() as u64;
+        let most = limits::EVENT_LOG_LENGTH;
+        assert!((most..most + most / 5).contains(&length), "{length}");
+        assert!(raw(d, &first, 1).await.2, "what it had not read is gone");
     }
 
     async fn a_malformed_position_is_refused(d: &Deployment) {

@@ -56,7 +56,8 @@ conformance! {
         let mut ended = d.listen(Topic::Ended).await;
         let held = d.create_and_claim().await;
         d.advance(5).await;
-        let call = FailExecution { failure_detail: b"trace".to_vec(), ..held.fail("broken", "bug") };
+        let failure_detail = b"trace".to_vec();
+        let call = FailExecution { failure_detail, ..held.fail("broken", "bug") };
         assert_eq!(d.call(call).await, terminal());
         assert_eq!(ended.next().await, held.id.uuid().to_string());
         let described = d.describe(held.id).await;

@@ -8,7 +8,9 @@ use ff_conformance::{
 use ff_core::error::Code;
 use ff_core::types::{ExecutionId, GrantId, TimestampMs};
 use ff_script::calls::cancel::CancelExecution;
-use ff_script::calls::grant::{GrantNext, GrantNextReply, IssueClaimGrantReply, IssueReclaimGrantReply};
+use ff_script::calls::grant::{
+    GrantNext, GrantNextReply, IssueClaimGrantReply, IssueReclaimGrantReply,
+};
 use ff_script::host::Topic;
 
 use super::cancel::outside;
@@ -91,9 +93,9 @@ conformance! {
         d.advance(10).await;
         let again = d.call(d.claim_grant_call(id)).await;
         let grant_expires_at = d.now().plus_millis(GRANT_MS - 10);
-        let grant_id = first.grant_id;
-        let existing = IssueClaimGrantReply::Existing { execution_id: id, grant_id, grant_expires_at };
-        assert_eq!(again, existing);
+        let (execution_id, grant_id) = (id, first.grant_id);
+        assert_eq!(again,
+            IssueClaimGrantReply::Existing { execution_id, grant_id, grant_expires_at });
     }
 
     async fn another_worker_or_process_is_refused_while_a_grant_lasts(d: &Deployment) {
@@ -218,9 +220,10 @@ conformance! {
         let first = d.create_one().await;
         d.create_one().await;
         let mut call = next(d);
-        let reply = d.call(call.clone()).await;
-        let GrantNextReply::Granted { execution_id, grant_id, grant_expires_at, kind } = reply else {
-            panic!("{reply:?}");
+        let GrantNextReply::Granted { execution_id, grant_id, grant_expires_at, kind } =
+            d.call(call.clone()).await
+        else {
+            panic!("there is something to grant");
         };
         assert_eq!(execution_id, first);
         call.retry = true;

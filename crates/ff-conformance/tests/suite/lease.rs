@@ -84,7 +84,8 @@ conformance! {
         let described = d.describe(held.id).await;
         assert_eq!(described.state.ownership_state, OwnershipState::LeaseRevoked);
         assert_eq!(described.public_state(), PublicState::Active);
-        assert_eq!(described.blocking_detail.as_deref(), Some("the lease was revoked: node drains"));
+        let why = described.blocking_detail.expect("it says why");
+        assert_eq!(why, "the lease was revoked: node drains");
         assert_eq!(described.current_lease, None);
         let dump = d.dump().await;
         assert_eq!(listed_in(&dump, held.id), ["q:default"]);
@@ -139,12 +140,15 @@ conformance! {
     }
 
     async fn a_lease_is_marked_as_expired_when_its_time_is_over(d: &Deployment) {
+        let mut ready = d.listen(Topic::Ready).await;
         let held = d.create_and_claim().await;
+        assert_eq!(ready.next().await, LANE);
         d.advance(LEASE_MS - 1).await;
         assert_eq!(mark(d, held.id).await, not_due("not_yet_expired"));
         d.advance(1).await;
         let result = "marked_expired".to_owned();
         assert_eq!(mark(d, held.id).await, MarkLeaseExpiredReply::Ended { result });
+        assert_eq!(ready.next().await, LANE);
         assert_eq!(mark(d, held.id).await, not_due("already_expired"));
         let described = d.describe(held.id).await;
         assert_eq!(described.state.ownership_state, OwnershipState::LeaseExpiredReclaimable);

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use ff_conformance::{Answer, Deployment, HostKind, conformance, timed_library};
 use ff_core::error::Code;
-use ff_script::calls::library::{Description, Version, VersionReply};
 use ff_script::calls;
+use ff_script::calls::library::{Description, Version, VersionReply};
 use ff_script::library::Library;
 use libtest_mimic::Trial;
 
@@ -36,11 +36,12 @@ fn lua_files() -> Vec<PathBuf> {
 
 /// The commands that a source calls at once (`call('X'`) or collects as writes (`{ 'X'`).
 fn commands(source: &str) -> BTreeSet<String> {
-    let after = ["call('", "{ '", "{'"].into_iter().flat_map(|mark| {
-        source.match_indices(mark).map(|(at, mark)| &source[at + mark.len()..])
-    });
+    let after = ["call('", "{ '", "{'"]
+        .into_iter()
+        .flat_map(|mark| source.match_indices(mark).map(|(at, mark)| &source[at + mark.len()..]));
     let words = after.filter_map(|rest| rest.split_once('\'')).map(|(word, _)| word);
-    let command = |word: &&str| word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase());
+    let command =
+        |word: &&str| word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase());
     words.filter(command).map(str::to_owned).collect()
 }
 
@@ -58,10 +59,13 @@ fn same_commands() {
     assert!(unused.is_empty(), "the library does not use {unused:?}");
 }
 
-/// What workers call all the time names its fields; reading a whole record costs several times more.
+/// What workers call all the time names its fields: reading a whole record costs far more.
 fn lean_reads() {
-    for (file, function) in [("complete", "ff_complete_execution"), ("lease", "ff_renew_lease"),
-        ("progress", "ff_update_progress")] {
+    for (file, function) in [
+        ("complete", "ff_complete_execution"),
+        ("lease", "ff_renew_lease"),
+        ("progress", "ff_update_progress"),
+    ] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../lua/verb/{file}.lua"));
         let source = std::fs::read_to_string(path).expect("a readable file");
         let begin = source.find(&format!("name = '{function}'")).expect("the function is there");
@@ -187,8 +191,8 @@ conformance! {
     /// Only raw commands can send such a key: our hosts make keys from partitions.
     async fn a_key_that_is_no_partition_is_refused(d: &Deployment) {
         let tag = d.home().hash_tag();
-        for key in [format!("ff:{tag}:x"), tag.clone(), format!("x:{tag}"), format!("ff:{tag}{tag}"),
-            format!("ff:{tag} ")] {
+        for key in [format!("ff:{tag}:x"), tag.clone(), format!("x:{tag}"),
+            format!("ff:{tag}{tag}"), format!("ff:{tag} ")] {
             let words: [&[u8]; 4] = [b"FCALL_RO", b"ff_list_lanes_v1", b"1", key.as_bytes()];
             if let Some(reply) = d.host().exec(d.home(), &words).await {
                 assert_eq!(Answer::open(reply).code(), "invalid_input", "{key}");

@@ -1,5 +1,6 @@
 //! The tests. Files that test one function have the name of its file in `lua/verb/`.
 
+mod backend;
 mod bad_input;
 mod cancel;
 mod change;
@@ -60,6 +61,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         events::CASES,
         tick::CASES,
         worker::CASES,
+        backend::CASES,
         payloads::CASES,
         clock::CASES,
         repeats::CASES,

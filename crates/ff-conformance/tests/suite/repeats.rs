@@ -38,7 +38,8 @@ async fn repeat(d: &Deployment, name: &str, again: Again) {
         let answer = send(d, name, &args).await;
         check_answer(&first, &answer, again);
         let now = d.dump().await;
-        let same = if again == Again::Noted { unlogged(&now) == unlogged(&after) } else { now == after };
+        let same =
+            if again == Again::Noted { unlogged(&now) == unlogged(&after) } else { now == after };
         assert!(same, "a repetition changed\n{}", dump::difference(&after, &now));
     }
     d.advance(7).await;

@@ -1,6 +1,8 @@
 //! For every function, a state in which it has something to do, and the arguments to do it.
 
-use ff_conformance::{Deployment, Held, INSTANCE, LEASE_MS, WORKER, capabilities, instance, lane, worker};
+use ff_conformance::{
+    Deployment, Held, INSTANCE, LEASE_MS, WORKER, capabilities, instance, lane, worker,
+};
 use ff_core::types::{AttemptId, ExecutionId, GrantId, LeaseId, WorkerSession};
 use ff_script::call::Call;
 use ff_script::calls::cancel::CancelExecution;
@@ -48,11 +50,8 @@ async fn held(d: &Deployment) -> Held {
 
 async fn lost(d: &Deployment) -> Held {
     let held = held(d).await;
-    let revoke = RevokeLease {
-        execution_id: held.id,
-        expected_lease_id: None,
-        reason: String::new(),
-    };
+    let revoke =
+        RevokeLease { execution_id: held.id, expected_lease_id: None, reason: String::new() };
     d.call(revoke).await;
     held
 }
@@ -104,15 +103,28 @@ pub(crate) async fn prepare(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
             let key = d.new_uuid().to_string();
             encode(&new.tags(r#"{"a.b":"c"}"#).idempotency(&key, "digest").dedup_ms(9000).call())
         }
-        "ff_claim_next" | "ff_grant_next" | "ff_issue_claim_grant" | "ff_issue_reclaim_grant"
-        | "ff_claim_execution" | "ff_claim_resumed_execution" | "ff_reclaim_execution" => {
-            prepare_claim(d, name).await
-        }
-        "ff_register_worker" | "ff_heartbeat_worker" | "ff_unregister_worker" | "ff_list_workers"
-        | "ff_release_worker_leases" | "ff_lane_depths" => prepare_worker(d, name).await,
-        "ff_describe_execution" | "ff_read_payload" | "ff_read_result" | "ff_list_attempts"
-        | "ff_list_executions" | "ff_read_events" => prepare_read(d, name).await,
-        "ff_promote_delayed" | "ff_expire_execution" | "ff_mark_lease_expired_if_due"
+        "ff_claim_next"
+        | "ff_grant_next"
+        | "ff_issue_claim_grant"
+        | "ff_issue_reclaim_grant"
+        | "ff_claim_execution"
+        | "ff_claim_resumed_execution"
+        | "ff_reclaim_execution" => prepare_claim(d, name).await,
+        "ff_register_worker"
+        | "ff_heartbeat_worker"
+        | "ff_unregister_worker"
+        | "ff_list_workers"
+        | "ff_release_worker_leases"
+        | "ff_lane_depths" => prepare_worker(d, name).await,
+        "ff_describe_execution"
+        | "ff_read_payload"
+        | "ff_read_result"
+        | "ff_list_attempts"
+        | "ff_list_executions"
+        | "ff_read_events" => prepare_read(d, name).await,
+        "ff_promote_delayed"
+        | "ff_expire_execution"
+        | "ff_mark_lease_expired_if_due"
         | "ff_tick" => prepare_timer(d, name).await,
         _ => prepare_holder(d, name).await,
     }
@@ -204,9 +216,7 @@ async fn prepare_holder(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
             call.expected_replay_count = Some(0);
             encode(&call)
         }
-        "ff_change_priority" => {
-            encode(&ChangePriority { execution_id: held.id, priority: 5 })
-        }
+        "ff_change_priority" => encode(&ChangePriority { execution_id: held.id, priority: 5 }),
         "ff_set_execution_tags" => {
             let tags = Rest(vec!["a.b".to_owned(), "c".to_owned()]);
             encode(&SetExecutionTags { execution_id: held.id, tags })

@@ -145,8 +145,8 @@ conformance! {
 
     async fn the_deadline_comes_before_the_lease_and_the_timeout(d: &Deployment) {
         let policy = format!(
-            r#"{{"timeout_policy":{{"attempt_timeout_ms":{LEASE_MS},"execution_deadline_ms":{LEASE_MS}}},
-                "retry_policy":{{}}}}"#
+            r#"{{"retry_policy":{{}},"timeout_policy":
+                {{"attempt_timeout_ms":{LEASE_MS},"execution_deadline_ms":{LEASE_MS}}}}}"#
         );
         let id = d.create().policy(&policy).send().await;
         d.claim(LANE).await;

@@ -1,5 +1,5 @@
-//! Known weaknesses of libraries like ours, each as the behaviour we want instead: what becomes of an
-//! execution and its attempts.
+//! Known weaknesses of libraries like ours, each as the behaviour we want instead: what becomes of
+//! an execution and its attempts.
 
 use ff_conformance::record::{listed_in, record, score, story};
 use ff_conformance::{Deployment, Held, LANE, LEASE_MS, conformance, instance, worker};
@@ -171,7 +171,9 @@ conformance! {
         cancel(d, old.id).await;
         let states: Vec<AttemptLifecycle> =
             d.attempts(old.id).await.iter().map(|attempt| attempt.state).collect();
-        assert_eq!(states, [AttemptLifecycle::InterruptedReclaimed, AttemptLifecycle::EndedCancelled]);
+        let (lost, ended) =
+            (AttemptLifecycle::InterruptedReclaimed, AttemptLifecycle::EndedCancelled);
+        assert_eq!(states, [lost, ended]);
         let never_ran = d.create_one().await;
         cancel(d, never_ran).await;
         assert!(d.attempts(never_ran).await.is_empty(), "no attempt is made up");

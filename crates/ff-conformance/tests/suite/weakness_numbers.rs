@@ -1,5 +1,5 @@
-//! Known weaknesses of libraries like ours, each as the behaviour we want instead: numbers and calls
-//! that raise midway.
+//! Known weaknesses of libraries like ours, each as the behaviour we want instead: numbers, and
+//! calls that raise midway.
 
 use ff_conformance::record::{key_of, listed_in, record};
 use ff_conformance::{Deployment, Held, INSTANCE, LANE, LEASE_MS, WORKER, conformance};
@@ -14,8 +14,22 @@ use super::claim::granted;
 use super::fence::FENCED;
 
 /// Texts that a lenient parser takes for numbers.
-const LENIENT: [&str; 14] = ["nan", "inf", "-inf", "1e3", "1.5", "0x10", " 1", "1 ", "+1", "01",
-    "-0", "9007199254740993", "1e309", "１"];
+const LENIENT: [&str; 14] = [
+    "nan",
+    "inf",
+    "-inf",
+    "1e3",
+    "1.5",
+    "0x10",
+    " 1",
+    "1 ",
+    "+1",
+    "01",
+    "-0",
+    "9007199254740993",
+    "1e309",
+    "１",
+];
 
 /// Writes into a record around the library. False where nobody can.
 async fn plant(d: &Deployment, id: ExecutionId, field: &str, value: Option<&str>) -> bool {
@@ -39,7 +53,13 @@ async fn create_with(d: &Deployment, position: usize, text: &str) -> String {
 }
 
 /// Calls a holder's function with one own argument replaced.
-async fn fenced_with(d: &Deployment, held: &Held, name: &str, position: usize, text: &str) -> String {
+async fn fenced_with(
+    d: &Deployment,
+    held: &Held,
+    name: &str,
+    position: usize,
+    text: &str,
+) -> String {
     let own = FENCED.iter().find(|(known, _)| *known == name).expect("a fenced function").1;
     let mut args: Vec<String> = held.fence().into_iter().collect();
     args.extend(own.iter().map(|text| (*text).to_owned()));
@@ -90,8 +110,9 @@ conformance! {
                 uuid.as_bytes()];
             let claimed = d.raw("ff_claim_next", &claim).await;
             assert_eq!(claimed.code(), "invalid_input", "lease_ttl_ms {text}");
-            let priority = d.raw("ff_change_priority", &[waiting.as_bytes(), text.as_bytes()]).await;
-            assert_eq!(priority.code(), "invalid_input", "priority {text}");
+            let change: [&[u8]; 2] = [waiting.as_bytes(), text.as_bytes()];
+            let changed = d.raw("ff_change_priority", &change).await;
+            assert_eq!(changed.code(), "invalid_input", "priority {text}");
         }
     }
 
@@ -135,7 +156,8 @@ conformance! {
         for policy in [
             r#"{"retry_policy":{"max_retries":null}}"#,
             r#"{"retry_policy":{"backoff":null}}"#,
-            r#"{"retry_policy":{"backoff":{"type":"exponential","multiplier":null,"jitter":null}}}"#,
+            r#"{"retry_policy":{"backoff":{"type":"exponential","multiplier":null}}}"#,
+            r#"{"retry_policy":{"backoff":{"type":"exponential","jitter":null}}}"#,
             r#"{"retry_policy":{"retryable_categories":null},"timeout_policy":null}"#,
         ] {
             d.create().policy(policy).send().await;
@@ -192,8 +214,8 @@ conformance! {
     async fn w51_damaged_numbers_raise_nowhere(d: &Deployment) {
         d.host().watch(false);
         for garbage in ["", "x", "nan", "-1", "99999999999999999999"] {
-            for field in ["ct", "pr", "ag", "dl", "mc", "mp", "re", "ac", "ep", "le", "ta", "rc", "rl",
-                "rp", "et", "as", "rr", "at", "dm", "zz"] {
+            for field in ["ct", "pr", "ag", "dl", "mc", "mp", "re", "ac", "ep", "le", "ta", "rc",
+                "rl", "rp", "et", "as", "rr", "at", "dm", "iu", "zz"] {
                 let held = claim_limited(d).await;
                 if !plant(d, held.id, field, Some(garbage)).await {
                     return;
@@ -246,8 +268,12 @@ async fn exercise(d: &Deployment, id: ExecutionId) {
     let (worker, process) = (WORKER.as_bytes(), INSTANCE.as_bytes());
     for step in [0, 61_000, 3_600_000, 90_000_000] {
         d.advance(step).await;
-        for name in ["ff_describe_execution", "ff_read_result", "ff_promote_delayed",
-            "ff_mark_lease_expired_if_due"] {
+        for name in [
+            "ff_describe_execution",
+            "ff_read_result",
+            "ff_promote_delayed",
+            "ff_mark_lease_expired_if_due",
+        ] {
             d.raw(name, &[id]).await;
         }
         d.raw("ff_list_attempts", &[id, b"10"]).await;

@@ -83,8 +83,7 @@ conformance! {
             assert!(fits(d, "ff_create_execution", &create(), position, most).await);
             assert!(!fits(d, "ff_create_execution", &create(), position, most + 1).await);
         }
-        for position in [6, 10] {
-            let most = if position == 6 { limits::POLICY_BYTES_MAX } else { limits::TAGS_BYTES_MAX };
+        for (position, most) in [(6, limits::POLICY_BYTES_MAX), (10, limits::TAGS_BYTES_MAX)] {
             assert!(!fits(d, "ff_create_execution", &create(), position, most + 1).await);
         }
         let fail = |held: &Held| encode(&held.fail("", "x"));

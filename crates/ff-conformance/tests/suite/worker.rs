@@ -2,8 +2,8 @@
 
 use ff_conformance::record::{hash, listed_in, member_score, story};
 use ff_conformance::{
-    Answer, Deployment, INSTANCE, LANE, LEASE_MS, WORKER, capabilities, conformance, instance, lane,
-    worker,
+    Answer, Deployment, INSTANCE, LANE, LEASE_MS, WORKER, capabilities, conformance, instance,
+    lane, worker,
 };
 use ff_core::error::Code;
 use ff_core::state::AttemptState;
@@ -66,7 +66,8 @@ conformance! {
         let (begin, expires_at) = (d.now(), d.now().plus_millis(TTL_MS));
         let reply = d.call(register(session)).await;
         assert_eq!(reply, RegisterWorkerReply::Registered { expires_at });
-        let row = [INSTANCE, WORKER, &begin.to_string(), &expires_at.to_string(), "cuda,gpu", "a\nb"];
+        let (begin, end) = (begin.to_string(), expires_at.to_string());
+        let row = [INSTANCE, WORKER, &begin, &end, "cuda,gpu", "a\nb"];
         assert_eq!(workers(d).await, [row]);
         let due = member_score(&d.dump().await, d.home(), "due", "w:worker-1");
         assert_eq!(due, Some(expires_at.get() as f64));

@@ -129,7 +129,7 @@ fn edit(value: &mut Stored, word: &str) {
     }
 }
 
-/// Each change breaks the rule behind it, and no rule of another kind.
+/// A change, the invariant that it breaks (among others, at times) and what is said about it.
 const BREAKS: &[(&str, &str, &str)] = &[
     // Indexes.
     ("q:main -$a $b=1", "I1", "lists bbbbbbbb-bbbb-bbbb-bbbb-bbbbbbbbbbbb, which does not belong"),

@@ -17,6 +17,8 @@ const MARGIN_MAX: Duration = Duration::from_secs(1);
 pub enum LeaseLoss {
     /// It could not be renewed in time.
     Expired,
+    /// The attempt, or the whole execution, ran out of the time that its policy gives it.
+    TimedOut,
     /// The store says that it is no longer ours.
     Refused(EngineError),
     /// The worker was shut down and handed it back.
@@ -27,6 +29,7 @@ impl std::fmt::Display for LeaseLoss {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Expired => f.write_str("the lease could not be renewed in time"),
+            Self::TimedOut => f.write_str("the time of the attempt or the execution is over"),
             Self::Refused(error) => error.fmt(f),
             Self::HandedBack => f.write_str("the worker was shut down and handed the lease back"),
         }
@@ -68,7 +71,10 @@ pub(crate) struct Lease {
 
 #[derive(Debug)]
 struct State {
-    deadline: Instant,
+    /// Until when the lease certainly holds.
+    held_until: Instant,
+    /// When the store ends the attempt, renewed or not.
+    over_at: Option<Instant>,
     failures: u32,
     last_error: Option<EngineError>,
     end: Option<End>,
@@ -82,20 +88,25 @@ enum End {
 }
 
 impl State {
+    fn deadline(&self) -> Instant {
+        self.over_at.map_or(self.held_until, |over_at| over_at.min(self.held_until))
+    }
+
     /// Loss is a matter of time too: nobody needs to have noticed.
     fn loss(&self) -> Option<LeaseLoss> {
         match &self.end {
             Some(End::Lost(loss)) => Some(loss.clone()),
             Some(End::Settled) => None,
-            None if Instant::now() >= self.deadline => Some(LeaseLoss::Expired),
-            None => None,
+            None if Instant::now() < self.deadline() => None,
+            None if self.deadline() < self.held_until => Some(LeaseLoss::TimedOut),
+            None => Some(LeaseLoss::Expired),
         }
     }
 }
 
 impl Lease {
-    pub(crate) fn new(deadline: Instant, ttl: Duration) -> Self {
-        let state = State { deadline, failures: 0, last_error: None, end: None };
+    pub(crate) fn new(held_until: Instant, over_at: Option<Instant>, ttl: Duration) -> Self {
+        let state = State { held_until, over_at, failures: 0, last_error: None, end: None };
         Self { state: watch::Sender::new(state), ttl }
     }
 
@@ -104,7 +115,7 @@ impl Lease {
     }
 
     pub(crate) fn deadline(&self) -> Instant {
-        self.state.borrow().deadline
+        self.state.borrow().deadline()
     }
 
     /// How long the lease certainly holds from now.
@@ -115,7 +126,7 @@ impl Lease {
     pub(crate) fn is_healthy(&self) -> bool {
         let state = self.state.borrow();
         let margin = (self.ttl / 10).min(MARGIN_MAX);
-        state.end.is_none() && Instant::now() + margin < state.deadline
+        state.end.is_none() && Instant::now() + margin < state.deadline()
     }
 
     pub(crate) fn loss(&self) -> Option<LeaseLoss> {
@@ -136,7 +147,7 @@ impl Lease {
         self.state.send_modify(|state| match state.loss() {
             Some(loss) => state.end = Some(End::Lost(loss)),
             None => {
-                state.deadline = state.deadline.max(sent + self.ttl);
+                state.held_until = state.held_until.max(sent + self.ttl);
                 state.failures = 0;
             }
         });
@@ -175,7 +186,7 @@ impl Lease {
                 match (state.loss(), &state.end) {
                     (Some(loss), _) => return loss,
                     (None, Some(End::Settled)) => None,
-                    (None, _) => Some(state.deadline),
+                    (None, _) => Some(state.deadline()),
                 }
             };
             match deadline {
@@ -197,7 +208,7 @@ mod tests {
     const TTL: Duration = Duration::from_secs(10);
 
     fn lease() -> Lease {
-        Lease::new(Instant::now() + TTL, TTL)
+        Lease::new(Instant::now() + TTL, None, TTL)
     }
 
     #[tokio::test(start_paused = true)]
@@ -250,6 +261,20 @@ mod tests {
         lease.renewed(Instant::now());
         assert_eq!(lease.loss(), Some(LeaseLoss::Expired));
         assert!(!lease.is_healthy());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_of_an_attempt_ends_it_however_often_it_is_renewed() {
+        let over_at = Instant::now() + TTL * 2;
+        let lease = Lease::new(Instant::now() + TTL, Some(over_at), TTL);
+        assert_eq!(lease.deadline(), Instant::now() + TTL);
+        for _ in 0..3 {
+            tokio::time::advance(TTL / 2).await;
+            lease.renewed(Instant::now());
+        }
+        assert_eq!((lease.deadline(), lease.loss()), (over_at, None));
+        assert_eq!(lease.lost().await, LeaseLoss::TimedOut);
+        assert_eq!(Instant::now(), over_at);
     }
 
     #[tokio::test(start_paused = true)]

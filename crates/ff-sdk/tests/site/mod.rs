@@ -4,6 +4,7 @@
 pub(crate) mod proxy;
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,7 @@ use ff_sdk::{
     BackendConfig, ClaimedTask, Client, Connection, ExecutionId, FlowFabricWorker, PartitionConfig,
     PublicState, Worker, WorkerBuilder, WorkerConfig,
 };
+use ff_server::{RunningServer, Server, ServerConfig, StoreConfig, Token};
 use ff_test_valkey::{Valkey, ValkeyOptions};
 
 pub(crate) const LANE: &str = "work";
@@ -35,7 +37,11 @@ pub(crate) struct Site {
 pub(crate) enum Place {
     Embedded,
     Valkey(Valkey),
+    Server(RunningServer),
 }
+
+/// What the server of a test wants to see.
+pub(crate) const TOKEN: &str = "a-token-of-the-tests";
 
 fn partitions() -> PartitionConfig {
     PartitionConfig { num_flow_partitions: PARTITIONS, ..PartitionConfig::default() }
@@ -52,10 +58,35 @@ impl Site {
 
     /// A Valkey server of its own.
     pub(crate) async fn valkey() -> Self {
-        let valkey = Valkey::start(ValkeyOptions::default()).expect("a Valkey server");
+        Self::on_valkey(Valkey::start(ValkeyOptions::default()).expect("a Valkey server")).await
+    }
+
+    /// A Valkey server that is there already.
+    pub(crate) async fn on_valkey(valkey: Valkey) -> Self {
         let config = valkey_config(&valkey.url());
         let connection = Connection::open(config.clone()).await.expect("connects");
         Self::new(connection, Some(config), Place::Valkey(valkey))
+    }
+
+    /// A server of its own, over HTTP, with a store in memory.
+    pub(crate) async fn server() -> Self {
+        let server = start_server().await;
+        let config = server_config(&format!("http://{}", server.local_addr()));
+        let connection = Connection::open(config.clone()).await.expect("connects");
+        Self::new(connection, Some(config), Place::Server(server))
+    }
+
+    /// The server, if it is one.
+    pub(crate) fn server_address(&self) -> SocketAddr {
+        match &self.place {
+            Place::Server(server) => server.local_addr(),
+            _ => panic!("there is no server"),
+        }
+    }
+
+    /// A connection that somebody else looks after.
+    pub(crate) fn of(connection: Connection, place: Place) -> Self {
+        Self::new(connection, None, place)
     }
 
     fn new(connection: Connection, config: Option<BackendConfig>, place: Place) -> Self {
@@ -97,6 +128,21 @@ pub(crate) fn valkey_config(url: &str) -> BackendConfig {
     config.partitions = Some(partitions());
     config.run_engine = true;
     config
+}
+
+pub(crate) async fn start_server() -> RunningServer {
+    let config = ServerConfig {
+        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        store: StoreConfig::Memory,
+        tokens: vec![Token(TOKEN.to_owned())],
+        partitions: PARTITIONS,
+        ..ServerConfig::default()
+    };
+    Server::start(config).await.expect("a server")
+}
+
+pub(crate) fn server_config(url: &str) -> BackendConfig {
+    BackendConfig::server(url, Some(TOKEN))
 }
 
 pub(crate) fn worker_config(instance: &str, room: usize) -> WorkerConfig {

@@ -59,7 +59,9 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
         [Value::Bytes(result), Value::Int(at)] if result == b"retry_scheduled" => Some(*at as u64),
         _ => None,
     };
-    match (at, span(seen, record)) {
+    let last = seen.sent.text("is_final") == "1";
+    let span = span(record, seen.sent.text("failure_category"), seen.now).filter(|_| !last);
+    match (at, span) {
         (None, None) => Ok(()),
         (Some(at), None) => Err(format!("a retry at {at} that the policy does not have")),
         (None, Some((_, latest))) => {
@@ -73,17 +75,24 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
     }
 }
 
+/// Whether a failure of this category can, and whether it must, be followed by a retry. Between
+/// the two lies a deadline that some of the possible pauses reach.
+pub(super) fn expected(record: Fields<'_>, category: &str, now: u64) -> (bool, bool) {
+    let span = span(record, category, now);
+    let can = span.is_some_and(|(earliest, _)| before_deadline(record, earliest));
+    let must = span.is_some_and(|(_, latest)| before_deadline(record, latest));
+    (can, must)
+}
+
 /// When the retry may be; nothing if there is none left for this failure.
-fn span(seen: &Seen<'_>, record: Fields<'_>) -> Option<(u64, u64)> {
+fn span(record: Fields<'_>, category: &str, now: u64) -> Option<(u64, u64)> {
     let rule = Rule::parse(record.text(field::RETRY_RULE))?;
     let count = record.count(field::RETRY_COUNT);
-    let category = seen.sent.text("failure_category");
-    let last = seen.sent.text("is_final") == "1" || count >= rule.max_retries;
-    if last || !rule.admits(category) {
+    if count >= rule.max_retries || !rule.admits(category) {
         return None;
     }
     let (least, most) = rule.pause_ms(count);
-    Some((seen.now + least, seen.now + most))
+    Some((now + least, now + most))
 }
 
 fn before_deadline(record: Fields<'_>, at: u64) -> bool {

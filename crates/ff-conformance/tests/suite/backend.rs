@@ -1,0 +1,319 @@
+//! The engine's API over the library, and what it makes of replies that get lost.
+
+use ff_conformance::record::{log, record, story};
+use ff_conformance::{
+    Deployment, INSTANCE, LANE, LEASE_MS, WORKER, capabilities, conformance, instance, lane, worker,
+};
+use ff_core::backend::{FailOutcome, FailureClass, FailureReason, Handle, HandleKind};
+use ff_core::contracts::{
+    CancelSource, ClaimRequest, Created, GrantRequest, LeaseRequest, NewExecution, NextGrant,
+    NextGrantRequest, PriorityChange, RevokeOutcome, Tags, WorkerRegistration,
+};
+use ff_core::engine_backend::EngineBackend;
+use ff_core::error::{Code, EngineError};
+use ff_core::policy::ExecutionPolicy;
+use ff_core::state::PublicState;
+use ff_core::types::{
+    ExecutionId, ExecutionKind, GrantId, LeaseId, Namespace, TimestampMs, WorkerSession,
+};
+
+/// As many replies in a row may get lost; with one more the caller hears of it.
+const LOSSES_MAX: u32 = 3;
+
+fn new(d: &Deployment, id: ExecutionId) -> NewExecution {
+    NewExecution {
+        execution_id: id,
+        namespace: Namespace::try_new("tests").expect("a valid name"),
+        lane: lane(LANE),
+        kind: ExecutionKind::try_new("work").expect("a valid name"),
+        priority: 0,
+        creator: String::new(),
+        policy: ExecutionPolicy::from_json(br#"{"retry_policy":{}}"#).expect("a valid policy"),
+        payload: d.now().to_string().into_bytes(),
+        delay_until: None,
+        deadline_at: None,
+        tags: Tags::new(),
+        idempotency_key: None,
+    }
+}
+
+fn request(d: &Deployment) -> ClaimRequest {
+    ClaimRequest {
+        lane: lane(LANE),
+        worker_id: worker(WORKER),
+        worker_instance_id: instance(INSTANCE),
+        capabilities: capabilities(&[]),
+        lease_ttl_ms: LEASE_MS,
+        lease_ids: vec![LeaseId::from_uuid(d.new_uuid())],
+        retry: false,
+    }
+}
+
+fn grant_request(d: &Deployment, execution_id: ExecutionId) -> GrantRequest {
+    GrantRequest {
+        grant_id: GrantId::from_uuid(d.new_uuid()),
+        execution_id,
+        worker_id: worker(WORKER),
+        worker_instance_id: instance(INSTANCE),
+        capabilities: capabilities(&[]),
+        grant_ttl_ms: 5000,
+    }
+}
+
+fn lease(d: &Deployment) -> LeaseRequest {
+    LeaseRequest { lease_id: LeaseId::from_uuid(d.new_uuid()), lease_ttl_ms: LEASE_MS }
+}
+
+/// Creates an execution and claims it, with no reply lost.
+async fn held(d: &Deployment) -> Handle {
+    let id = d.new_id();
+    d.backend.create(new(d, id)).await.expect("created");
+    let mut claimed = d.backend.claim_next(d.home(), request(d)).await.expect("claimed");
+    let handle = claimed.pop().expect("something to claim").handle;
+    assert_eq!(handle.execution_id, id);
+    handle
+}
+
+/// Lets replies get lost before a call.
+fn lossy(d: &Deployment, losses: u32) -> &impl EngineBackend {
+    d.host().lose_replies(losses);
+    &d.backend
+}
+
+/// The events of the first partition, without those of creating and claiming.
+async fn outcomes(d: &Deployment) -> Vec<String> {
+    let events = log(&d.dump().await, d.home()).into_iter().map(|entry| entry.event);
+    events.filter(|event| event != "created" && event != "claimed").collect()
+}
+
+conformance! {
+    async fn a_life_has_one_of_everything_although_replies_get_lost(d: &Deployment) {
+        for losses in 1..=LOSSES_MAX {
+            let id = d.new_id();
+            let created = lossy(d, losses).create(new(d, id)).await.expect("created");
+            assert_eq!(created.execution_id(), id);
+            let claimed = lossy(d, losses).claim_next(d.home(), request(d)).await;
+            let claimed = claimed.expect("claimed").pop().expect("something to claim");
+            assert_eq!((claimed.handle.execution_id, claimed.handle.kind), (id, HandleKind::Fresh));
+            lossy(d, losses).renew(&claimed.handle).await.expect("renewed");
+            let progress = lossy(d, losses).progress(&claimed.handle, Some(5), None).await;
+            progress.expect("recorded");
+            let done = lossy(d, losses).complete(&claimed.handle, Some(b"done".to_vec())).await;
+            done.expect("completed");
+            assert_eq!(d.host().replies_to_lose(), 0);
+            assert_eq!(story(&d.dump().await, id),
+                ["created", "claimed 0 initial", "ended 0 success:completed:tests"]);
+            let result = d.backend.read_result(id).await.expect("it can be read");
+            assert_eq!(result.as_deref(), Some(b"done".as_slice()));
+        }
+    }
+
+    async fn every_way_to_end_an_attempt_has_one_effect_although_replies_get_lost(d: &Deployment) {
+        for losses in 1..=LOSSES_MAX {
+            let handle = held(d).await;
+            let reason = FailureReason::new("no");
+            let failed = lossy(d, losses).fail(&handle, reason, FailureClass::Transient).await;
+            let delay_until = d.now().plus_millis(1000);
+            assert_eq!(failed, Ok(FailOutcome::RetryScheduled { delay_until }));
+            let handle = held(d).await;
+            let reason = FailureReason::new("no");
+            let failed = lossy(d, losses).fail(&handle, reason, FailureClass::Permanent).await;
+            assert_eq!(failed, Ok(FailOutcome::TerminalFailed));
+            let handle = held(d).await;
+            lossy(d, losses).cancel(&handle, "enough").await.expect("cancelled");
+            let handle = held(d).await;
+            let until = d.now().plus_millis(600_000);
+            lossy(d, losses).delay(&handle, until).await.expect("delayed");
+            assert_eq!(d.describe(handle.execution_id).await.delay_until, Some(until));
+            let handle = held(d).await;
+            lossy(d, losses).wait_children(&handle).await.expect("set aside");
+            let resumed = d.claim(LANE).await;
+            d.call(resumed.complete(b"")).await;
+        }
+        let once = ["retry_scheduled", "ended", "ended", "delayed", "waiting_children", "ended"];
+        assert_eq!(outcomes(d).await, once.repeat(LOSSES_MAX as usize));
+    }
+
+    async fn every_intervention_has_one_effect_although_replies_get_lost(d: &Deployment) {
+        for losses in 1..=LOSSES_MAX {
+            let handle = held(d).await;
+            let id = handle.execution_id;
+            let revoked = lossy(d, losses).revoke_lease(id, None, "drain").await;
+            assert_eq!(revoked, Ok(RevokeOutcome::AlreadyRevoked), "done by the first send");
+            let changed = lossy(d, losses).change_priority(id, 7).await;
+            assert_eq!(changed, Ok(PriorityChange { old: 7, new: 7 }), "done by the first send");
+            let tags = Tags::from([("a.b".to_owned(), "c".to_owned())]);
+            lossy(d, losses).set_tags(id, tags).await.expect("tagged");
+            let source = CancelSource::OperatorOverride;
+            lossy(d, losses).cancel_execution(id, "enough", source).await.expect("cancelled");
+            let described = d.describe(id).await;
+            assert_eq!((described.priority, described.tags.len()), (7, 1));
+            assert_eq!(described.public_state(), PublicState::Cancelled);
+        }
+    }
+
+    async fn a_replay_has_one_effect_although_replies_get_lost(d: &Deployment) {
+        for losses in 1..=LOSSES_MAX {
+            let handle = held(d).await;
+            d.backend.complete(&handle, None).await.expect("completed");
+            let id = handle.execution_id;
+            let replayed = lossy(d, losses).replay(id, "again", "alice").await;
+            assert_eq!(replayed, Ok(PublicState::Waiting));
+            assert_eq!(d.describe(id).await.replay_count, 1);
+            d.call(d.claim(LANE).await.complete(b"")).await;
+        }
+    }
+
+    async fn grants_and_their_claims_have_one_effect_although_replies_get_lost(d: &Deployment) {
+        for losses in 1..=LOSSES_MAX {
+            let id = d.create_one().await;
+            let grant = lossy(d, losses).issue_claim_grant(grant_request(d, id)).await;
+            let grant = grant.expect("granted");
+            let claimed = lossy(d, losses).claim_from_grant(&grant, lease(d)).await;
+            let handle = claimed.expect("claimed").handle;
+            d.backend.wait_children(&handle).await.expect("set aside");
+            let next = lossy(d, losses).grant_next(d.home(), next_grant(d)).await;
+            let Ok(Some(NextGrant::Resume(grant))) = next else { panic!("{next:?}") };
+            let claimed = lossy(d, losses).claim_resumed(&grant, lease(d)).await.expect("claimed");
+            assert_eq!(claimed.handle.kind, HandleKind::Resumed);
+            d.backend.revoke_lease(id, None, "").await.expect("revoked");
+            let grant = lossy(d, losses).issue_reclaim_grant(grant_request(d, id)).await;
+            let grant = grant.expect("granted");
+            let claimed = lossy(d, losses).claim_from_reclaim_grant(&grant, lease(d)).await;
+            let claimed = claimed.expect("claimed");
+            assert_eq!(claimed.handle.kind, HandleKind::Reclaimed);
+            d.backend.complete(&claimed.handle, None).await.expect("completed");
+            assert_eq!(d.attempts(id).await.len(), 2);
+        }
+        assert_eq!(d.backend.grant_next(d.home(), next_grant(d)).await, Ok(None));
+    }
+
+    async fn one_loss_too_many_is_told_and_can_be_retried(d: &Deployment) {
+        // The lane is known by then: making it known is a call of its own.
+        held(d).await;
+        let id = d.new_id();
+        let error = lossy(d, LOSSES_MAX + 1).create(new(d, id)).await.expect_err("not answered");
+        assert!(error.is_retryable(), "{error}");
+        assert_eq!(d.host().replies_to_lose(), 0);
+        let created = d.backend.create(new(d, id)).await.expect("answered");
+        assert_eq!(created, Created::Duplicate {
+            execution_id: id,
+            public_state: PublicState::Waiting,
+        });
+    }
+
+    async fn many_are_created_on_many_partitions_and_each_has_its_answer(d: &Deployment) {
+        let mut wanted = Vec::new();
+        for number in 0..10 {
+            let uuid = d.new_uuid();
+            let mut one = new(d, ExecutionId::from_parts(d.partitions[number % 4], uuid));
+            if number == 3 {
+                one.priority = 9001;
+            }
+            wanted.push(one);
+        }
+        wanted.push(wanted[0].clone());
+        let answers = d.backend.create_many(wanted.clone()).await;
+        assert_eq!(answers.len(), 11);
+        for (number, (answer, one)) in answers.iter().zip(&wanted).enumerate() {
+            match (number, answer) {
+                (3, Err(EngineError::InvalidArgument { field, .. })) => {
+                    assert_eq!(field, "priority");
+                }
+                (10, Ok(Created::Duplicate { execution_id, .. })) => {
+                    assert_eq!(*execution_id, wanted[0].execution_id);
+                }
+                (_, Ok(Created::Created { execution_id, .. })) => {
+                    assert_eq!(*execution_id, one.execution_id);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        let payload = d.backend.read_payload(wanted[9].execution_id).await.expect("read");
+        assert_eq!(payload.as_ref(), Some(&wanted[9].payload));
+    }
+
+    async fn an_id_of_no_partition_of_the_deployment_is_refused(d: &Deployment) {
+        let far = ff_core::partition::Partition::flow(60_001);
+        let id = ExecutionId::from_parts(far, d.new_uuid());
+        let error = d.backend.create(new(d, id)).await.expect_err("there is no such partition");
+        assert_eq!(error.code(), Some(Code::PartitionMismatch));
+        let error = d.backend.describe_execution(id).await.expect_err("no such partition");
+        assert_eq!(error.code(), Some(Code::PartitionMismatch));
+    }
+
+    async fn the_lane_of_a_new_execution_becomes_known(d: &Deployment) {
+        let name = format!("lane-of-{}", d.home().index);
+        let mut one = new(d, d.new_id());
+        one.lane = lane(&name);
+        d.backend.create(one).await.expect("created");
+        let mut after = None;
+        let mut found = false;
+        loop {
+            let page = d.backend.list_lanes(after, 50).await.expect("lanes can be listed");
+            found |= page.lanes.iter().any(|lane| lane.as_str() == name);
+            match page.next_cursor {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
+        assert!(found);
+    }
+
+    async fn an_idempotent_submission_has_one_execution_although_replies_get_lost(d: &Deployment) {
+        let key = ff_core::types::IdempotencyKey::try_new("order-1").expect("a valid key");
+        let mut one = new(d, d.new_id());
+        one.idempotency_key = Some(key);
+        let first = lossy(d, 2).create(one.clone()).await.expect("created").execution_id();
+        one.execution_id = d.new_id();
+        let again = d.backend.create(one.clone()).await.expect("recognised");
+        assert_eq!((again.execution_id(), again.is_new()), (first, false));
+        one.payload.push(b'!');
+        let error = d.backend.create(one).await.expect_err("another content");
+        assert_eq!(error.code(), Some(Code::IdempotencyConflict));
+    }
+
+    async fn a_worker_is_registered_heard_of_and_listed(d: &Deployment) {
+        let name = format!("process-{}", d.home().index);
+        let session = WorkerSession::from_uuid(d.new_uuid());
+        let registration = WorkerRegistration {
+            worker_id: worker(WORKER),
+            worker_instance_id: instance(&name),
+            session,
+            lanes: vec![lane("a"), lane("b")],
+            capabilities: capabilities(&["gpu"]),
+            ttl_ms: 60_000,
+        };
+        let until = lossy(d, 1).register_worker(registration).await.expect("registered");
+        let process = instance(&name);
+        let later = lossy(d, 1).heartbeat_worker(&process, session, 90_000).await.expect("heard");
+        assert_eq!(later, until.plus_millis(30_000));
+        let workers = d.backend.list_workers().await.expect("listed");
+        let ours = workers.iter().find(|one| one.worker_instance_id == process).expect("listed");
+        assert_eq!((ours.lanes.len(), ours.capabilities.csv().as_str()), (2, "gpu"));
+        assert_eq!(ours.expires_at, later);
+    }
+
+    async fn a_handle_of_a_claim_works_for_every_call(d: &Deployment) {
+        let handle = held(d).await;
+        let renewal = d.backend.renew(&handle).await.expect("renewed");
+        assert_eq!(renewal.expires_at, d.now().plus_millis(LEASE_MS));
+        d.backend.progress(&handle, None, Some("half".to_owned())).await.expect("recorded");
+        assert_eq!(record(&d.dump().await, handle.execution_id)["pm"], "half");
+        let until = TimestampMs::new(d.now().get() + 5);
+        d.backend.delay(&handle, until).await.expect("delayed");
+        let error = d.backend.renew(&handle).await.expect_err("given back");
+        assert_eq!(error.code(), Some(Code::ExecutionNotActive));
+    }
+}
+
+fn next_grant(d: &Deployment) -> NextGrantRequest {
+    NextGrantRequest {
+        grant_id: GrantId::from_uuid(d.new_uuid()),
+        lane: lane(LANE),
+        worker_id: worker(WORKER),
+        worker_instance_id: instance(INSTANCE),
+        capabilities: capabilities(&[]),
+        grant_ttl_ms: 5000,
+    }
+}

@@ -1,0 +1,52 @@
+//! Every example runs with the one command that it names, and prints what it promises.
+
+use std::process::Command;
+
+/// Runs an example as its reader would.
+fn output(example: &str) -> Vec<String> {
+    let run = Command::new(env!("CARGO"))
+        .args(["run", "--quiet", "-p", "ff-sdk", "--example", example])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo runs");
+    let errors = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success(), "{example} failed:\n{errors}");
+    String::from_utf8_lossy(&run.stdout).lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn hello_greets_and_gets_the_greetings_back() {
+    assert_eq!(
+        output("hello"),
+        [
+            "attempt 1: greeting Ada",
+            "result: hello, Ada",
+            "attempt 1: greeting Grace",
+            "result: hello, Grace",
+        ]
+    );
+}
+
+#[test]
+fn retries_and_timeouts_end_as_their_policies_say() {
+    let lines = output("retries_and_timeouts");
+    let expected = [
+        "flaky              3 attempt(s), completed: \"worked at attempt 3\"",
+        "slow               2 attempt(s), completed: \"quick at last\"",
+        "charge of -5       1 attempt(s), failed as bad_request: a charge cannot be negative",
+        "charge of \"five\"   1 attempt(s), failed as invalid_input: input: invalid type: string \"five\", expected i64 at line 1 column 6",
+        "buggy              4 attempt(s), failed as panic: the handler panicked: index out of bounds: the len is 3 but the index is 3",
+        "nobody's           1 attempt(s), failed as unknown_kind: this worker has no handler for \"nobodys\"",
+    ];
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn a_batch_of_ten_thousand_runs_each_once() {
+    let lines = output("batch");
+    assert_eq!(lines.len(), 4, "{lines:?}");
+    assert!(lines[0].starts_with("submitted 10000 executions in "), "{lines:?}");
+    assert!(lines[1].starts_with("completed 10000 executions in "), "{lines:?}");
+    assert_eq!(lines[2], "the squares of 1 to 10000 add up to 333383335000");
+    assert_eq!(lines[3], "handlers ran 10000 times");
+}

@@ -1,0 +1,159 @@
+//! The reply to a terminal call is lost, or the way to the store is gone for a while: the outcome
+//! lands all the same, once.
+
+mod site;
+
+use std::time::Duration;
+
+use ff_sdk::{
+    BackendErrorKind, ClaimedTask, Connection, ExecutionId, FailOutcome, FlowFabricWorker,
+    PublicState, SdkError,
+};
+use ff_test_valkey::{Valkey, ValkeyOptions};
+use site::proxy::Proxy;
+use site::{LONG, Place, Site, claim, eventually, server_config, valkey_config, worker_config};
+
+/// A deployment whose worker goes through a proxy, while everybody else has a way of their own.
+struct Behind {
+    site: Site,
+    proxy: Proxy,
+    worker: FlowFabricWorker,
+    /// How a request of each operation is recognised.
+    mark: fn(&str) -> String,
+}
+
+impl Behind {
+    async fn valkey() -> Self {
+        let valkey = Valkey::start(ValkeyOptions::default()).expect("a Valkey server");
+        let proxy = Proxy::start(valkey.address()).await;
+        let site = Site::on_valkey(valkey).await;
+        let mut config = valkey_config(&format!("valkey://{}/", proxy.address));
+        // Only the worker's own calls use the way that is cut.
+        config.run_engine = false;
+        Self::new(site, proxy, config, |op| format!("ff_{op}_execution_v1")).await
+    }
+
+    async fn server() -> Self {
+        let site = Site::server().await;
+        let proxy = Proxy::start(site.server_address().to_string()).await;
+        let config = server_config(&format!("http://{}", proxy.address));
+        Self::new(site, proxy, config, |op| format!("POST /v1/tasks/{op}")).await
+    }
+
+    async fn new(
+        site: Site,
+        proxy: Proxy,
+        config: ff_sdk::BackendConfig,
+        mark: fn(&str) -> String,
+    ) -> Self {
+        let connection = Connection::open(config).await.expect("connects");
+        let mut settings = worker_config("w-1", 1);
+        settings.lease_ttl_ms = 20_000;
+        let worker = FlowFabricWorker::connect_to(settings, &connection).await.expect("connects");
+        Self { site, proxy, worker, mark }
+    }
+
+    /// A task whose next report of this operation gets no answer.
+    async fn task(&self, op: &str) -> (ExecutionId, ClaimedTask) {
+        let id = self.site.submit("x").await;
+        let task = claim(&self.worker).await;
+        self.proxy.cut_after(&(self.mark)(op));
+        (id, task)
+    }
+
+    async fn check(&self, id: &ExecutionId, state: PublicState, cuts: u32) {
+        assert_eq!(self.proxy.cuts(), cuts, "the reply must have been lost");
+        let snapshot = self.site.describe(id).await;
+        assert_eq!((snapshot.public_state(), snapshot.total_attempt_count), (state, 1));
+    }
+}
+
+async fn every_terminal_call_survives_a_lost_reply(behind: Behind) {
+    let (id, task) = behind.task("complete").await;
+    task.complete(Some(b"done".to_vec())).await.expect("landed");
+    behind.check(&id, PublicState::Completed, 1).await;
+    let result = behind.site.client.await_result_raw(&id, LONG).await;
+    assert_eq!(result.expect("a result"), b"done");
+
+    let (id, task) = behind.task("fail").await;
+    let outcome = task.fail("no", "permanent").await.expect("landed");
+    assert_eq!(outcome, FailOutcome::TerminalFailed);
+    behind.check(&id, PublicState::Failed, 2).await;
+
+    let (id, task) = behind.task("cancel").await;
+    task.cancel("no longer wanted").await.expect("landed");
+    behind.check(&id, PublicState::Cancelled, 3).await;
+
+    let (id, task) = behind.task("delay").await;
+    task.delay_for(Duration::from_secs(3_600)).await.expect("landed");
+    behind.check(&id, PublicState::Delayed, 4).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_terminal_call_survives_a_lost_reply_from_valkey() {
+    every_terminal_call_survives_a_lost_reply(Behind::valkey().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_terminal_call_survives_a_lost_reply_from_a_server() {
+    every_terminal_call_survives_a_lost_reply(Behind::server().await).await;
+}
+
+/// The way is gone for longer than the backend itself tries, and comes back before the deadline.
+async fn an_outage_within_the_lease_is_outlasted(behind: Behind) {
+    let (id, task) = behind.task("complete").await;
+    behind.proxy.set_down(true);
+    let reported = tokio::spawn(task.complete(Some(b"late".to_vec())));
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(!reported.is_finished(), "it tries until the lease's deadline");
+    assert_eq!(behind.site.state(&id).await, PublicState::Active);
+    behind.proxy.set_down(false);
+    reported.await.expect("no panic").expect("landed");
+    assert_eq!(behind.site.state(&id).await, PublicState::Completed);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outage_of_valkey_within_the_lease_is_outlasted() {
+    an_outage_within_the_lease_is_outlasted(Behind::valkey().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outage_of_a_server_within_the_lease_is_outlasted() {
+    an_outage_within_the_lease_is_outlasted(Behind::server().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_task_comes_back_when_the_deadline_passes_and_tells_what_was_committed() {
+    let mut valkey = Valkey::start(durable()).expect("a Valkey server");
+    let config = valkey_config(&valkey.url());
+    let connection = Connection::open(config).await.expect("connects");
+    let site = Site::of(connection, Place::Embedded);
+    let worker = site.worker("w-1", 1).await;
+    let id = site.submit("x").await;
+    let task = claim(&worker).await;
+    valkey.kill9().expect("killed");
+    let error = task.complete(Some(b"done".to_vec())).await.expect_err("nobody is there");
+    assert!(matches!(error.source.backend_kind(), Some(BackendErrorKind::Transport)), "{error}");
+    let task = error.task.expect("the outcome is unknown: the task comes back");
+    assert!(!task.is_lease_healthy());
+    valkey.restart().expect("it is back");
+    // The lease is over, and whether the first call landed is the store's to say.
+    let mut task = Some(*task);
+    let settled = loop {
+        match task.take().expect("kept").complete(Some(b"done".to_vec())).await {
+            Err(error) if error.task.is_some() => task = error.task.map(|task| *task),
+            settled => break settled,
+        }
+    };
+    let error = settled.expect_err("it did not land before the lease was over");
+    assert!(matches!(error.source, SdkError::Engine(_)), "{error}");
+    eventually("the next worker", || async {
+        site.state(&id).await != PublicState::Completed && worker.capacity() == 1
+    })
+    .await;
+}
+
+fn durable() -> ValkeyOptions {
+    let append_fsync = Some("always".to_owned());
+    ValkeyOptions { append_only: true, append_fsync, ..ValkeyOptions::default() }
+}

@@ -1,0 +1,185 @@
+//! A backend that passes everything on, remembers what was called, and fails on demand.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex};
+
+use ff_core::backend::{FailOutcome, FailureClass, FailureReason, Handle, LeaseRenewal};
+use ff_core::contracts::{
+    AttemptRecord, CancelSource, ClaimGrant, ClaimRequest, Claimed, Created, EventPage,
+    ExecutionSnapshot, GrantRequest, LaneDepth, LanePage, LeaseRequest, ListFilter, ListPage,
+    NewExecution, NextGrant, NextGrantRequest, PriorityChange, ReclaimGrant, RevokeOutcome, Tags,
+    TickReport, WorkRequest, WorkerRecord, WorkerRegistration,
+};
+use ff_core::engine_backend::{Answer, EngineBackend};
+use ff_core::error::EngineError;
+use ff_core::partition::{Partition, PartitionConfig};
+use ff_core::state::PublicState;
+use ff_core::types::{
+    EventCursor, ExecutionId, LaneId, LeaseId, TimestampMs, WorkerInstanceId, WorkerSession,
+};
+use ff_core::work_source::WorkSource;
+use ff_sdk::Connection;
+use futures_core::future::BoxFuture;
+
+/// What goes wrong with a call.
+#[derive(Clone)]
+pub(crate) enum Fault {
+    /// It is not passed on.
+    Before(EngineError),
+    /// It is passed on, and its answer is lost.
+    After(EngineError),
+    /// It never ends.
+    Hang,
+}
+
+/// A backend that remembers.
+pub(crate) struct Recorder {
+    engine: Arc<dyn EngineBackend>,
+    work: Arc<dyn WorkSource>,
+    calls: Mutex<Vec<&'static str>>,
+    faults: Mutex<HashMap<&'static str, VecDeque<(usize, Fault)>>>,
+    too_many: Mutex<u32>,
+}
+
+impl Recorder {
+    pub(crate) async fn new(connection: &Connection) -> Self {
+        Self {
+            engine: Arc::clone(connection.engine()),
+            work: connection.work().await.expect("a work source"),
+            calls: Mutex::default(),
+            faults: Mutex::default(),
+            too_many: Mutex::default(),
+        }
+    }
+
+    /// What was called so far; not remembered any more.
+    pub(crate) fn take(&self) -> Vec<&'static str> {
+        std::mem::take(&mut *self.calls.lock().expect("no panic"))
+    }
+
+    /// What was called so far.
+    pub(crate) fn calls(&self) -> Vec<&'static str> {
+        self.calls.lock().expect("no panic").clone()
+    }
+
+    /// The next calls of this name, after those that were spoilt before, go wrong.
+    pub(crate) fn fail_next(&self, call: &'static str, count: usize, fault: Fault) {
+        let mut faults = self.faults.lock().expect("no panic");
+        faults.entry(call).or_default().push_back((count, fault));
+    }
+
+    /// Claims bring so many more than was asked for.
+    pub(crate) fn claim_too_many(&self, more: u32) {
+        *self.too_many.lock().expect("no panic") = more;
+    }
+
+    fn fault(&self, call: &'static str) -> Option<Fault> {
+        self.calls.lock().expect("no panic").push(call);
+        let mut faults = self.faults.lock().expect("no panic");
+        let planned = faults.get_mut(call)?;
+        let (count, fault) = planned.front_mut()?;
+        let fault = fault.clone();
+        *count -= 1;
+        if *count == 0 {
+            planned.pop_front();
+        }
+        Some(fault)
+    }
+
+    fn pass<'a, T: Send + 'a>(
+        &'a self,
+        call: &'static str,
+        answer: impl FnOnce() -> Answer<'a, T>,
+    ) -> Answer<'a, T> {
+        match self.fault(call) {
+            None => answer(),
+            Some(Fault::Before(error)) => Box::pin(std::future::ready(Err(error))),
+            Some(Fault::Hang) => Box::pin(std::future::pending()),
+            Some(Fault::After(error)) => {
+                let answer = answer();
+                Box::pin(async move {
+                    answer.await?;
+                    Err(error)
+                })
+            }
+        }
+    }
+}
+
+impl WorkSource for Recorder {
+    fn claim(&self, mut request: WorkRequest) -> Answer<'_, Vec<Claimed>> {
+        request.count += *self.too_many.lock().expect("no panic");
+        self.pass("claim", || self.work.claim(request))
+    }
+}
+
+/// Passes every method on.
+macro_rules! pass_on {
+    ($(fn $name:ident<$life:lifetime>($($arg:ident: $type:ty),*) -> $answer:ty;)*) => {$(
+        fn $name<$life>(&$life self $(, $arg: $type)*) -> Answer<$life, $answer> {
+            self.pass(stringify!($name), || self.engine.$name($($arg),*))
+        }
+    )*};
+}
+
+impl EngineBackend for Recorder {
+    pass_on! {
+        fn create<'a>(execution: NewExecution) -> Created;
+        fn claim_next<'a>(partition: Partition, request: ClaimRequest) -> Vec<Claimed>;
+        fn issue_claim_grant<'a>(request: GrantRequest) -> ClaimGrant;
+        fn grant_next<'a>(partition: Partition, request: NextGrantRequest) -> Option<NextGrant>;
+        fn claim_from_grant<'a>(grant: &'a ClaimGrant, lease: LeaseRequest) -> Claimed;
+        fn claim_resumed<'a>(grant: &'a ClaimGrant, lease: LeaseRequest) -> Claimed;
+        fn issue_reclaim_grant<'a>(request: GrantRequest) -> ReclaimGrant;
+        fn claim_from_reclaim_grant<'a>(grant: &'a ReclaimGrant, lease: LeaseRequest) -> Claimed;
+        fn renew<'a>(handle: &'a Handle) -> LeaseRenewal;
+        fn progress<'a>(handle: &'a Handle, percent: Option<u8>, message: Option<String>) -> ();
+        fn complete<'a>(handle: &'a Handle, result: Option<Vec<u8>>) -> ();
+        fn fail<'a>(handle: &'a Handle, reason: FailureReason, class: FailureClass) -> FailOutcome;
+        fn cancel<'a>(handle: &'a Handle, reason: &'a str) -> ();
+        fn delay<'a>(handle: &'a Handle, until: TimestampMs) -> ();
+        fn wait_children<'a>(handle: &'a Handle) -> ();
+        fn cancel_execution<'a>(id: ExecutionId, reason: &'a str, source: CancelSource) -> ();
+        fn revoke_lease<'a>(
+            id: ExecutionId, expected: Option<LeaseId>, reason: &'a str
+        ) -> RevokeOutcome;
+        fn change_priority<'a>(id: ExecutionId, priority: u16) -> PriorityChange;
+        fn replay<'a>(id: ExecutionId, reason: &'a str, requested_by: &'a str) -> PublicState;
+        fn set_tags<'a>(id: ExecutionId, tags: Tags) -> ();
+        fn describe_execution<'a>(id: ExecutionId) -> Option<ExecutionSnapshot>;
+        fn read_result<'a>(id: ExecutionId) -> Option<Vec<u8>>;
+        fn read_payload<'a>(id: ExecutionId) -> Option<Vec<u8>>;
+        fn list_attempts<'a>(id: ExecutionId) -> Vec<AttemptRecord>;
+        fn list_executions<'a>(
+            partition: Partition, filter: &'a ListFilter, cursor: Option<String>, limit: u32
+        ) -> ListPage;
+        fn list_lanes<'a>(after: Option<LaneId>, limit: u32) -> LanePage;
+        fn read_events<'a>(
+            partition: Partition, after: Option<EventCursor>, limit: u32
+        ) -> EventPage;
+        fn register_worker<'a>(registration: WorkerRegistration) -> TimestampMs;
+        fn heartbeat_worker<'a>(
+            instance: &'a WorkerInstanceId, session: WorkerSession, ttl_ms: u64
+        ) -> TimestampMs;
+        fn disconnect_worker<'a>(instance: &'a WorkerInstanceId, session: WorkerSession) -> u32;
+        fn list_workers<'a>() -> Vec<WorkerRecord>;
+        fn lane_depths<'a>(partition: Partition, lanes: Vec<LaneId>) -> Vec<LaneDepth>;
+        fn tick<'a>(partition: Partition, max: u32) -> TickReport;
+    }
+
+    fn create_many(
+        &self,
+        executions: Vec<NewExecution>,
+    ) -> BoxFuture<'_, Vec<Result<Created, EngineError>>> {
+        self.calls.lock().expect("no panic").push("create_many");
+        self.engine.create_many(executions)
+    }
+
+    fn partition_config(&self) -> PartitionConfig {
+        self.engine.partition_config()
+    }
+
+    fn name(&self) -> &'static str {
+        "recorder"
+    }
+}

@@ -1,9 +1,9 @@
 //! What travels between FlowFabric's server and its clients over HTTP: paths, header names, request
 //! and answer bodies, and the problem document of every error.
 //!
-//! Wire types are apart from the domain's (`ff-core`), but made of its ids, names and words, so that
-//! nothing enters without passing their rules. Conversions go both ways: a server turns requests into
-//! domain calls, a client turns answers back into domain values.
+//! Wire types are apart from the domain's (`ff-core`), but made of its ids, names and words, so
+//! that nothing enters without passing their rules. Conversions go both ways: a server turns
+//! requests into domain calls, a client turns answers back into domain values.
 //!
 //! Requests refuse fields they do not know, so that a mistyped option is never ignored. Answers
 //! tolerate them, so that an old client understands a new server.
@@ -13,7 +13,7 @@
 //! | where to send a request | [`paths`], [`headers`] |
 //! | how bytes travel in JSON | [`bytes`] |
 //! | what an error looks like | [`problem`] |
-//! | submitting, reading, steering executions | [`create`], [`execution`], [`listing`], [`action`] |
+//! | submitting, reading, steering | [`create`], [`execution`], [`listing`], [`action`] |
 //! | the worker protocol | [`worker`], [`task`], [`grant`] |
 //! | the deployment itself | [`deployment`] |
 #![deny(missing_docs)]

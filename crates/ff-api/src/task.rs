@@ -249,11 +249,14 @@ pub struct FailTask {
     /// A sentence for a person.
     #[cfg_attr(feature = "openapi", schema(max_length = 4096))]
     pub reason: String,
-    /// `transient` (if absent), `permanent`, `infra_crash`, `timeout`, `cancelled`, or a word of the
-    /// worker's own that retry policies may list. Permanent failures are never retried.
+    /// `transient` (if absent), `permanent`, `infra_crash`, `timeout`, `cancelled`, or a word of
+    /// the worker's own that retry policies may list. Permanent failures are never retried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Category>))]
     pub category: Option<String>,
+    /// True if no retry can mend it, whatever the policy says.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_final: bool,
     /// More, in any form: a stack trace, an encoded error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Base64>))]
@@ -267,6 +270,7 @@ impl FailTask {
             task_token: Some(token_of(handle)),
             reason: reason.message,
             category: Some(class.category().to_owned()),
+            is_final: class.is_final(),
             detail_base64: reason.detail.map(Base64),
         }
     }
@@ -276,6 +280,11 @@ impl FailTask {
         let class = match &self.category {
             Some(category) => FailureClass::from_category(category)?,
             None => FailureClass::Transient,
+        };
+        let class = match class {
+            FailureClass::Permanent => FailureClass::Permanent,
+            other if self.is_final => FailureClass::Final(other.category().to_owned()),
+            other => other,
         };
         let detail = self.detail_base64.map(|detail| detail.0);
         Ok((FailureReason { message: self.reason, detail }, class))

@@ -105,7 +105,9 @@ macro_rules! functions {
     ($(
         $(#[$doc:meta])*
         $mode:ident $name:ident($call:ident { $($arg:ident: $aty:ty),* $(,)? })
-        -> $reply:ident { $($status:literal => $variant:ident { $($field:ident: $fty:ty),* $(,)? }),* $(,)? }
+        -> $reply:ident {
+            $($status:literal => $variant:ident { $($field:ident: $fty:ty),* $(,)? }),* $(,)?
+        }
         refuses [$($code:ident),* $(,)?];
     )*) => {
         $(

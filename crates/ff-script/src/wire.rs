@@ -60,7 +60,8 @@ macro_rules! plain {
 
 plain! {
     ExecutionId, LeaseId, AttemptId, GrantId, FlowId, LaneId, Namespace, ExecutionKind, WorkerId,
-    WorkerInstanceId, WorkerSession, IdempotencyKey, EventCursor, u8, u16, u32, u64, PublicState, LifecyclePhase,
+    WorkerInstanceId, WorkerSession, IdempotencyKey, EventCursor, u8, u16, u32, u64, PublicState,
+    LifecyclePhase,
     OwnershipState, EligibilityState, BlockingReason, TerminalOutcome, AttemptState, AttemptType,
 }
 

@@ -1,7 +1,8 @@
 //! A worker with one handler, a client that submits to it, and a result.
 //!
-//! `cargo run -p ff-sdk --example hello` runs it on a store inside the process. Give it a directory,
-//! `valkey://localhost` or `http://localhost:7480` to run the same on a store that stays.
+//! `cargo run -p ff-sdk --example hello` runs it on a store inside the process. Give it a
+//! directory, `valkey://localhost` or `http://localhost:7480` to run the same on a store that
+//! stays.
 
 use std::error::Error;
 use std::time::Duration;

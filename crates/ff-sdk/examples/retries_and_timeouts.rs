@@ -7,7 +7,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use ff_sdk::{
-    AwaitError, Backoff, BackendConfig, Client, Connection, Context, RetryPolicy, Submission,
+    AwaitError, BackendConfig, Backoff, Client, Connection, Context, RetryPolicy, Submission,
     TaskError, Worker,
 };
 

@@ -38,8 +38,8 @@ pub const PANIC: &str = "panic";
 ///
 /// * A handler's `Ok` completes the execution, its error fails the attempt; the execution's policy
 ///   decides about a retry.
-/// * A panic is a failure of category [`PANIC`]. An input that cannot be decoded fails the execution
-///   without retries, category [`INVALID_INPUT`]; so does a kind without a handler,
+/// * A panic is a failure of category [`PANIC`]. An input that cannot be decoded fails the
+///   execution without retries, category [`INVALID_INPUT`]; so does a kind without a handler,
 ///   [`UNKNOWN_KIND`].
 /// * A handler whose lease is lost is dropped at its next `await`.
 ///

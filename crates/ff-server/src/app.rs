@@ -66,8 +66,8 @@ impl App {
         self.engine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The store's time. Nothing but a tick answers it; one that does nothing but what is due anyway
-    /// is harmless.
+    /// The store's time. Nothing but a tick answers it; one that does nothing but what is due
+    /// anyway is harmless.
     pub(crate) async fn store_time(
         &self,
         partition: Partition,

@@ -23,7 +23,7 @@ pub(crate) struct Options {
     /// Address to listen on.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
-    /// A directory, `valkey://user:pass@host:port`, `valkeys://…`, `valkey-cluster://…` or `memory:`.
+    /// A directory, `valkey://user:pass@host:port`, `valkeys://…`, `valkey-cluster://…`, `memory:`.
     #[arg(long, value_name = "STORE")]
     store: Option<String>,
     /// When a call counts as done on an embedded store: always, everysec or off.

@@ -1,6 +1,6 @@
-//! `flowfabric worker run`: any program as a worker. The payload is its standard input, its standard
-//! output the result, and a non-zero exit a failure with the end of its standard error as the
-//! reason.
+//! `flowfabric worker run`: any program as a worker. The payload is its standard input, its
+//! standard output the result, and a non-zero exit a failure with the end of its standard error
+//! as the reason.
 
 use std::process::Stdio;
 use std::sync::Arc;

@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Seek, Write};
+use std::time::Duration;
 
 use super::layout::Layout;
 use crate::error::StoreError;
@@ -10,6 +11,21 @@ use crate::error::StoreError;
 #[derive(Debug)]
 pub(crate) struct DirectoryLock {
     _file: File,
+}
+
+/// A lock that was just given back may still be held for a moment: by a child process between its
+/// fork and its exec.
+const TRIES: u32 = 25;
+const PAUSE: Duration = Duration::from_millis(10);
+
+fn lock_soon(file: &File) -> Result<(), TryLockError> {
+    for _ in 1..TRIES {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
+            answer => return answer,
+        }
+    }
+    file.try_lock()
 }
 
 impl DirectoryLock {
@@ -22,7 +38,7 @@ impl DirectoryLock {
             .truncate(false)
             .open(&path)
             .map_err(StoreError::io(&path))?;
-        match file.try_lock() {
+        match lock_soon(&file) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let text = std::fs::read_to_string(&path).unwrap_or_default();

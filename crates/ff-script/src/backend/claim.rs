@@ -183,8 +183,9 @@ impl<H: Host> ScriptBackend<H> {
             lease_ttl_ms: lease.lease_ttl_ms,
             attempt_id: AttemptId::from_uuid(lease.lease_id.as_uuid()),
         };
+        let answered = self.call_on(grant.execution_id, call).await?;
         let (ClaimExecutionReply::Claimed { claim } | ClaimExecutionReply::ClaimedBefore { claim }) =
-            self.call_on(grant.execution_id, call).await?;
+            answered;
         Ok(holder(&grant.worker_id, &grant.worker_instance_id, lease).claimed(claim))
     }
 

@@ -92,15 +92,17 @@ impl ClaimedTask {
     }
 }
 
-/// Sends an outcome until it is answered, or until the lease's deadline as it is now.
+/// Sends an outcome until it is answered, or until the lease's deadline. Renewals go on meanwhile
+/// and move it, by one lease at most.
 pub(super) async fn report(
     core: &TaskCore,
     outcome: &Outcome,
     unresolved: &mut bool,
 ) -> Result<Landed, EngineError> {
-    let deadline = core.lease.deadline();
+    let latest = Instant::now() + core.lease.ttl();
     let mut pause = FIRST_PAUSE;
     loop {
+        let deadline = core.lease.deadline().min(latest);
         let limit = (deadline.saturating_duration_since(Instant::now()) / 2).max(SHORTEST_WAIT);
         let answer = timeout(limit, outcome.send(core)).await;
         let error = match answer.unwrap_or_else(|_| Err(timed_out(limit).into())) {

@@ -100,9 +100,9 @@ impl FlowFabricWorker {
         Ok(Some(taken))
     }
 
-    /// Runs a claim by a grant to its end even if the caller goes away: what it took is then handed back
-    /// instead of being held until the lease lapses. Only a stop ends it early; its leases are
-    /// handed back with the worker's registration then.
+    /// Runs a claim by a grant to its end even if the caller goes away: what it took is then
+    /// handed back instead of being held until the lease lapses. Only a stop ends it early; its
+    /// leases are handed back with the worker's registration then.
     async fn detached<T: Send + 'static>(
         &self,
         claim: impl Future<Output = Result<T, SdkError>> + Send + 'static,

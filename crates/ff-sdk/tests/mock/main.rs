@@ -155,7 +155,8 @@ async fn completions_are_listened_to_where_they_are_offered() {
     let (recorder, client) = recorder().await;
     let completion = client.connection().completion().expect("the embedded store tells");
     let (engine, work) = (Arc::clone(&recorder), Arc::clone(&recorder));
-    let worker = FlowFabricWorker::connect_with(config(60_000), engine, work, Some(completion)).await;
+    let worker =
+        FlowFabricWorker::connect_with(config(60_000), engine, work, Some(completion)).await;
     let worker = worker.expect("connects");
     assert!(worker.completion_backend().is_some());
     let id = client.submit("test", &1).lane(LANE).await.expect("submitted").execution_id();
@@ -169,7 +170,11 @@ async fn completions_are_listened_to_where_they_are_offered() {
     let before = Instant::now();
     task.complete(Some(b"1".to_vec())).await.expect("completed");
     assert_eq!(waiting.await.expect("no panic").expect("a result"), b"1");
-    assert!(before.elapsed() < Duration::from_secs(4), "by a push, not after {:?}", before.elapsed());
+    assert!(
+        before.elapsed() < Duration::from_secs(4),
+        "by a push, not after {:?}",
+        before.elapsed()
+    );
 }
 
 #[tokio::test]
@@ -202,7 +207,11 @@ async fn what_cannot_help_is_not_repeated_and_the_task_comes_back() {
     let site = Site::open(60_000).await;
     let task = site.claim().await;
     site.recorder.take();
-    site.recorder.fail_next("complete", 1, Fault::Before(EngineError::Unavailable { op: "complete" }));
+    site.recorder.fail_next(
+        "complete",
+        1,
+        Fault::Before(EngineError::Unavailable { op: "complete" }),
+    );
     let error = task.complete(None).await.expect_err("unavailable");
     assert_eq!(site.recorder.take(), ["complete"]);
     let task = error.task.expect("the lease is held");

@@ -2,9 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use ff_sdk::{AwaitError, ExecutionSummary, ListFilter, PublicState, SdkError, TimestampMs};
+use ff_sdk::{
+    AwaitError, ExecutionSummary, FlowFabricWorker, ListFilter, PublicState, SdkError, TimestampMs,
+};
 
-use crate::site::{LANE, LONG, Site, claim};
+use crate::site::{LANE, LONG, Site, claim, worker_config};
 
 pub(crate) async fn a_result_is_pushed_to_whoever_waits(site: Site) {
     let worker = site.worker("w-1", 1).await;
@@ -120,7 +122,9 @@ pub(crate) async fn many_are_submitted_with_few_calls_and_each_on_its_own(site: 
     for (number, answer) in answers.iter().enumerate() {
         assert_eq!(answer.is_ok(), number != 7, "{number}: {answer:?}");
     }
-    let worker = site.worker("w-1", 256).await;
+    let mut patient = worker_config("w-1", 256);
+    patient.lease_ttl_ms = 60_000;
+    let worker = FlowFabricWorker::connect_to(patient, &site.connection).await.expect("connects");
     let mut inputs = Vec::new();
     while inputs.len() < 299 {
         for task in worker.claim_many(256, LONG).await.expect("answers") {

@@ -1,7 +1,7 @@
 //! A small blocking HTTP/1.1 client. It does what it is told, right or wrong.
 
 use std::cell::RefCell;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 

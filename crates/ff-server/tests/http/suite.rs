@@ -1,4 +1,5 @@
-//! Scenarios that hold on every store. Each uses a lane of its own, so that they can share a server.
+//! Scenarios that hold on every store. Each uses a lane of its own, so that they can share a
+//! server.
 
 pub(crate) mod grant;
 pub(crate) mod health;

@@ -26,7 +26,7 @@ pub(crate) fn an_execution_is_cancelled_and_replayed(client: &Client) {
 
 pub(crate) fn a_revoked_lease_is_refused_by_its_code(client: &Client) {
     let id = submit(client, &json!({"kind": "job", "lane": "revoke"}));
-    client.post(&path(&id, "/revoke-lease"), &json!({})).problem(409, "no_active_lease");
+    client.post(&path(&id, "/revoke-lease"), &json!({})).problem(409, "execution_not_active");
     let task = claim(client, "revoke");
     let wrong = json!({"expected_lease_id": "11111111-2222-4333-8444-555555555555"});
     client.post(&path(&id, "/revoke-lease"), &wrong).problem(409, "stale_lease");

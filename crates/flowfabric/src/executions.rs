@@ -183,7 +183,7 @@ impl Filter {
             let Some(page) = listing.next_page().await? else { break };
             found.extend(page);
         }
-        found.sort_by(|one, other| other.created_at.cmp(&one.created_at));
+        found.sort_by_key(|summary| std::cmp::Reverse(summary.created_at));
         found.truncate(self.limit);
         Ok(found)
     }

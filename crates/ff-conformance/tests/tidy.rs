@@ -97,7 +97,7 @@ fn lines_fit_on_the_screen() {
     let mut broken = Vec::new();
     for (name, text) in sources(&[".rs", ".lua"]) {
         for (number, line) in text.lines().enumerate() {
-            // A text cannot always be broken; code can. One that goes on in the next line ends in \.
+            // A text cannot always be broken; code can.
             let text = line.contains('"') || line.ends_with('\\');
             if line.chars().count() > COLUMNS_MAX && !text {
                 broken.push(format!("{name}:{}: {} columns", number + 1, line.chars().count()));

@@ -183,9 +183,8 @@ impl<H: Host> ScriptBackend<H> {
             lease_ttl_ms: lease.lease_ttl_ms,
             attempt_id: AttemptId::from_uuid(lease.lease_id.as_uuid()),
         };
-        let answered = self.call_on(grant.execution_id, call).await?;
-        let (ClaimExecutionReply::Claimed { claim } | ClaimExecutionReply::ClaimedBefore { claim }) =
-            answered;
+        use ClaimExecutionReply::{Claimed as Now, ClaimedBefore as Before};
+        let (Now { claim } | Before { claim }) = self.call_on(grant.execution_id, call).await?;
         Ok(holder(&grant.worker_id, &grant.worker_instance_id, lease).claimed(claim))
     }
 

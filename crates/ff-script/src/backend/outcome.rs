@@ -188,12 +188,14 @@ impl<H: Host> ScriptBackend<H> {
         reason: &str,
         requested_by: &str,
     ) -> Result<PublicState, EngineError> {
+        // Naming the count that was seen makes a repetition recognisable: a replay has no id.
+        let seen = self.describe(execution_id).await?;
         let call = ReplayExecution {
             execution_id,
             reason: reason.to_owned(),
             requested_by: requested_by.to_owned(),
             deadline_at: None,
-            expected_replay_count: None,
+            expected_replay_count: seen.map(|snapshot| snapshot.replay_count),
         };
         let (ReplayExecutionReply::Replayed { public_state, .. }
         | ReplayExecutionReply::ReplayedBefore { public_state, .. }) =

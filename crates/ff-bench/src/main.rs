@@ -15,6 +15,7 @@ mod worker;
 mod metering;
 mod noop;
 mod threads;
+mod yardstick;
 
 mod ids;
 mod progress;

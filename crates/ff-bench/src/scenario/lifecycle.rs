@@ -25,6 +25,7 @@ use crate::report::Report;
 use crate::statistics::{Latencies, Rounds};
 use crate::store::{Inside, Store};
 use crate::worker::Worker;
+use crate::yardstick;
 use phases::PhaseCosts;
 
 const ROUNDS: u64 = 20;
@@ -106,6 +107,7 @@ struct Run<'a> {
 #[derive(Default)]
 struct Found {
     bare_rtt: Latencies,
+    yardstick: Latencies,
     lifecycle_wall: Duration,
     throughput: Rounds,
     store_us: Rounds,
@@ -129,6 +131,7 @@ impl<'a> Run<'a> {
 
     /// Does one round; answers how many executions it measured.
     async fn round(&mut self, round: u64) -> Result<u64, Failure> {
+        yardstick::measure(&mut self.found.yardstick);
         self.bare_calls().await?;
         self.noop_calls().await?;
         let executions = self.lifecycles(self.plan.steps_of(round)).await?;
@@ -174,12 +177,11 @@ impl<'a> Run<'a> {
     }
 
     fn report(self, bytes: Option<f64>) -> Report {
-        let Self { options, plan, found, completed, .. } = self;
+        let Self { options, plan, mut found, completed, .. } = self;
         let mut latencies = Latencies::default();
         self.callers.into_iter().for_each(|caller| latencies.merge(caller.latencies));
         let mut load = options.load.clone();
         load.executions = plan.steps * plan.group;
-        let mut bare_rtt = found.bare_rtt;
         let throughput = load.executions as f64 / found.lifecycle_wall.as_secs_f64();
         let (store_us, noop_us) = (found.store_us.median(), found.noop_us.median());
         let bytes_name = match options.store.host {
@@ -194,7 +196,7 @@ impl<'a> Run<'a> {
             .measured("throughput_best_per_s", found.throughput.largest())
             .measured("p50_us", latencies.percentile_us(0.5))
             .measured("p99_us", latencies.percentile_us(0.99))
-            .measured("bare_rtt_us", bare_rtt.percentile_us(0.5))
+            .measured("bare_rtt_us", found.bare_rtt.percentile_us(0.5))
             .measured("server_us_per_execution", store_us)
             .measured("server_us_create", found.phases.create.median())
             .measured("server_us_claim", found.phases.claim.median())
@@ -203,6 +205,7 @@ impl<'a> Run<'a> {
             .measured("client_us_per_execution", found.client_us.median())
             .measured("noop_call_us", noop_us)
             .measured("noop_ratio", store_us.zip(noop_us).map(|(whole, noop)| whole / noop))
+            .measured("yardstick_us", found.yardstick.percentile_us(0.5))
             .measured(bytes_name, bytes.map(|bytes| bytes / completed as f64))
     }
 }

@@ -1,6 +1,6 @@
--- Arguments: each kind is a constructor that gives a name, a rule in words, and a parser. A parser
--- gets the text, the partition's keys and the time, and answers the parsed value, or nil and what
--- is wrong.
+-- Arguments: each kind is a constructor that gives a name, a parser, and the texts whose values are
+-- known without it. A parser gets the text, the partition's keys and the time, and answers the
+-- parsed value, or nil and what is wrong. The value false means: not given.
 
 local number = require('kernel.number')
 local limit = require('kernel.limit')
@@ -21,56 +21,70 @@ local function is_uuid(text) return string.find(text, UUID) and text == string.l
 -- Printable characters but { | } : and, at the beginning, a blank.
 local LABEL = '^[!-9;-z|~][ -9;-z|~]*$'
 
-local CHECKED_MAX = 256
+local NONE = {}
+local EMPTY = { [''] = '' }
+local KNOWN_MAX = 256
+
+-- An argument that has the same few values again and again: what was parsed once need not be again.
+local function remembering(name, parse)
+  local count, spec = 0, { name = name, known = {} }
+  function spec.parse(text, p, now)
+    local value, wrong = parse(text, p, now)
+    if wrong then return nil, wrong end
+    if count == KNOWN_MAX then spec.known, count = { [''] = spec.known[''] }, 0 end
+    spec.known[text], count = value, count + 1
+    return value
+  end
+  return spec
+end
+
+-- An argument with a parser of its own.
+function arg.custom(name, parse) return { name = name, known = NONE, parse = parse } end
 
 -- The id of an execution of this partition; parsed into its uuid.
 function arg.execution(name)
-  return { name = name, parse = function(text, p)
+  return arg.custom(name, function(text, p)
     local tag = p.tag
-    if string.sub(text, 1, #tag) ~= tag or #text ~= #tag + 36 then
+    local size = #tag
+    if #text ~= size + 36 or string.sub(text, 1, size) ~= tag then
       return nil, 'must be ' .. tag .. ' and a uuid'
     end
-    return string.sub(text, #tag + 1)
-  end }
+    return string.sub(text, size + 1)
+  end)
 end
 
 -- As above, and the uuid's grammar is checked: for ids that are about to be stored.
 function arg.new_execution(name)
   local base = arg.execution(name)
-  return { name = name, parse = function(text, p)
+  return arg.custom(name, function(text, p)
     local uuid, wrong = base.parse(text, p)
     if uuid and not is_uuid(uuid) then return nil, 'must end in a lower-case uuid' end
     return uuid, wrong
-  end }
+  end)
 end
 
 function arg.uuid(name)
-  return { name = name, parse = function(text)
+  return arg.custom(name, function(text)
     if not is_uuid(text) then return nil, 'must be a lower-case hyphenated uuid' end
     return text
-  end }
+  end)
 end
 
 -- A name that becomes part of keys: printable, without the characters that could forge one.
 function arg.label(name, bytes_max)
   local rule = 'must be 1 to ' .. bytes_max
     .. ' printable ASCII characters without { } : and without blanks at the ends'
-  -- The same few names come again and again: what was checked once need not be again.
-  local checked, count = {}, 0
-  return { name = name, parse = function(text)
-    if checked[text] then return text end
+  return remembering(name, function(text)
     if #text > bytes_max or not string.find(text, LABEL) or string.byte(text, -1) == 32 then
       return nil, rule
     end
-    if count == CHECKED_MAX then checked, count = {}, 0 end
-    checked[text], count = true, count + 1
     return text
-  end }
+  end)
 end
 
--- Any bytes up to a number; `define` looks at the cap without a call.
+-- Any bytes up to a number.
 local function capped(name, bytes_max, too_large)
-  return { name = name, cap = bytes_max, too_large = too_large, parse = function(text)
+  return { name = name, known = EMPTY, too_large = too_large, parse = function(text)
     if #text > bytes_max then return nil, 'must be at most ' .. bytes_max .. ' bytes' end
     return text
   end }
@@ -83,41 +97,46 @@ function arg.bytes(name, bytes_max) return capped(name, bytes_max, true) end
 function arg.given(name) return capped(name, 64, false) end
 
 function arg.int(name, low, high)
-  return { name = name, parse = function(text)
+  return remembering(name, function(text)
     local value = number.parse(text)
     if not value or value < low or value > high then
       return nil, string.format('must be a whole number from %.0f to %.0f', low, high)
     end
     return value
-  end }
+  end)
 end
 
 -- A point in time: milliseconds since 1970, or `+` and milliseconds from now by the store's clock.
 function arg.moment(name)
   local rule = 'must be milliseconds since 1970, or + and milliseconds from now'
-  return { name = name, parse = function(text, _, now)
+  return arg.custom(name, function(text, _, now)
     local relative = string.sub(text, 1, 1) == '+'
     local value = number.parse(relative and string.sub(text, 2) or text)
     if not value or value < 0 then return nil, rule end
     if relative then value = now + value end
     if value > limit.timestamp_ms_max then return nil, 'must lie before the year 10000' end
     return value
-  end }
+  end)
 end
 
 function arg.choice(name, words)
-  local rule = 'must be one of'
-  for i = 1, #words do rule = rule .. ' ' .. words[i] end
-  return { name = name, parse = function(text)
-    for i = 1, #words do if words[i] == text then return text end end
-    return nil, rule
-  end }
+  local rule, known = 'must be one of', {}
+  for i = 1, #words do
+    rule = rule .. ' ' .. words[i]
+    known[words[i]] = words[i]
+  end
+  return { name = name, known = known, parse = function() return nil, rule end }
 end
 
 -- Empty means not given; otherwise as the inner kind.
 function arg.optional(inner, default)
-  return { name = inner.name, too_large = inner.too_large, parse = inner.parse, optional = true,
-    default = default }
+  local known = inner.known
+  if known == NONE or known == EMPTY then
+    known = {}
+    inner.known = known
+  end
+  known[''] = default or false
+  return inner
 end
 
 -- All remaining arguments, as a list; at least `low`, at most `high` of them.

@@ -19,30 +19,22 @@ local PIECES = {
   detail = { 'detail', 'detail2', 'detail3', 'detail4' },
 }
 
-local GROUPS = {
-  payload = record.group(PIECES.payload),
-  result = record.group(PIECES.result),
-  policy = record.group(PIECES.policy),
-  detail = record.group(PIECES.detail),
-}
-
 function blob.put(x, w, name, bytes)
   local size = #bytes
   if size == 0 then return end
   local pieces = PIECES[name]
   if size <= PIECE then
-    x[name] = bytes
+    record.set(x, name, bytes)
   elseif size > PIECE * #pieces then
-    x[pieces[2]] = MARK
+    record.set(x, pieces[2], MARK)
     w[#w + 1] = { 'SET', keys.blob(x.key, name), bytes }
   else
-    for i = 1, #pieces do
-      local from = (i - 1) * PIECE + 1
-      if from > size then break end
-      x[pieces[i]] = string.sub(bytes, from, from + PIECE - 1)
+    local count = 0
+    for last = PIECE, size + PIECE - 1, PIECE do
+      count = count + 1
+      record.set(x, pieces[count], string.sub(bytes, last - PIECE + 1, last))
     end
   end
-  record.touch(x, GROUPS[name])
 end
 
 -- The bytes, from a record that was read whole.

@@ -28,7 +28,7 @@ local function refuse_argument(spec, wrong)
 end
 
 local function parse_rest(spec, argv, from, p, now)
-  local count, list = #argv - from + 1, {}
+  local count, list = math.max(#argv - from + 1, 0), { nil, nil }
   if count < spec.low or count > spec.high then
     return nil, reply.refuse('invalid_input', string.format(
       '%s must be given %d to %d times, not %d', spec.name, spec.low, spec.high, count))
@@ -36,7 +36,7 @@ local function parse_rest(spec, argv, from, p, now)
   for i = from, #argv do
     local value, wrong = spec.parse(argv[i], p, now)
     if wrong then return nil, refuse_argument(spec, wrong) end
-    list[#list + 1] = value
+    list[i - from + 1] = value
   end
   return list
 end
@@ -47,21 +47,20 @@ local function parse(specs, argv, p, now)
   local a, count = specs.values, #specs
   local last = specs[count]
   local open = last and last.rest
-  if #argv ~= count and not (open and #argv >= count - 1) then
+  if #argv > count and not open then
     return nil, reply.refuse('invalid_input',
-      string.format('arguments must be %d, not %d', count, #argv))
+      string.format('arguments must be at most %d, not %d', count, #argv))
   end
   for i = 1, open and count - 1 or count do
-    local spec, text = specs[i], argv[i]
-    if text == '' and spec.optional then
-      a[spec.name] = spec.default
-    elseif spec.cap and #text <= spec.cap then
-      a[spec.name] = text
-    else
-      local value, wrong = spec.parse(text, p, now)
+    -- What is left out at the end is empty.
+    local spec, text = specs[i], argv[i] or ''
+    local value = spec.known[text]
+    if value == nil then
+      local wrong
+      value, wrong = spec.parse(text, p, now)
       if wrong then return nil, refuse_argument(spec, wrong) end
-      a[spec.name] = value
     end
+    a[spec.name] = value
   end
   if open then
     local list, refusal = parse_rest(last, argv, count, p, now)
@@ -84,6 +83,7 @@ end
 local function runner(spec)
   local specs, run = spec.args, spec.run
   return function(key_list, argv)
+    if not unpack then bind() end
     local p = keys.partition(key_list[1])
     if not p then
       return reply.refuse('invalid_input', 'the key must be a partition, as in ff:{fp:7}')
@@ -99,12 +99,20 @@ local function runner(spec)
   end
 end
 
+-- A function that needs no partition and takes no arguments.
+local function bare(spec)
+  return function()
+    if not unpack then bind() end
+    return spec.run()
+  end
+end
+
 function define.define(spec)
   spec.args.values = {}
   define.functions[#define.functions + 1] = spec
   redis.register_function {
     function_name = spec.name .. '_v' .. limit.contract_major,
-    callback = spec.bare and spec.run or runner(spec),
+    callback = spec.bare and bare(spec) or runner(spec),
     flags = spec.flags,
   }
 end

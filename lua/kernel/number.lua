@@ -17,6 +17,7 @@ end
 -- A number read back from a record: what is missing or damaged counts as the default, so that
 -- a broken field can never make a comparison raise.
 function number.stored(text, default)
+  if not text then return default end
   local value = tonumber(text)
   if value and value < MAX and value > -MAX then return value end
   return default

@@ -1,6 +1,5 @@
--- Records: an execution as a table. Reading takes the fields a function needs, by name. A function
--- that assigns fields says so with `touch`, and removes fields with `drop`; `save` turns that into
--- writes.
+-- Records: an execution as a table. Reading takes the fields a function needs, by name. `set` and
+-- `put` assign fields, `drop` removes them, and `save` turns all that into writes.
 
 local field = require('model.field')
 
@@ -12,12 +11,12 @@ local function blank(uuid, key)
   return { uuid = uuid, key = key, state = nil, lane = nil, kind = nil, namespace = nil,
     created_at = nil, payload = nil, lease_id = nil, lease_epoch = nil, lease_expires_at = nil,
     worker_id = nil, worker_instance_id = nil, attempt_count = nil, attempt_started_at = nil,
-    ended_at = nil, touched = nil }
+    ended_at = nil, sets = nil }
 end
 
 local function small_blank(uuid, key, state)
   return { uuid = uuid, key = key, state = state, lease_id = nil, lease_epoch = nil,
-    lease_expires_at = nil, attempt_count = nil, ended_at = nil, touched = nil }
+    lease_expires_at = nil, attempt_count = nil, ended_at = nil, sets = nil }
 end
 
 -- A function that reads these fields of an execution; nil if there is no such execution.
@@ -63,32 +62,27 @@ function record.read(p, uuid)
 end
 
 -- A record that does not exist yet.
-function record.new(p, uuid) return blank(uuid, p.execution .. uuid) end
+function record.new(p, uuid) return small_blank(uuid, p.execution .. uuid) end
 
--- A set of fields that are assigned together, for `touch`.
-function record.group(names)
-  local group = {}
-  for i = 1, #names do
-    group[2 * i - 1] = names[i]
-    group[2 * i] = field[names[i]]
-  end
-  return group
-end
-
--- Notes that the fields of a group were assigned.
-function record.touch(x, group)
-  local touched = x.touched
-  if touched then
-    touched[#touched + 1] = group
-  else
-    x.touched = { group }
-  end
-end
-
--- Assigns one field and notes it.
+-- Assigns one field.
 function record.set(x, name, value)
   x[name] = value
-  record.touch(x, { name, field[name] })
+  local sets = x.sets
+  if sets then
+    local count = #sets
+    sets[count + 1], sets[count + 2] = field[name], value
+  else
+    x.sets = { 'HSET', x.key, field[name], value }
+  end
+end
+
+-- Stores several fields at once: a whole HSET by stored names, which costs a fraction of the same
+-- field by field. The caller assigns what it will read again.
+function record.put(x, command)
+  local sets = x.sets
+  x.sets = command
+  if not sets then return end
+  for i = 3, #sets do command[#command + 1] = sets[i] end
 end
 
 -- Removes fields that have a value; the others cost nothing.
@@ -103,28 +97,11 @@ function record.drop(x, names)
   end
 end
 
--- Turns what was noted into writes. A touched field without a value is left alone.
+-- Turns all that into writes: what is removed first, so that a field can be given a new value.
 function record.save(x, w)
   if x.drops then w[#w + 1] = x.drops end
-  if not x.touched then
-    x.drops = nil
-    return
-  end
-  local command, n, touched = { 'HSET', x.key, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil,
-    nil, nil, nil, nil, nil, nil }, 2, x.touched
-  for g = 1, #touched do
-    local group = touched[g]
-    for i = 1, #group, 2 do
-      local value = x[group[i]]
-      if value then
-        command[n + 1] = group[i + 1]
-        command[n + 2] = value
-        n = n + 2
-      end
-    end
-  end
-  w[#w + 1] = command
-  x.touched, x.drops = nil, nil
+  if x.sets then w[#w + 1] = x.sets end
+  x.drops, x.sets = nil, nil
 end
 
 return record

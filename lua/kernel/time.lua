@@ -2,5 +2,6 @@
 
 return function()
   local parts = redis.call('TIME')
-  return parts[1] * 1000 + math.floor(parts[2] / 1000)
+  local micros = parts[2] + 0
+  return parts[1] * 1000 + (micros - micros % 1000) / 1000
 end

@@ -49,21 +49,22 @@ function attempt.pack(x)
   }, ':')
 end
 
-local CLOSED = record.group { 'attempt_end', 'attempt_ended_at' }
-
 -- Remembers that the latest attempt is over although the execution is not.
 function attempt.close(x, how, now)
-  x.attempt_end = how
-  x.attempt_ended_at = now
-  record.touch(x, CLOSED)
+  record.set(x, 'attempt_end', how)
+  record.set(x, 'attempt_ended_at', now)
 end
 
 local LEFTOVERS = { 'attempt_id', 'attempt_type', 'attempt_end', 'attempt_ended_at',
   'attempt_cause', 'failure_reason', 'failure_category',
   'revoke_reason', 'replay_reason', 'replay_requested_by', 'timeout_at',
   'timeout_left_ms', 'renewed_at', 'resumed_at', 'progress_pct', 'progress_message',
-  'progress_at' }
+  'progress_at', 'next_attempt', 'delay_until', 'delay_reason' }
 
+attempt.GRANT = { 'grant_id', 'grant_kind', 'grant_worker_id', 'grant_instance_id',
+  'grant_expires_at' }
+
+-- What waits for a claim that may never come.
 local PENDING = { 'next_attempt', 'delay_until', 'delay_reason', 'grant_id', 'grant_kind',
   'grant_worker_id', 'grant_instance_id', 'grant_expires_at' }
 
@@ -92,29 +93,33 @@ local function arm_timeout(x, now, left_ms)
   if left_ms then record.set(x, 'timeout_at', now + number.stored(left_ms, 0)) end
 end
 
-local BEGUN = record.group { 'attempt_count', 'attempt_id', 'attempt_type', 'attempt_started_at',
-  'attempt_cause', 'started_at' }
-
--- Begins a new attempt under a new lease.
-function attempt.begin(w, x, a, lease_id, now)
+-- Puts away what an earlier attempt left; gives the type of the one that follows.
+local function follow(w, x)
   local kind, why = next_type(x), cause(x)
   if x.attempt_count then
     archive(w, x)
     blob.drop(x, w, 'detail')
-    x.started_at = attempt.first_started_at(x)
+    record.set(x, 'started_at', attempt.first_started_at(x))
   end
   record.drop(x, LEFTOVERS)
-  record.drop(x, PENDING)
+  if kind ~= 'initial' then record.set(x, 'attempt_type', kind) end
+  if why then record.set(x, 'attempt_cause', why) end
   if kind == 'reclaim' then
     record.set(x, 'reclaim_count', number.stored(x.reclaim_count, 0) + 1)
   end
+  return kind
+end
+
+-- Begins a new attempt under a new lease.
+function attempt.begin(w, x, a, lease_id, now)
+  local kind = 'initial'
+  -- A fresh execution has nothing to put away, and most executions are fresh.
+  if x.attempt_count or x.next_attempt then kind = follow(w, x) end
+  if x.grant_id then record.drop(x, attempt.GRANT) end
   lease.acquire(x, a, lease_id, now)
-  x.attempt_count = number.stored(x.attempt_count, 0) + 1
-  x.attempt_id = a.attempt_id
-  x.attempt_type = kind ~= 'initial' and kind
-  x.attempt_started_at = now
-  x.attempt_cause = why
-  record.touch(x, BEGUN)
+  record.set(x, 'attempt_count', number.stored(x.attempt_count, 0) + 1)
+  record.set(x, 'attempt_started_at', now)
+  if a.attempt_id then record.set(x, 'attempt_id', a.attempt_id) end
   arm_timeout(x, now, x.attempt_timeout_ms)
   return kind
 end

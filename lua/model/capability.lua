@@ -30,11 +30,13 @@ function capability.join(tokens)
   return joined
 end
 
+local NONE = {}
+
 -- The set that a comma-joined text spells; or nil and which rule it breaks.
 function capability.parse(text)
   if #text > limit.capabilities_bytes_max then return nil, 'too_many_bytes' end
+  if text == '' then return NONE end
   local set, count = {}, 0
-  if text == '' then return set end
   for token in string.gmatch(text .. ',', '([^,]*),') do
     count = count + 1
     local wrong = count > limit.capabilities_max and 'too_many_tokens' or wrong_token(token)

@@ -14,8 +14,6 @@ local lease = require('model.lease')
 
 local claim = {}
 
-local NONE = {}
-
 -- What a claim tells the worker, in order.
 claim.ROW = { 'execution_id', 'lease_id', 'lease_epoch', 'lease_expires_at', 'attempt_id',
   'attempt_index', 'attempt_type', 'lane', 'kind', 'namespace', 'priority', 'created_at',
@@ -32,7 +30,7 @@ end
 
 -- Everything the worker needs, so that no other read follows a claim.
 function claim.row(p, x, kind)
-  local tags = x.tagged and redis.call('HGETALL', keys.tags(x.key)) or NONE
+  local tags = x.tagged and redis.call('HGETALL', keys.tags(x.key)) or ''
   return { p.tag .. x.uuid, x.lease_id, x.lease_epoch, x.lease_expires_at, lease.attempt_id(x),
     attempt.index(x), kind, x.lane, x.kind, x.namespace, x.priority or 0, x.created_at,
     x.timeout_at or '', x.deadline_at or '', blob.get(x, 'payload'), tags }

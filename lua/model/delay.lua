@@ -4,16 +4,15 @@ local record = require('kernel.record')
 
 local delay = {}
 
-local DELAYED = record.group { 'state', 'delay_until', 'delay_reason' }
-
 -- Makes the execution claimable at `at`; at once if that time has come.
 function delay.until_time(x, at, reason, now)
   if at <= now then
-    x.state = 'waiting'
+    record.set(x, 'state', 'waiting')
   else
-    x.state, x.delay_until, x.delay_reason = 'delayed', at, reason
+    record.set(x, 'state', 'delayed')
+    record.set(x, 'delay_until', at)
+    record.set(x, 'delay_reason', reason)
   end
-  record.touch(x, DELAYED)
 end
 
 -- The delay is over.

@@ -23,23 +23,24 @@ function index.queue_score(x)
   return created_at - stored(priority, 0) * stored(x.ageing_ms, STRICT_STEP)
 end
 
-local function earlier(at, text, default)
-  local other = stored(text, default)
-  if not at or other and other < at then return other end
-  return at
+local function earlier(at, text)
+  local other = stored(text, 0)
+  if at and at < other then return at end
+  return other
 end
 
--- The next time at which a live execution needs attention; nil if only others can move it.
+-- The next time at which a live execution needs attention; nil if only others can move it. What is
+-- not readable counts as long past.
 function index.due_at(x)
-  local at = x.deadline_at and stored(x.deadline_at, 0)
-  if x.state == 'running' then
-    -- A running attempt without a readable lease end is treated as lapsed.
-    at = earlier(at, x.lease_expires_at, 0)
-    if x.timeout_at then at = earlier(at, x.timeout_at, 0) end
-  elseif x.state == 'delayed' then
-    at = earlier(at, x.delay_until, 0)
+  local word, at = x.state, nil
+  if word == 'running' then
+    at = stored(x.lease_expires_at, 0)
+    if x.timeout_at then at = earlier(at, x.timeout_at) end
+  elseif word == 'delayed' then
+    at = stored(x.delay_until, 0)
   end
-  if x.grant_expires_at then at = earlier(at, x.grant_expires_at, 0) end
+  if x.deadline_at then at = earlier(at, x.deadline_at) end
+  if x.grant_expires_at then at = earlier(at, x.grant_expires_at) end
   return at
 end
 
@@ -62,7 +63,7 @@ function index.membership(x)
   return queued and x.lane or nil, timed or x.deadline_at or x.grant_expires_at
 end
 
--- Takes an execution that is over, or about to be listed elsewhere, out of the live indexes.
+-- Takes an execution that is over out of the live indexes.
 function index.leave(w, p, x, queue, due)
   if queue then w[#w + 1] = { 'ZREM', p.queue .. queue, x.uuid } end
   if due then w[#w + 1] = { 'ZREM', p.due, x.uuid } end
@@ -71,12 +72,15 @@ end
 -- Moves a live execution from where it was to where its record now belongs.
 function index.settle(w, p, x, was_queue, was_due, now)
   local queue, due = index.places(x)
-  index.leave(w, p, x, not queue and was_queue, not due and was_due)
   if queue then
     w[#w + 1] = { 'ZADD', p.queue .. queue, index.queue_score(x), x.uuid }
     if not was_queue then event.ready(w, p, queue) end
+  elseif was_queue then
+    w[#w + 1] = { 'ZREM', p.queue .. was_queue, x.uuid }
   end
-  if due and due ~= was_due then
+  if not due then
+    if was_due then w[#w + 1] = { 'ZREM', p.due, x.uuid } end
+  elseif due ~= was_due then
     w[#w + 1] = { 'ZADD', p.due, due, x.uuid }
     event.due(w, p, due, now)
   end

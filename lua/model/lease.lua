@@ -5,6 +5,7 @@ local arg = require('kernel.arg')
 local number = require('kernel.number')
 local record = require('kernel.record')
 local reply = require('kernel.reply')
+local field = require('model.field')
 local state = require('model.state')
 
 local lease = {}
@@ -64,18 +65,14 @@ function lease.guard(x, a, now)
   return nil
 end
 
-local ACQUIRED = record.group { 'state', 'lease_id', 'lease_epoch',
-  'lease_expires_at', 'worker_id', 'worker_instance_id' }
-
 -- Gives the execution to the worker that the arguments name: a new lease with the next epoch.
 function lease.acquire(x, a, lease_id, now)
-  x.state = 'running'
-  x.lease_id = lease_id
-  x.lease_epoch = number.stored(x.lease_epoch, 0) + 1
-  x.lease_expires_at = now + a.lease_ttl_ms
-  x.worker_id = a.worker_id
-  x.worker_instance_id = a.worker_instance_id
-  record.touch(x, ACQUIRED)
+  local epoch, expires_at = number.stored(x.lease_epoch, 0) + 1, now + a.lease_ttl_ms
+  x.state, x.lease_id, x.lease_epoch, x.lease_expires_at = 'running', lease_id, epoch, expires_at
+  x.worker_id, x.worker_instance_id = a.worker_id, a.worker_instance_id
+  record.put(x, { 'HSET', x.key, field.state, 'running', field.lease_id, lease_id,
+    field.lease_epoch, epoch, field.lease_expires_at, expires_at, field.worker_id, a.worker_id,
+    field.worker_instance_id, a.worker_instance_id, nil, nil, nil, nil })
 end
 
 return lease

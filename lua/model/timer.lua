@@ -45,8 +45,7 @@ end
 
 local function withdraw_grant(w, p, x, now)
   local queue, due = index.places(x)
-  record.drop(x, { 'grant_id', 'grant_kind', 'grant_worker_id', 'grant_instance_id',
-    'grant_expires_at' })
+  record.drop(x, attempt.GRANT)
   record.save(x, w)
   index.settle(w, p, x, queue, due, now)
   event.append(w, p, 'grant_expired', x.uuid, x.attempt_count and attempt.index(x), '')

@@ -14,7 +14,7 @@ local queue = require('model.queue')
 local PAYLOAD = 15
 
 local function pick(w, p, a, now, has)
-  local rows, lease_ids, bytes = {}, a.lease_ids, 0
+  local rows, lease_ids, bytes = { nil, nil }, a.lease_ids, 0
   queue.walk(w, p, a.lane, has, now, #lease_ids, function(x)
     local count = #rows + 1
     local kind = claim.take(w, p, x, a, lease_ids[count], now)

@@ -11,6 +11,7 @@ local record = require('kernel.record')
 local reply = require('kernel.reply')
 local writes = require('kernel.writes')
 local delay = require('model.delay')
+local field = require('model.field')
 local index = require('model.index')
 local policy = require('model.policy')
 local state = require('model.state')
@@ -42,12 +43,10 @@ local GIVES = {
   invalid_tag_key = { 'key' },
 }
 
-local read_state = record.reader { 'next_attempt' }
-
 -- The answer to an id that exists: its current state.
 local function duplicate(p, uuid)
-  local x = read_state(p, uuid)
-  return x and reply.duplicate(p.tag .. uuid, state.public(x))
+  local word = redis.call('HGET', p.execution .. uuid, field.state)
+  return word and reply.duplicate(p.tag .. uuid, state.public { state = word })
 end
 
 local function remembered_field(a) return a.namespace .. ':' .. a.idempotency_key end
@@ -79,19 +78,21 @@ local function deadline(a, compiled, now)
   return given or by_policy
 end
 
-local CREATED = record.group { 'lane', 'kind', 'namespace', 'created_at', 'priority', 'creator',
-  'deadline_at', 'remembered_until' }
-
 local function build(w, p, a, compiled, now)
   local x = record.new(p, a.execution_id)
-  delay.until_time(x, a.delay_until or 0, 'delay', now)
-  x.lane, x.kind, x.namespace, x.created_at = a.lane, a.kind, a.namespace, now
-  x.priority = a.priority > 0 and a.priority
-  x.creator = a.creator ~= '' and a.creator
-  x.deadline_at = deadline(a, compiled, now)
-  x.remembered_until = a.idempotency_key
-    and now + (a.dedup_ms or compiled.dedup_ms or limit.dedup_ms_default)
-  record.touch(x, CREATED)
+  x.state, x.lane, x.created_at = 'waiting', a.lane, now
+  -- What is looked up most often comes first: the store searches a record from its beginning.
+  record.put(x, { 'HSET', x.key, field.state, 'waiting', field.namespace, a.namespace,
+    field.lane, a.lane, field.kind, a.kind, field.created_at, now, nil, nil, nil, nil, nil, nil })
+  if a.delay_until then delay.until_time(x, a.delay_until, 'delay', now) end
+  if a.priority > 0 then record.set(x, 'priority', a.priority) end
+  if a.creator ~= '' then record.set(x, 'creator', a.creator) end
+  local deadline_at = deadline(a, compiled, now)
+  if deadline_at then record.set(x, 'deadline_at', deadline_at) end
+  if a.idempotency_key then
+    record.set(x, 'remembered_until',
+      now + (a.dedup_ms or compiled.dedup_ms or limit.dedup_ms_default))
+  end
   policy.store(x, compiled)
   blob.put(x, w, 'payload', a.payload)
   blob.put(x, w, 'policy', a.policy_json)

@@ -2,18 +2,19 @@
 
 local arg = require('kernel.arg')
 local define = require('kernel.define').define
+local event = require('kernel.event')
 local limit = require('kernel.limit')
 local reply = require('kernel.reply')
 
 -- `$` is the end of the log, empty its beginning, anything else the id of an entry.
 local function cursor()
-  return { name = 'cursor', parse = function(text)
+  return arg.custom('cursor', function(text)
     if text == '' or text == '$' then return text end
     local ms, seq = string.match(text, '^(%d+)%-(%d+)$')
     -- Nineteen digits always fit in the 64 bits that the store has for each part.
     if ms and #ms <= 19 and #seq <= 19 then return text end
     return nil, 'must be empty, $ or the cursor of an earlier answer'
-  end }
+  end)
 end
 
 local function last_id(key)
@@ -28,8 +29,8 @@ local function truncated(key, from)
 end
 
 local function row(p, entry)
-  local fields = entry[2]
-  return { entry[1], fields[2], p.tag .. fields[4], fields[6], fields[8] }
+  local name, uuid, attempt, why = event.parse(entry[2][2])
+  return { entry[1], name, p.tag .. uuid, attempt, why }
 end
 
 define {

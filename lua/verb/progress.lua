@@ -21,10 +21,10 @@ end
 
 local function percent()
   local whole = arg.int('progress_pct', 0, 100)
-  return { name = 'progress_pct', parse = function(text)
+  return arg.custom('progress_pct', function(text)
     if text == '' or text == '-' then return text end
     return whole.parse(text)
-  end }
+  end)
 end
 
 define {

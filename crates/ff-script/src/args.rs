@@ -33,6 +33,16 @@ impl Args {
         self.ends.push(end);
     }
 
+    /// Removes the empty arguments at the end.
+    pub fn drop_empty_tail(&mut self) {
+        while let Some(end) = self.ends.pop() {
+            if self.ends.last().copied().unwrap_or_default() != end {
+                self.ends.push(end);
+                return;
+            }
+        }
+    }
+
     /// How many arguments there are.
     pub fn len(&self) -> usize {
         self.ends.len()
@@ -74,6 +84,19 @@ impl std::fmt::Write for Tail<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_empty_tail_is_dropped() {
+        let shortened = |arguments: &[&[u8]]| {
+            let mut args: Args = arguments.iter().copied().collect();
+            args.drop_empty_tail();
+            args
+        };
+        let kept: Args = [&b""[..], b"a", b"", b"b"].into_iter().collect();
+        assert_eq!(shortened(&[b"", b"a", b"", b"b", b"", b""]), kept);
+        assert_eq!(shortened(&[b"", b""]), Args::default());
+        assert_eq!(shortened(&[]), Args::default());
+    }
 
     #[test]
     fn arguments_come_back_as_they_went_in() {

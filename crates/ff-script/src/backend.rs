@@ -73,7 +73,7 @@ impl<H: Host> ScriptBackend<H> {
     ) -> Result<C::Reply, EngineError> {
         let mut repeats = 0;
         loop {
-            match self.host.call(C::FUNCTION, partition, call.encode()).await {
+            match self.host.call(C::FUNCTION, partition, call.encode_short()).await {
                 Ok(reply) => {
                     let (status, values) = open_reply(C::CONTRACT.name, reply)?;
                     return C::decode(&status, values);

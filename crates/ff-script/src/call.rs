@@ -5,7 +5,7 @@ use ff_core::error::{Code, EngineError};
 
 use crate::args::Args;
 use crate::host::Function;
-use crate::value::Value;
+use crate::value::{Shape, Value};
 use crate::wire::Reading;
 
 /// A typed call of one function.
@@ -19,6 +19,15 @@ pub trait Call: Send + Sync {
 
     /// The arguments in wire order.
     fn encode(&self) -> Args;
+
+    /// As above, without those at the end that are not given: the library takes them for empty.
+    fn encode_short(&self) -> Args {
+        let mut args = self.encode();
+        if !Self::CONTRACT.open {
+            args.drop_empty_tail();
+        }
+        args
+    }
 
     /// Reads the values behind a status word.
     fn decode(status: &str, values: Values) -> Result<Self::Reply, EngineError>;
@@ -36,6 +45,8 @@ pub struct Contract {
     pub read_only: bool,
     /// The names of its arguments, in wire order.
     pub args: &'static [&'static str],
+    /// True if the last argument stands for any number of them.
+    pub open: bool,
     /// Status words with the names of their values.
     pub statuses: &'static [(&'static str, &'static [&'static str])],
     /// The codes it refuses with, besides those of malformed arguments.
@@ -52,27 +63,27 @@ impl Values {
     /// The next value.
     pub fn take<T: Reading>(&mut self, field: &'static str) -> Result<T, EngineError> {
         let value = self.rest.next().unwrap_or(Value::Nil);
-        T::read(value.clone()).ok_or_else(|| malformed(self.function, field, &value))
+        let shape = value.shape();
+        T::read(value).ok_or_else(|| malformed(self.function, field, shape))
     }
 
     /// Nothing may be left when all declared values were taken.
     pub fn finish(mut self) -> Result<(), EngineError> {
         match self.rest.next() {
             None => Ok(()),
-            Some(value) => Err(malformed(self.function, "end of reply", &value)),
+            Some(value) => Err(malformed(self.function, "end of reply", value.shape())),
         }
     }
 }
 
-fn malformed(function: &str, field: &str, value: &Value) -> EngineError {
-    let shown: String = format!("{value:?}").chars().take(200).collect();
-    EngineError::corrupt(format!("reply of {function}"), field, shown)
+fn malformed(function: &str, field: &str, found: Shape) -> EngineError {
+    EngineError::corrupt(format!("reply of {function}"), field, format!("{found:?}"))
 }
 
 /// Takes a raw reply apart: the status and its values, or the refusal.
 pub fn open_reply(function: &'static str, reply: Value) -> Result<(String, Values), EngineError> {
     let Value::Array(elements) = reply else {
-        return Err(malformed(function, "envelope", &reply));
+        return Err(malformed(function, "envelope", reply.shape()));
     };
     let mut rest = elements.into_iter();
     let (first, word) = (rest.next(), rest.next().and_then(String::read));
@@ -82,7 +93,7 @@ pub fn open_reply(function: &'static str, reply: Value) -> Result<(String, Value
             let details = rest.map(|detail| String::read(detail).unwrap_or_default()).collect();
             Err(EngineError::from_reply(&code, details))
         }
-        (first, _) => Err(malformed(function, "envelope", &first.unwrap_or(Value::Nil))),
+        (first, _) => Err(malformed(function, "envelope", first.unwrap_or(Value::Nil).shape())),
     }
 }
 
@@ -130,6 +141,7 @@ macro_rules! functions {
                     name: stringify!($name),
                     read_only: $crate::call::functions!(@read_only $mode),
                     args: &[$(stringify!($arg)),*],
+                    open: false $(|| <$aty as $crate::wire::Argument>::OPEN)*,
                     statuses: &[$(($status, &[$(stringify!($field)),*])),*],
                     refusals: &[$(ff_core::error::Code::$code),*],
                 };

@@ -41,15 +41,8 @@ modules! {
     "verb/tick"
 }
 
-/// Modules are functions that run on first `require`; a flat concatenation would run into Lua's
-/// limit of 200 locals per chunk.
-const PRELUDE: &str = "\
-local modules, loaded = {}, {}
-local function require(name)
-  if loaded[name] == nil then loaded[name] = modules[name]() end
-  return loaded[name]
-end
-";
+/// What stands before the modules.
+const PRELUDE: &str = include_str!("../../../lua/prelude.lua");
 
 impl Library {
     /// The library of this build.

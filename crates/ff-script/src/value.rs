@@ -21,4 +21,24 @@ impl Value {
             _ => None,
         }
     }
+
+    /// What kind of value it is, for a message about a wrong one.
+    pub(crate) fn shape(&self) -> Shape {
+        match self {
+            Self::Nil => Shape::Nil,
+            Self::Int(number) => Shape::Int(*number),
+            Self::Bytes(bytes) => Shape::Bytes(bytes.len()),
+            Self::Array(values) => Shape::Array(values.len()),
+        }
+    }
+}
+
+/// A value without what may be large or secret: its kind and its number or length.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, reason = "the numbers are only shown")]
+pub(crate) enum Shape {
+    Nil,
+    Int(i64),
+    Bytes(usize),
+    Array(usize),
 }

@@ -20,6 +20,9 @@ use crate::value::Value;
 
 /// A value that can be an argument.
 pub trait Argument {
+    /// True if it stands for any number of arguments.
+    const OPEN: bool = false;
+
     /// Appends itself.
     fn encode(&self, args: &mut Args);
 }
@@ -125,6 +128,8 @@ impl<T: Argument> Argument for Option<T> {
 
 /// The last argument of a function may be a list.
 impl<T: Argument> Argument for Rest<T> {
+    const OPEN: bool = true;
+
     fn encode(&self, args: &mut Args) {
         self.0.iter().for_each(|value| value.encode(args));
     }
@@ -175,6 +180,10 @@ impl<T: Reading> Reading for Option<T> {
 /// Names and values in turn.
 impl Reading for Tags {
     fn read(value: Value) -> Option<Self> {
+        // An empty text is a cheaper way to say that there are none.
+        if value.as_bytes().is_some_and(<[u8]>::is_empty) {
+            return Some(Self::new());
+        }
         let flat = List::<String>::read(value)?.0;
         if flat.len() % 2 != 0 {
             return None;

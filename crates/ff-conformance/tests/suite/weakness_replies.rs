@@ -130,7 +130,7 @@ conformance! {
         let Some(Stored::Stream(entries)) = dump.get(key.as_bytes()) else { panic!("no log") };
         for entry in entries {
             let names: Vec<&[u8]> = entry.fields.iter().map(|(name, _)| name.as_slice()).collect();
-            assert_eq!(names, [b"e", b"x", b"a", b"w"], "{entry:?}");
+            assert_eq!(names, [b"e"], "{entry:?}");
         }
         for entry in log(&dump, d.home()) {
             let never_ran = ["created", "ended"].contains(&entry.event.as_str());

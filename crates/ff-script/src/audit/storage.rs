@@ -67,17 +67,20 @@ fn too_many_attempts(lines: &[Vec<u8>]) -> Option<&'static str> {
     (lines.len() as u64 > limits::ATTEMPT_HISTORY_MAX).then_some("more attempts than are kept")
 }
 
-/// Event, execution, attempt and why: one fixed set of fields for all events.
-const EVENT_FIELDS: [&[u8]; 4] = [b"e", b"x", b"a", b"w"];
+/// Event, execution, attempt and why, in one text.
+const EVENT_PARTS: usize = 4;
 
 fn wrong_log(entries: &[StreamEntry]) -> Option<&'static str> {
     if entries.len() as u64 > LOG_LENGTH_MAX {
         return Some("longer than the log may grow");
     }
-    let known = |entry: &StreamEntry| {
-        entry.fields.iter().map(|(name, _)| name.as_slice()).eq(EVENT_FIELDS.iter().copied())
+    let known = |entry: &StreamEntry| match entry.fields.as_slice() {
+        [(name, text)] => {
+            name == b"e" && text.splitn(EVENT_PARTS, |byte| *byte == b':').count() == EVENT_PARTS
+        }
+        _ => false,
     };
-    (!entries.iter().all(known)).then_some("an entry with other fields than events have")
+    (!entries.iter().all(known)).then_some("an entry that is no event")
 }
 
 fn wrong_counts(counts: &Hash, config: &PartitionConfig) -> Option<&'static str> {

@@ -8,6 +8,7 @@ use ff_script::dump::{Dump, Stored};
 
 use super::super::view::{Fields, field};
 use super::{Checked, Seen, rule};
+use crate::record::log_entry;
 
 pub(super) fn check(seen: &Seen<'_>) -> Checked {
     if seen.before == seen.after {
@@ -37,8 +38,7 @@ fn uuids<'a>(dump: &'a Dump, prefix: &str) -> BTreeSet<&'a str> {
 fn told_of(seen: &Seen<'_>) -> BTreeSet<String> {
     let (before, after) = (seen.before().log(), seen.after().log());
     let new = after.iter().skip(before.len());
-    let about = new.flat_map(|entry| entry.fields.iter().filter(|(name, _)| name == b"x"));
-    about.map(|(_, uuid)| String::from_utf8_lossy(uuid).into_owned()).collect()
+    new.map(|entry| log_entry(entry).uuid).collect()
 }
 
 fn appeared(seen: &Seen<'_>, uuid: &str, told: &BTreeSet<String>) -> Checked {

@@ -10,6 +10,7 @@ use super::super::view::TIMED;
 use super::super::world::claim_rows;
 use super::crew::held;
 use super::{Checked, Seen, rule};
+use crate::record::log_entry;
 
 /// The arguments of one execution of a batch.
 const ITEM: usize = 14;
@@ -121,9 +122,8 @@ fn appended(seen: &Seen<'_>, named: &BTreeSet<String>) -> Checked {
         return Err("the log was rewritten".to_owned());
     };
     for entry in new {
-        let about = entry.fields.iter().find(|(name, _)| name == b"x");
-        let uuid = about.map(|(_, uuid)| String::from_utf8_lossy(uuid)).unwrap_or_default();
-        rule(named.contains(uuid.as_ref()), || format!("an event about {uuid}"))?;
+        let uuid = log_entry(entry).uuid;
+        rule(named.contains(&uuid), || format!("an event about {uuid}"))?;
     }
     Ok(())
 }

@@ -82,6 +82,21 @@ function arg.label(name, bytes_max)
   end)
 end
 
+-- Several such names, joined by colons, which no name contains; parsed into a set.
+function arg.labels(name, bytes_max, count_max)
+  local one = arg.label(name, bytes_max)
+  return remembering(name, function(text)
+    local set, count = {}, 0
+    for label in string.gmatch(text .. ':', '([^:]*):') do
+      local value, wrong = one.parse(label)
+      if wrong then return nil, wrong end
+      set[value], count = true, count + 1
+    end
+    if count > count_max then return nil, 'must be at most ' .. count_max .. ' names' end
+    return set
+  end)
+end
+
 -- Any bytes up to a number.
 local function capped(name, bytes_max, too_large)
   return { name = name, known = EMPTY, too_large = too_large, parse = function(text)

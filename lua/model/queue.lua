@@ -1,5 +1,5 @@
--- Queues: walking a lane's claimable executions from the best on, for a worker with certain
--- capabilities.
+-- Queues: walking a lane's claimable executions from the best on, for a worker that can do certain
+-- kinds of work and has certain capabilities.
 
 local limit = require('kernel.limit')
 local record = require('kernel.record')
@@ -17,22 +17,32 @@ local function belongs(w, key, uuid, x)
   return false
 end
 
+local function suits(x, a, has, now)
+  return (not a.kinds or a.kinds[x.kind]) and claim.in_time(x, now)
+    and not capability.missing(x.capabilities, has)
+end
+
 -- Calls `visit` with each execution the worker could take, best first, until it answers false or
--- the bound is reached. `step` is how many will probably do.
-function queue.walk(w, p, lane, has, now, step, visit)
-  local key, from = p.queue .. lane, 0
-  while from < limit.claim_scan_max do
+-- the bound is reached. `step` is how many will probably do. Gives how many of the queue's entries
+-- to skip in order to go on, once what was visited is gone from it; the empty text at its end.
+function queue.walk(w, p, a, has, now, step, visit)
+  local key, from, gone = p.queue .. a.lane, a.skip or 0, 0
+  local bound = from + limit.claim_scan_max
+  while from < bound do
     local page = redis.call('ZRANGE', key, from, from + step - 1)
     for i = 1, #page do
       local x = record.read(p, page[i])
-      if belongs(w, key, page[i], x) and claim.in_time(x, now)
-        and not capability.missing(x.capabilities, has) and not visit(x) then
-        return
+      if not belongs(w, key, page[i], x) then
+        gone = gone + 1
+      elseif suits(x, a, has, now) then
+        gone = gone + 1
+        if not visit(x) then return from + i - gone end
       end
     end
-    if #page < step then return end
+    if #page < step then return '' end
     from, step = from + step, math.max(step, 32)
   end
+  return from - gone
 end
 
 return queue

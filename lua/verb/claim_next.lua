@@ -15,14 +15,14 @@ local PAYLOAD = 15
 
 local function pick(w, p, a, now, has)
   local rows, lease_ids, bytes = { nil, nil }, a.lease_ids, 0
-  queue.walk(w, p, a.lane, has, now, #lease_ids, function(x)
+  local next_skip = queue.walk(w, p, a, has, now, #lease_ids, function(x)
     local count = #rows + 1
     local kind = claim.take(w, p, x, a, lease_ids[count], now)
     local row = claim.row(p, x, kind)
     rows[count], bytes = row, bytes + #row[PAYLOAD]
     return count < #lease_ids and bytes < limit.claim_bytes_max
   end)
-  return rows
+  return rows, next_skip
 end
 
 -- What an earlier, unanswered send of this very claim took: running under one of its lease ids.
@@ -54,11 +54,13 @@ define {
     arg.text('capabilities', limit.capabilities_bytes_max),
     claim.ttl(),
     arg.int('retry', 0, 1),
+    arg.optional(arg.labels('kinds', limit.kind_bytes_max, limit.kinds_max)),
+    arg.int('skip', 0, limit.claim_skip_max),
     arg.rest(arg.uuid('lease_ids'), 1, limit.claim_count_max),
   },
   gives = {
-    OK = { 'claims' },
-    DUPLICATE = { 'claims' },
+    OK = { 'claims', 'next_skip' },
+    DUPLICATE = { 'claims', 'next_skip' },
     invalid_capabilities = { 'text' },
   },
   run = function(p, a, now, w)
@@ -66,7 +68,7 @@ define {
     if not has then return reply.refuse('invalid_capabilities', 'worker:' .. wrong) end
     if a.retry == 1 then
       local before = taken_before(p, a, now)
-      if #before > 0 then return reply.duplicate(before) end
+      if #before > 0 then return reply.duplicate(before, '') end
     end
     return reply.ok(pick(w, p, a, now, has))
   end,

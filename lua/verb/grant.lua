@@ -131,7 +131,7 @@ define {
     if not has then return reply.refuse('invalid_capabilities', 'worker:' .. wrong) end
     local answered = a.retry == 1 and granted_before(p, a, now)
     if answered then return answered end
-    queue.walk(w, p, a.lane, has, now, 1, function(x)
+    queue.walk(w, p, a, has, now, 1, function(x)
       answered = grant(w, p, x, a, state.LOST[x.state] and 'reclaim' or 'claim', now)
       answered[#answered + 1] = good_for(x)
       return false

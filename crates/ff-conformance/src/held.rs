@@ -14,7 +14,7 @@ use ff_script::calls::grant::{IssueClaimGrant, IssueReclaimGrant};
 use ff_script::calls::lease::RenewLease;
 use ff_script::calls::pause::{DelayExecution, MoveToWaitingChildren};
 use ff_script::calls::progress::UpdateProgress;
-use ff_script::wire::Rest;
+use ff_script::wire::{Joined, Rest};
 
 use crate::create::{LANE, lane};
 use crate::deployment::Deployment;
@@ -54,6 +54,8 @@ impl Deployment {
             capabilities: CapabilitySet::default(),
             lease_ttl_ms: LEASE_MS,
             retry: false,
+            kinds: Joined(Vec::new()),
+            skip: 0,
             lease_ids: Rest(lease_ids),
         }
     }
@@ -78,7 +80,8 @@ impl Deployment {
     /// Makes a claim in a partition.
     pub async fn claimed_on(&self, partition: Partition, call: ClaimNext) -> Vec<Held> {
         let reply = self.backend.call(partition, call).await.expect("the claim is well-formed");
-        let (ClaimNextReply::Claimed { claims } | ClaimNextReply::ClaimedBefore { claims }) = reply;
+        let (ClaimNextReply::Claimed { claims, next_skip: _ }
+        | ClaimNextReply::ClaimedBefore { claims, next_skip: _ }) = reply;
         claims.0.into_iter().map(Held::from).collect()
     }
 

@@ -135,6 +135,17 @@ impl<T: Argument> Argument for Rest<T> {
     }
 }
 
+/// Names joined by colons, which no name contains. Empty means any.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Joined<T>(pub Vec<T>);
+
+impl<T: std::fmt::Display> Argument for Joined<T> {
+    fn encode(&self, args: &mut Args) {
+        let names: Vec<String> = self.0.iter().map(T::to_string).collect();
+        args.push(names.join(":").as_bytes());
+    }
+}
+
 /// All remaining arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rest<T>(pub Vec<T>);

@@ -1,7 +1,7 @@
 //! From a step to a call: the details that make it one, chosen from what the test knows.
 
 use ff_core::partition::Partition;
-use ff_core::types::{AttemptId, ExecutionId, GrantId, LeaseId, TimestampMs};
+use ff_core::types::{AttemptId, ExecutionId, ExecutionKind, GrantId, LeaseId, TimestampMs};
 use ff_script::calls::cancel::CancelExecution;
 use ff_script::calls::change::{ChangePriority, SetExecutionTags};
 use ff_script::calls::claim::{ClaimExecution, ClaimResumedExecution, ReclaimExecution};
@@ -19,12 +19,12 @@ use ff_script::calls::pause::{DelayExecution, MoveToWaitingChildren};
 use ff_script::calls::progress::UpdateProgress;
 use ff_script::calls::replay::ReplayExecution;
 use ff_script::calls::tick::Tick;
-use ff_script::wire::Rest;
+use ff_script::wire::{Joined, Rest};
 
 use ff_script::call::Call;
 
 use super::apt::{self, Way, is_apt, is_live, is_stale, is_usable, queue, way};
-use super::create::{CATEGORIES, abilities, bytes, lane, moment, new_execution, span};
+use super::create::{CATEGORIES, abilities, bytes, kind, lane, moment, new_execution, span};
 use super::crew::{self, ttl_ms, worker};
 use super::dice::Dice;
 use super::plan::Op;
@@ -107,9 +107,16 @@ fn claim_next(dice: &mut Dice, world: &World) -> Sent {
         capabilities: abilities(dice),
         lease_ttl_ms: ttl_ms(dice),
         retry: dice.chance(20),
+        kinds: Joined(kinds(dice)),
+        skip: 0,
         lease_ids: Rest(lease_ids),
     };
     Sent::of(partition, &call)
+}
+
+/// Mostly any kind.
+fn kinds(dice: &mut Dice) -> Vec<ExecutionKind> {
+    dice.sometimes(30, kind).into_iter().collect()
 }
 
 fn use_grant(way: Way, dice: &mut Dice, grant: Grant) -> Sent {

@@ -7,7 +7,7 @@ use ff_core::types::{ExecutionId, ExecutionKind, IdempotencyKey, LaneId, Namespa
 use ff_script::calls::create::CreateExecution;
 
 use super::dice::Dice;
-use super::world::{ABILITIES, LANES, World};
+use super::world::{ABILITIES, KINDS, LANES, World};
 
 const SECOND: u64 = 1000;
 const HOUR: u64 = 3_600_000;
@@ -28,7 +28,7 @@ pub(super) fn new_execution(dice: &mut Dice, world: &World) -> CreateExecution {
         execution_id,
         namespace: namespace(execution_id),
         lane: lane(dice),
-        kind: ExecutionKind::try_new("work").expect("a valid name"),
+        kind: kind(dice),
         priority: if dice.chance(40) { dice.below(4) as u16 * 3000 } else { 0 },
         creator: if dice.chance(20) { "somebody".to_owned() } else { String::new() },
         policy_json: policy_json(dice),
@@ -40,6 +40,10 @@ pub(super) fn new_execution(dice: &mut Dice, world: &World) -> CreateExecution {
         idempotency_key,
         dedup_ms: dice.sometimes(20, |dice| 1 + dice.below(HOUR)),
     }
+}
+
+pub(super) fn kind(dice: &mut Dice) -> ExecutionKind {
+    ExecutionKind::try_new(*dice.pick(&KINDS)).expect("a valid name")
 }
 
 fn key(dice: &mut Dice) -> IdempotencyKey {

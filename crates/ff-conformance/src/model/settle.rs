@@ -5,7 +5,7 @@ use ff_core::types::{LaneId, LeaseId, WorkerId, WorkerInstanceId};
 use ff_script::calls::claim_next::ClaimNext;
 use ff_script::calls::complete::CompleteExecution;
 use ff_script::calls::tick::Tick;
-use ff_script::wire::Rest;
+use ff_script::wire::{Joined, Rest};
 
 use super::apt::is_due;
 use super::dice::Dice;
@@ -116,6 +116,8 @@ fn claim(dice: &mut Dice, lane: &str, count: usize) -> ClaimNext {
         capabilities: CapabilitySet::try_new(all).expect("valid capabilities"),
         lease_ttl_ms: 60_000,
         retry: false,
+        kinds: Joined(Vec::new()),
+        skip: 0,
         lease_ids: Rest((0..count).map(|_| LeaseId::from_uuid(dice.uuid())).collect()),
     }
 }

@@ -9,6 +9,7 @@ use ff_script::dump::{Dump, Stored, StreamEntry};
 pub(super) mod field {
     pub(crate) const STATE: &str = "st";
     pub(crate) const LANE: &str = "la";
+    pub(crate) const KIND: &str = "ki";
     pub(crate) const CREATED_AT: &str = "ct";
     pub(crate) const AGEING_MS: &str = "ag";
     pub(crate) const CAPABILITIES: &str = "ca";

@@ -26,6 +26,9 @@ pub(super) const PARTITIONS: [Partition; 4] =
 pub(super) const WORKERS: [(&str, &str); 3] =
     [("digger", "digger-1"), ("digger", "digger-2"), ("smith", "smith-1")];
 
+/// The kinds of executions.
+pub(super) const KINDS: [&str; 2] = ["work", "play"];
+
 /// What workers can do; the last can do everything.
 pub(super) const ABILITIES: [&[&str]; 3] = [&[], &["gpu"], &["gpu", "ssd"]];
 
@@ -109,7 +112,7 @@ fn grant(sent: &Sent, answer: &Answer) -> Option<Grant> {
 /// What a claim answered: one row, or a list of them.
 pub(super) fn claim_rows(sent: &Sent, answer: &Answer) -> Vec<ClaimRow> {
     match (sent.name(), answer.values.as_slice()) {
-        ("ff_claim_next", [Value::Array(rows)]) => {
+        ("ff_claim_next", [Value::Array(rows), _]) => {
             rows.iter().cloned().filter_map(ClaimRow::read).collect()
         }
         ("ff_claim_execution" | "ff_claim_resumed_execution" | "ff_reclaim_execution", [row]) => {

@@ -39,6 +39,7 @@ fn new(d: &Deployment, id: ExecutionId) -> NewExecution {
 
 fn request(d: &Deployment) -> ClaimRequest {
     ClaimRequest {
+        kinds: Vec::new(),
         lane: lane(LANE),
         worker_id: worker(WORKER),
         worker_instance_id: instance(INSTANCE),

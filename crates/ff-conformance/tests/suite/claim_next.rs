@@ -4,13 +4,21 @@ use ff_conformance::record::{listed_in, record, score, story};
 use ff_conformance::{
     Deployment, INSTANCE, LANE, LEASE_MS, WORKER, capabilities, conformance, instance,
 };
+use ff_core::limits;
 use ff_core::state::{AttemptType, PublicState};
+use ff_core::types::ExecutionKind;
 use ff_script::calls::claim::AttemptKind;
 use ff_script::calls::claim_next::ClaimNextReply;
 use ff_script::host::Topic;
+use ff_script::wire::Joined;
 
 fn requiring(tokens: &str) -> String {
     format!(r#"{{"routing_requirements":{{"required_capabilities":[{tokens}]}}}}"#)
+}
+
+fn kinds(names: &[&str]) -> Joined<ExecutionKind> {
+    let kind = |name: &&str| ExecutionKind::try_new(*name).expect("a valid name");
+    Joined(names.iter().map(kind).collect())
 }
 
 async fn lane_is_empty(d: &Deployment) -> bool {
@@ -119,6 +127,64 @@ conformance! {
         assert_eq!(d.claim(LANE).await.id, last);
     }
 
+    async fn a_worker_gets_only_the_kinds_it_names(d: &Deployment) {
+        let other = d.create().kind("mail").send().await;
+        let first = d.create().kind("resize").send().await;
+        let second = d.create().kind("crop").send().await;
+        let mut call = d.claim_call(LANE, 3);
+        call.kinds = kinds(&["crop", "resize"]);
+        let claimed: Vec<_> = d.claimed(call).await.iter().map(|held| held.id).collect();
+        assert_eq!(claimed, [first, second]);
+        assert_eq!(d.claim(LANE).await.id, other, "naming none means any");
+    }
+
+    async fn a_claim_says_where_to_go_on_behind_its_bound(d: &Deployment) {
+        d.host().watch(false);
+        let bound = limits::CLAIM_SCAN_MAX as usize;
+        for _ in 0..bound + 40 {
+            d.create().kind("mail").send().await;
+        }
+        let last = d.create().kind("resize").send().await;
+        let mut call = d.claim_call(LANE, 1);
+        call.kinds = kinds(&["resize"]);
+        let reply = d.call(call.clone()).await;
+        let ClaimNextReply::Claimed { claims, next_skip: Some(skip) } = reply else {
+            panic!("{reply:?}")
+        };
+        assert!(claims.0.is_empty());
+        assert!((bound..bound + 40).contains(&(skip as usize)), "{skip}");
+        call.skip = skip;
+        assert_eq!(d.claimed(call).await[0].id, last);
+        let mut call = d.claim_call(LANE, 2);
+        call.kinds = kinds(&["resize"]);
+        call.skip = skip;
+        let reply = d.call(call).await;
+        assert!(matches!(reply, ClaimNextReply::Claimed { next_skip: None, .. }), "{reply:?}");
+    }
+
+    async fn where_to_go_on_counts_what_is_left_in_the_queue(d: &Deployment) {
+        for kind in ["mail", "resize", "mail", "resize", "mail"] {
+            d.create().kind(kind).send().await;
+        }
+        let mut call = d.claim_call(LANE, 2);
+        call.kinds = kinds(&["resize"]);
+        let reply = d.call(call).await;
+        let ClaimNextReply::Claimed { claims, next_skip } = reply else { panic!("{reply:?}") };
+        assert_eq!((claims.0.len(), next_skip), (2, Some(2)), "two mails stay in front");
+    }
+
+    async fn malformed_kinds_are_refused(d: &Deployment) {
+        let lease = d.new_uuid().to_string();
+        let many = "k:".repeat(limits::KINDS_MAX as usize) + "k";
+        for text in [":", "a:", "a::b", "a b :c", "{a}", many.as_str()] {
+            let args: [&[u8]; 9] = [LANE.as_bytes(), b"w", b"w-1", b"", b"1000", b"0",
+                text.as_bytes(), b"0", lease.as_bytes()];
+            let answer = d.raw("ff_claim_next", &args).await;
+            assert_eq!(answer.code(), "invalid_input", "{text:?}");
+            assert!(answer.text(0).starts_with("kinds must be"), "{}", answer.text(0));
+        }
+    }
+
     async fn malformed_capabilities_are_refused_by_their_rule(d: &Deployment) {
         let lease = d.new_uuid().to_string();
         for (text, rule) in [
@@ -128,8 +194,8 @@ conformance! {
             ("a\u{1}", "worker:control_or_whitespace"),
             (&"a,".repeat(300), "worker:too_many_tokens"),
         ] {
-            let args: [&[u8]; 7] = [LANE.as_bytes(), b"w", b"w-1", text.as_bytes(), b"1000", b"0",
-                lease.as_bytes()];
+            let args: [&[u8]; 9] = [LANE.as_bytes(), b"w", b"w-1", text.as_bytes(), b"1000", b"0",
+                b"", b"0", lease.as_bytes()];
             let answer = d.raw("ff_claim_next", &args).await;
             assert_eq!((answer.code(), answer.text(0).as_str()), ("invalid_capabilities", rule));
         }
@@ -141,15 +207,17 @@ conformance! {
         }
         let mut call = d.claim_call(LANE, 2);
         let first = d.call(call.clone()).await;
-        let ClaimNextReply::Claimed { claims } = first else { panic!("{first:?}") };
+        let ClaimNextReply::Claimed { claims, .. } = first else { panic!("{first:?}") };
         d.advance(LEASE_MS - 1).await;
         call.retry = true;
         let again = d.call(call.clone()).await;
-        let ClaimNextReply::ClaimedBefore { claims: before } = again else { panic!("{again:?}") };
+        let ClaimNextReply::ClaimedBefore { claims: before, .. } = again else {
+            panic!("{again:?}")
+        };
         assert_eq!(before.0, claims.0);
         d.advance(1).await;
         d.tick().await;
-        let ClaimNextReply::Claimed { claims } = d.call(call).await else {
+        let ClaimNextReply::Claimed { claims, .. } = d.call(call).await else {
             panic!("leases that ran out are not answered again");
         };
         assert_eq!(claims.0.len(), 2);

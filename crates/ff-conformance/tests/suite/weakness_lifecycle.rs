@@ -355,10 +355,10 @@ conformance! {
         let uuid = d.new_uuid().to_string();
         let (id, uuid) = (id.to_string(), uuid.as_bytes());
         for args in [
-            [LANE.as_bytes(), b"", b"w-1", b"", b"1000", b"0", uuid],
-            [LANE.as_bytes(), b"w", b"", b"", b"1000", b"0", uuid],
-            [LANE.as_bytes(), b"w", b"w-1", b"", b"1000", b"0", b""],
-            [b"", b"w", b"w-1", b"", b"1000", b"0", uuid],
+            [LANE.as_bytes(), b"", b"w-1", b"", b"1000", b"0", b"", b"0", uuid],
+            [LANE.as_bytes(), b"w", b"", b"", b"1000", b"0", b"", b"0", uuid],
+            [LANE.as_bytes(), b"w", b"w-1", b"", b"1000", b"0", b"", b"0", b""],
+            [b"", b"w", b"w-1", b"", b"1000", b"0", b"", b"0", uuid],
         ] {
             assert_eq!(d.raw("ff_claim_next", &args).await.code(), "invalid_input");
         }

@@ -106,8 +106,8 @@ conformance! {
                 uuid.as_bytes()];
             let granted = d.raw("ff_issue_claim_grant", &grant).await;
             assert_eq!(granted.code(), "invalid_input", "grant_ttl_ms {text}");
-            let claim: [&[u8]; 7] = [b"waiting", b"w", b"w-1", b"", text.as_bytes(), b"0",
-                uuid.as_bytes()];
+            let claim: [&[u8]; 9] = [b"waiting", b"w", b"w-1", b"", text.as_bytes(), b"0", b"",
+                b"0", uuid.as_bytes()];
             let claimed = d.raw("ff_claim_next", &claim).await;
             assert_eq!(claimed.code(), "invalid_input", "lease_ttl_ms {text}");
             let change: [&[u8]; 2] = [waiting.as_bytes(), text.as_bytes()];
@@ -289,7 +289,8 @@ async fn exercise(d: &Deployment, id: ExecutionId) {
         d.raw("ff_issue_reclaim_grant", &[id, worker, process, b"", b"1000", uuid]).await;
         d.raw("ff_change_priority", &[id, b"5"]).await;
         d.raw("ff_tick", &[b"100"]).await;
-        d.raw("ff_claim_next", &[b"limited", worker, process, b"", b"1000", b"1", uuid]).await;
+        let claim = [b"limited", worker, process, b"", b"1000", b"1", b"", b"0", uuid];
+        d.raw("ff_claim_next", &claim).await;
     }
     d.raw("ff_revoke_lease", &[id, b"", b""]).await;
     d.raw("ff_cancel_execution", &[id, b"", b"", b"", b"", b"operator_override"]).await;

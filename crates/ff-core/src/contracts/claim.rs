@@ -25,6 +25,8 @@ pub struct ClaimRequest {
     pub worker_instance_id: WorkerInstanceId,
     /// What it can do.
     pub capabilities: CapabilitySet,
+    /// The kinds of executions it wants; none named means any.
+    pub kinds: Vec<ExecutionKind>,
     /// How long each lease lasts unless renewed.
     pub lease_ttl_ms: u64,
     /// One fresh id per execution wanted. A lease is recognised by its id, so a claim whose answer
@@ -38,6 +40,7 @@ impl ClaimRequest {
     /// Checks what the types do not already hold.
     pub fn validate(&self) -> Result<(), EngineError> {
         check_lease_ttl(self.lease_ttl_ms)?;
+        check_kinds(&self.kinds)?;
         let count = self.lease_ids.len() as u64;
         argument::check_range("number of lease ids", count, 1..=limits::CLAIM_COUNT_MAX)?;
         let distinct: BTreeSet<&LeaseId> = self.lease_ids.iter().collect();
@@ -47,6 +50,10 @@ impl ClaimRequest {
             Err(EngineError::invalid("lease_ids", "must all be different"))
         }
     }
+}
+
+pub(super) fn check_kinds(kinds: &[ExecutionKind]) -> Result<(), EngineError> {
+    argument::check_range("number of kinds", kinds.len() as u64, 0..=limits::KINDS_MAX)
 }
 
 pub(super) fn check_lease_ttl(lease_ttl_ms: u64) -> Result<(), EngineError> {
@@ -194,6 +201,7 @@ mod tests {
 
     fn request(lease_ttl_ms: u64, lease_ids: Vec<u128>) -> Result<(), String> {
         let request = ClaimRequest {
+            kinds: Vec::new(),
             lane: LaneId::try_new("gpu").expect("valid"),
             worker_id: WorkerId::try_new("render").expect("valid"),
             worker_instance_id: WorkerInstanceId::try_new("render-1").expect("valid"),

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::claim::check_lease_ttl;
+use super::claim::{check_kinds, check_lease_ttl};
 use crate::argument;
 use crate::capability::CapabilitySet;
 use crate::error::EngineError;
 use crate::limits;
-use crate::types::{LaneId, WorkerId, WorkerInstanceId};
+use crate::types::{ExecutionKind, LaneId, WorkerId, WorkerInstanceId};
 
 /// Who wants work, of which lanes, how much, and how long it will wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub struct WorkRequest {
     pub worker_instance_id: WorkerInstanceId,
     /// What the worker can do.
     pub capabilities: CapabilitySet,
+    /// The kinds of executions it wants; none named means any.
+    pub kinds: Vec<ExecutionKind>,
     /// How long a lease lasts without renewal.
     pub lease_ttl_ms: u64,
     /// How many executions at most.
@@ -32,6 +34,7 @@ impl WorkRequest {
     /// Checks the ranges.
     pub fn validate(&self) -> Result<(), EngineError> {
         check_lease_ttl(self.lease_ttl_ms)?;
+        check_kinds(&self.kinds)?;
         argument::check_range("number of lanes", self.lanes.len() as u64, 1..=limits::LANES_MAX)?;
         argument::check_range("count", self.count.into(), 1..=limits::CLAIM_COUNT_MAX)?;
         let wait_ms = u64::try_from(self.max_wait.as_millis()).unwrap_or(u64::MAX);

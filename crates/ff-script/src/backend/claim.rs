@@ -20,7 +20,7 @@ use crate::calls::grant::{
     IssueReclaimGrantReply,
 };
 use crate::host::Host;
-use crate::wire::Rest;
+use crate::wire::{Joined, Rest};
 
 /// Who claims, and for how long.
 struct Holder<'a> {
@@ -67,25 +67,33 @@ impl<H: Host> ScriptBackend<H> {
         request: ClaimRequest,
     ) -> Result<Vec<Claimed>, EngineError> {
         request.validate()?;
-        let (worker_id, worker_instance_id) =
-            (request.worker_id.clone(), request.worker_instance_id.clone());
         let holder = Holder {
-            worker_id: &worker_id,
-            worker_instance_id: &worker_instance_id,
+            worker_id: &request.worker_id,
+            worker_instance_id: &request.worker_instance_id,
             lease_ttl_ms: request.lease_ttl_ms,
         };
-        let call = ClaimNext {
-            lane: request.lane,
-            worker_id: request.worker_id,
-            worker_instance_id: request.worker_instance_id,
-            capabilities: request.capabilities,
+        let mut call = ClaimNext {
+            lane: request.lane.clone(),
+            worker_id: request.worker_id.clone(),
+            worker_instance_id: request.worker_instance_id.clone(),
+            capabilities: request.capabilities.clone(),
             lease_ttl_ms: request.lease_ttl_ms,
             retry: request.retry,
-            lease_ids: Rest(request.lease_ids),
+            kinds: Joined(request.kinds.clone()),
+            skip: 0,
+            lease_ids: Rest(request.lease_ids.clone()),
         };
-        let (ClaimNextReply::Claimed { claims } | ClaimNextReply::ClaimedBefore { claims }) =
-            self.call(partition, call).await?;
-        Ok(claims.0.into_iter().map(|row| holder.claimed(row)).collect())
+        // One call looks at a bounded part of the queue. What the worker cannot take may fill more
+        // than that, and must not hide what it can.
+        loop {
+            let (ClaimNextReply::Claimed { claims, next_skip }
+            | ClaimNextReply::ClaimedBefore { claims, next_skip }) =
+                self.call(partition, call.clone()).await?;
+            match next_skip {
+                Some(skip) if claims.0.is_empty() => call.skip = skip,
+                _ => return Ok(claims.0.into_iter().map(|row| holder.claimed(row)).collect()),
+            }
+        }
     }
 
     pub(super) async fn grant_claim(

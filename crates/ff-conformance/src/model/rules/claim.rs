@@ -106,16 +106,25 @@ fn took(sent: &Sent, record: Fields<'_>, now: u64) -> bool {
         && sent.rest().iter().any(|id| Some(id.as_slice()) == lease_id)
 }
 
-/// The queue from its head, but for what the worker cannot do and what is too late.
+/// The queue from its head, but for what the worker does not want or cannot do, and what is too
+/// late.
 fn best<'a>(seen: &Seen<'a>, count: usize) -> Vec<&'a str> {
     let able: Vec<&str> = seen.sent.text("capabilities").split(',').collect();
     let (view, queue) = (seen.before(), format!("q:{}", seen.sent.text("lane")));
     let mut best: Vec<&str> = view.ranked(&queue).into_iter().map(|(uuid, _)| uuid).collect();
     best.retain(|uuid| {
-        view.record(uuid).is_some_and(|record| record.in_time(seen.now) && fits(record, &able))
+        view.record(uuid).is_some_and(|record| {
+            record.in_time(seen.now) && fits(record, &able) && wanted(seen.sent, record)
+        })
     });
     best.truncate(count);
     best
+}
+
+/// Is it of a kind that the call names, if it names any?
+fn wanted(sent: &Sent, record: Fields<'_>) -> bool {
+    let kinds = sent.text("kinds");
+    kinds.is_empty() || kinds.split(':').any(|kind| kind == record.text(field::KIND))
 }
 
 /// Has the worker what the execution requires?

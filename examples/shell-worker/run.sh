@@ -5,8 +5,14 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 flowfabric=${FLOWFABRIC:-$here/../../run}
 data=$(mktemp -d)
-trap 'kill $worker $server 2>/dev/null; wait; rm -rf "$data"' EXIT
 worker='' server=''
+leave() {
+    kill $worker $server 2>/dev/null || true
+    wait
+    rm -rf "$data"
+}
+trap leave EXIT
+trap 'exit 130' INT TERM
 
 "$flowfabric" serve --json --listen 127.0.0.1:0 --store "$data/store" --log error >"$data/server" &
 server=$!

@@ -1,5 +1,7 @@
 //! `flowfabric ls`: executions as a table, newest first.
 
+mod newest;
+
 use ff_sdk::{Client, ExecutionSummary, ListFilter, PublicState, TimestampMs};
 
 use crate::bar::Bar;
@@ -8,9 +10,12 @@ use crate::remote::{Remote, block_on};
 use crate::table::Table;
 use crate::{terminal, time};
 
-/// Listings come partition by partition, so that the newest are known when all were seen; of more
-/// than this many, the newest of those seen must do.
-const LOOK_MAX: usize = 50_000;
+/// So many are looked at to find the newest of a state. A state is listed in the order of its queue,
+/// so that the newest are known when all were seen.
+const LOOK_MAX: usize = 20_000;
+
+/// A page of a server: whoever has fewer has shown everything.
+const PAGE: usize = 1000;
 
 /// Which executions to list.
 #[derive(clap::Args, Clone)]
@@ -44,35 +49,52 @@ fn positive(text: &str) -> Result<usize, String> {
 }
 
 /// What was found.
+#[derive(Default)]
 pub(crate) struct Found {
     pub(crate) newest: Vec<ExecutionSummary>,
-    /// How many there are, as far as was looked.
+    /// How many were looked at.
     pub(crate) seen: usize,
-    /// Whether that was everything.
+    /// Whether those were all.
     pub(crate) complete: bool,
+    /// Whether none of the others is newer.
+    pub(crate) exact: bool,
+}
+
+impl Found {
+    fn add(&mut self, page: Vec<ExecutionSummary>, limit: usize) {
+        self.seen += page.len();
+        self.newest.extend(page);
+        self.newest.sort_by_key(newest_first);
+        self.newest.truncate(limit);
+    }
 }
 
 impl Filter {
-    pub(crate) async fn fetch(&self, client: &Client, bar: &mut Bar) -> Result<Found, Failure> {
-        let mut listing = client.list(ListFilter {
+    fn conditions(&self) -> ListFilter {
+        ListFilter {
             state: self.state,
             lane: self.lane.clone(),
             kind: self.kind.clone(),
             namespace: self.namespace.clone(),
             from: self.since,
             to: self.until,
-        });
-        let mut found = Found { newest: Vec::new(), seen: 0, complete: false };
-        while found.seen < LOOK_MAX {
+        }
+    }
+
+    /// Looks at everything if that is not much, and asks each partition for its newest otherwise.
+    pub(crate) async fn fetch(&self, client: &Client, bar: &mut Bar) -> Result<Found, Failure> {
+        let mut listing = client.list(self.conditions());
+        let mut found = Found::default();
+        while found.seen < LOOK_MAX.max(self.limit) {
             let Some(page) = listing.next_page().await? else {
-                found.complete = true;
-                break;
+                (found.complete, found.exact) = (true, true);
+                return Ok(found);
             };
-            found.seen += page.len();
-            found.newest.extend(page);
-            found.newest.sort_by_key(newest_first);
-            found.newest.truncate(self.limit);
+            found.add(page, self.limit);
             bar.set(0, &format!("{} executions", found.seen));
+            if self.state.is_none() && found.seen >= PAGE {
+                return newest::newest(client, self.conditions(), self.limit).await;
+            }
         }
         Ok(found)
     }
@@ -110,14 +132,15 @@ pub(crate) fn row(summary: ExecutionSummary) -> serde_json::Result<String> {
 
 fn conclusion(found: &Found) -> String {
     let (shown, seen) = (found.newest.len(), found.seen);
-    match found.complete {
-        true if seen == 0 => "nothing found".to_owned(),
-        true if seen == 1 => "1 execution".to_owned(),
-        true if shown == seen => format!("{seen} executions"),
-        true => format!("{shown} of {seen} executions; see more with --limit"),
-        false => format!(
+    match (found.complete, found.exact) {
+        (true, _) if seen == 0 => "nothing found".to_owned(),
+        (true, _) if seen == 1 => "1 execution".to_owned(),
+        (true, _) if shown == seen => format!("{seen} executions"),
+        (true, _) => format!("{shown} of {seen} executions; see more with --limit"),
+        (false, true) => format!("the newest {shown} executions; see more with --limit"),
+        (false, false) => format!(
             "{shown} of the first {seen} executions; there are more: narrow the list with \
-             --state, --lane, --kind or --namespace"
+             --lane, --kind, --namespace or --since"
         ),
     }
 }

@@ -41,6 +41,9 @@ impl Remote {
             let hint = "give it with --token or FLOWFABRIC_TOKEN";
             return Failure::from(format!("{url} wants a bearer token that it knows: {hint}"));
         }
+        if let SdkError::Config { message, .. } = error {
+            return Failure::from(format!("--url, FLOWFABRIC_URL or the token: {message}"));
+        }
         match error.backend_kind() {
             Some(BackendErrorKind::Transport | BackendErrorKind::Timeout) => {
                 // The causes follow each other; the last one is the reason.

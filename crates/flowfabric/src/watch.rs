@@ -119,10 +119,13 @@ fn counts(found: &Found) -> String {
         *states.entry(summary.public_state.as_str()).or_default() += 1;
     }
     let states = states.iter().map(|(state, count)| format!("{count} {state}"));
-    let more = if found.complete { "" } else { " or more" };
-    let shown = found.newest.len();
     let states = states.collect::<Vec<_>>().join(", ");
-    format!("{} executions{more}; the newest {shown}: {states}", found.seen)
+    match (found.complete, found.seen, found.newest.len()) {
+        (true, 0, _) => "no executions".to_owned(),
+        (true, seen, shown) if seen == shown => states,
+        (true, seen, shown) => format!("{seen} executions; of the newest {shown}: {states}"),
+        (false, _, shown) => format!("of the newest {shown}: {states}"),
+    }
 }
 
 /// The beginning of a line that fits; escape sequences take no room.

@@ -11,6 +11,8 @@ fn a_server_that_is_not_there_is_explained() {
     {
         assert!(said.contains(part), "{said}");
     }
+    let said = alone(&["ls", "--url", "localhost:7480"]).complaint(1);
+    assert!(said.contains("--url") && said.contains("must look like http://host:7480"), "{said}");
     let json = alone(&["--json", "get", NOBODY, "--url", "http://127.0.0.1:1"]).complaint(6);
     let error: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(error["exit_code"], 6);

@@ -51,7 +51,7 @@ pub(crate) fn run(options: &Options, json: bool) -> Result<(), Failure> {
         // It may not be there yet.
         let _ = std::fs::remove_dir_all(&temporary);
     } else if told.is_ok() && !json {
-        println!("The data stays: flowfabric store check {}", dir.display());
+        say!("The data stays: flowfabric store check {}", dir.display());
     }
     told
 }

@@ -22,10 +22,10 @@ pub(crate) fn run(remote: &Remote, json: bool, options: &Options) -> Result<(), 
             let snapshot = found.ok_or_else(|| missing(id))?;
             if json {
                 let execution = ff_api::execution::Execution::from(snapshot);
-                println!("{}", serde_json::to_string(&execution)?);
+                say!("{}", serde_json::to_string(&execution)?);
             } else {
                 let gap = if index > 0 { "\n" } else { "" };
-                println!("{gap}{}", text(&snapshot));
+                say!("{gap}{}", text(&snapshot));
             }
         }
         Ok(())

@@ -113,12 +113,12 @@ pub(crate) fn run(remote: &Remote, json: bool, filter: &Filter) -> Result<(), Fa
         drop(bar);
         if json {
             for summary in found.newest {
-                println!("{}", row(summary)?);
+                say!("{}", row(summary)?);
             }
             return Ok(());
         }
         if !found.newest.is_empty() {
-            println!("{}", table(&found.newest));
+            say!("{}", table(&found.newest));
         }
         eprintln!("{}", conclusion(&found));
         Ok(())

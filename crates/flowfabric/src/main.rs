@@ -1,5 +1,9 @@
 //! FlowFabric in one binary.
 
+// First, for its macro.
+#[macro_use]
+mod output;
+
 mod failure;
 mod remote;
 mod signals;

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::bar::Bar;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::get;
+use crate::output::Out;
 use crate::remote::{Remote, block_on};
 
 /// Whose result, and how long to wait for it.
@@ -45,7 +46,7 @@ pub(crate) async fn print(
 ) -> Result<(), Failure> {
     let outcome = wait(client, id, Duration::from_millis(wait_ms), json).await?;
     if json {
-        println!("{}", outcome.json(id)?);
+        say!("{}", outcome.json(id)?);
     }
     match outcome {
         Outcome::Completed(bytes) if !json => write_bytes(&bytes),
@@ -55,9 +56,9 @@ pub(crate) async fn print(
 
 /// The bytes as they are; a terminal gets the line's end that a result may lack.
 fn write_bytes(bytes: &[u8]) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
+    let mut out = Out::new();
     out.write_all(bytes)?;
-    if out.is_terminal() && !bytes.ends_with(b"\n") {
+    if std::io::stdout().is_terminal() && !bytes.ends_with(b"\n") {
         out.write_all(b"\n")?;
     }
     Ok(out.flush()?)

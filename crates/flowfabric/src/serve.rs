@@ -87,12 +87,12 @@ pub(crate) fn show(options: &Options, json: bool) -> Result<(), Failure> {
                 (name.to_owned(), serde_json::json!({ "value": value, "source": source }))
             })
             .collect();
-        println!("{}", serde_json::Value::Object(rows));
+        say!("{}", serde_json::Value::Object(rows));
         return Ok(());
     }
     let mut table = Table::new(&["setting", "value", "from"]);
     settings.rows().for_each(|(name, value, source)| table.row([name.to_owned(), value, source]));
-    println!("{table}");
+    say!("{table}");
     Ok(())
 }
 
@@ -109,9 +109,9 @@ pub(crate) fn run(options: &Options, json: bool) -> Result<(), Failure> {
         let server = Server::start(config).await?;
         if json {
             let url = format!("{scheme}://{}", server.local_addr());
-            println!("{}", serde_json::json!({ "event": "listening", "url": url }));
+            say!("{}", serde_json::json!({ "event": "listening", "url": url }));
         } else {
-            println!("{}", server.banner());
+            say!("{}", server.banner());
         }
         signals.next().await;
         eprintln!("stopping: requests under way have {} ms to end", drain.as_millis());

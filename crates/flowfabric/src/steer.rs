@@ -58,8 +58,8 @@ fn explain(id: &ExecutionId, error: &ff_sdk::SdkError, hint: &str) -> Failure {
 
 fn say(json: bool, id: ExecutionId, state: &str) {
     if json {
-        println!("{}", serde_json::json!({ "execution_id": id, "public_state": state }));
+        say!("{}", serde_json::json!({ "execution_id": id, "public_state": state }));
     } else {
-        println!("{id} is {state}");
+        say!("{id} is {state}");
     }
 }

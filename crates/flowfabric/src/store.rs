@@ -56,7 +56,7 @@ fn check(dir: &Path, json: bool) -> Result<(), Failure> {
         || (0, format!("{} keys", checked.dump.len())),
     );
     if json {
-        println!("{}", as_json(&checked, &report));
+        say!("{}", as_json(&checked, &report));
     } else {
         print_text(dir, &checked, &report);
     }
@@ -68,13 +68,13 @@ fn check(dir: &Path, json: bool) -> Result<(), Failure> {
 }
 
 fn print_text(dir: &Path, checked: &CheckReport, report: &Report) {
-    println!("{}", dir.display());
-    println!("  journal     {} transactions, all checksums right", checked.recovery.transactions);
+    say!("{}", dir.display());
+    say!("  journal     {} transactions, all checksums right", checked.recovery.transactions);
     if let Some(torn) = &checked.recovery.torn {
-        println!("  torn tail   {}; it will be cut when the store is opened", describe(torn));
+        say!("  torn tail   {}; it will be cut when the store is opened", describe(torn));
     }
-    println!("  keys        {}", checked.dump.len());
-    println!("{report}");
+    say!("  keys        {}", checked.dump.len());
+    say!("{report}");
 }
 
 fn describe(torn: &store::TornTail) -> String {

@@ -123,9 +123,9 @@ async fn submit_one(template: &Template<'_>, payload: Vec<u8>, json: bool) -> Re
     }
     if json {
         let answer = ff_api::create::CreatedExecution::from(created);
-        println!("{}", serde_json::to_string(&answer)?);
+        say!("{}", serde_json::to_string(&answer)?);
     } else {
-        println!("{}", created.execution_id());
+        say!("{}", created.execution_id());
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use ff_sdk::{Client, ExecutionId, ExecutionSummary, PublicState};
 use crate::bar::Bar;
 use crate::failure::Failure;
 use crate::list::{self, Filter, Found};
+use crate::output::Out;
 use crate::remote::{Remote, block_on};
 use crate::signals::Signals;
 use crate::{terminal, time};
@@ -67,7 +68,7 @@ impl<'a> View<'a> {
     }
 
     fn show(&mut self, found: Result<Found, Failure>) -> Result<(), Failure> {
-        let mut out = std::io::stdout().lock();
+        let mut out = Out::new();
         match (self, found) {
             (Self::Live { url }, Ok(found)) => out.write_all(screen(url, &found).as_bytes())?,
             // The table stays; its first line says that it is old.

@@ -112,5 +112,5 @@ fn tell(context: &Context<String>, title: &str, deed: Deed) {
         taken_over: context.claim_kind() == HandleKind::Reclaimed,
     };
     // Nobody listens any more: standard input is closed too, and the process ends.
-    let _ = serde_json::to_string(&act).map(|line| println!("{line}"));
+    let _ = serde_json::to_string(&act).map(|line| say!("{line}"));
 }

@@ -1,13 +1,14 @@
 //! What the audience sees: lines with the time since the beginning, or the same as JSON.
 
 use std::cell::Cell;
+use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{Value, json};
 
 use super::actor::{Act, Deed};
-use super::cast;
+use super::cast::{self, Role};
 use super::troupe::Troupe;
 use super::verdict::Verdict;
 use crate::table::Table;
@@ -27,13 +28,19 @@ impl Story {
         Self { begun: Instant::now(), json, greetings: Cell::new(0) }
     }
 
+    /// The story goes on although nobody listens: its processes and its data are cleared away at
+    /// the end.
+    fn put(&self, line: &str) {
+        let _ = writeln!(std::io::stdout(), "{line}");
+    }
+
     fn tell(&self, mut event: Value, line: &str) {
         let elapsed = self.begun.elapsed();
         if self.json {
             event["at_ms"] = json!(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX));
-            println!("{event}");
+            self.put(&event.to_string());
         } else if !line.is_empty() {
-            println!("{:>7.3} s  {line}", elapsed.as_secs_f64());
+            self.put(&format!("{:>7.3} s  {line}", elapsed.as_secs_f64()));
         }
     }
 
@@ -58,7 +65,8 @@ impl Story {
         self.tell(event, &format!("{count} executions are submitted:"));
         if !self.json {
             for role in cast::ROLES {
-                println!("{:>14} {:<9} {}", role.count, role.kind, role.fate);
+                let Role { count, kind, fate, .. } = role;
+                self.put(&format!("{count:>14} {kind:<9} {fate}"));
             }
         }
     }
@@ -136,15 +144,15 @@ impl Story {
                 if fared.as_promised { "yes" } else { "NO" }.to_owned(),
             ]);
         }
-        println!("{table}\n");
+        self.put(&format!("{table}\n"));
         if let Some(worker) = &verdict.taken_over_by {
-            println!(
-                "{} was killed; {worker} finished its work. Nobody intervened.",
-                verdict.killed
-            );
+            let killed = &verdict.killed;
+            self.put(&format!(
+                "{killed} was killed; {worker} finished its work. Nobody intervened."
+            ));
         }
         if verdict.came_true {
-            println!("Your turn: flowfabric serve, flowfabric worker run, flowfabric submit.");
+            self.put("Your turn: flowfabric serve, flowfabric worker run, flowfabric submit.");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Many at once: submitted in batches, and waited for together.
 
 use std::collections::VecDeque;
-use std::io::{BufWriter, StdoutLock, Write};
+use std::io::{BufWriter, Write};
 use std::time::Duration;
 
 use ff_api::create::{BULK_MAX, CreatedExecution};
@@ -12,19 +12,20 @@ use super::Template;
 use super::input::Inputs;
 use crate::bar::Bar;
 use crate::failure::Failure;
+use crate::output;
 use crate::result::Outcome;
 
 /// How many results are asked for at the same time.
 const AHEAD: usize = 16;
 
-type Out = BufWriter<StdoutLock<'static>>;
+type Out = BufWriter<output::Out>;
 
 pub(super) async fn submit(
     template: &Template<'_>,
     inputs: &Inputs,
     json: bool,
 ) -> Result<(), Failure> {
-    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut out = BufWriter::new(output::Out::new());
     let submitted = submit_all(template, inputs, json, &mut out).await?;
     if template.options.wait {
         wait_for_all(template, &submitted.ids, json, &mut out).await?;

@@ -23,7 +23,7 @@ impl Log {
 
     fn say(self, event: &serde_json::Value, text: &str) {
         if self.json {
-            println!("{event}");
+            say!("{event}");
         } else {
             eprintln!("{}  {text}", time::time_of_day(time::now()));
         }

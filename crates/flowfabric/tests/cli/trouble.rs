@@ -75,3 +75,15 @@ fn settings_are_shown_with_their_source() {
     let wrong = alone(&["config", "show", "--journal", "sometimes"]).complaint(1);
     assert!(wrong.contains("always, everysec or off"), "{wrong}");
 }
+
+#[test]
+fn a_reader_that_stops_reading_is_no_error() {
+    let site = Site::start();
+    site.run(&["submit", "idle", "--count", "3000"]).text();
+    for command in ["ls --limit 5000", "ls --json --limit 5000", "submit idle --count 3000"] {
+        let line = format!("{} {command} | head -n 1", env!("CARGO_BIN_EXE_flowfabric"));
+        let mut shell = std::process::Command::new("sh");
+        let ran = run(shell.args(["-c", &line]).env("FLOWFABRIC_URL", &site.url));
+        assert_eq!((ran.stdout.lines().count(), ran.stderr.as_str()), (1, ""), "{ran:?}");
+    }
+}

@@ -10,8 +10,8 @@ use crate::remote::{Remote, block_on};
 use crate::table::Table;
 use crate::{terminal, time};
 
-/// So many are looked at to find the newest of a state. A state is listed in the order of its queue,
-/// so that the newest are known when all were seen.
+/// So many are looked at to find the newest of a state. A state is listed in the order of its
+/// queue, so that the newest are known when all were seen.
 const LOOK_MAX: usize = 20_000;
 
 /// A page of a server: whoever has fewer has shown everything.

@@ -1,5 +1,5 @@
-//! Standard output. Whoever reads it may stop reading, as `head` does: then there is nothing left to
-//! do, and nothing to complain about.
+//! Standard output. Whoever reads it may stop reading, as `head` does: then there is nothing left
+//! to do, and nothing to complain about.
 
 use std::fmt;
 use std::io::{ErrorKind, Result, StdoutLock, Write};

@@ -25,6 +25,6 @@ worker=$!
 
 # One execution per line. A failed one is told of on standard error and makes the exit code 3.
 printf '%s\n' Ada 'shy Grace' nobody Linus |
-    "$flowfabric" submit greet --lines --input - --wait \
+    "$flowfabric" submit greet --lines --wait \
         --policy '{"retry_policy":{"max_retries":1}}' 2>"$data/errors" || [ $? -eq 3 ]
 sed -n 's/.*failed (transient): /1 of 4 failed: /p' "$data/errors"

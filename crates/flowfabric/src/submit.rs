@@ -17,9 +17,9 @@ use crate::result;
 pub(crate) struct Options {
     /// The kind of execution: which handler runs it.
     kind: String,
-    /// The input: a text, @file, or - for standard input.
-    #[arg(long, short, default_value = "")]
-    input: String,
+    /// The input: a text, @file, or - for standard input [default: nothing; - with --lines].
+    #[arg(long, short)]
+    input: Option<String>,
     /// Submit one for each line of the input. Empty lines are left out.
     #[arg(long, conflicts_with = "count")]
     lines: bool,
@@ -63,7 +63,8 @@ fn parse_tag(text: &str) -> Result<(String, String), String> {
 }
 
 pub(crate) fn run(remote: &Remote, json: bool, options: &Options) -> Result<(), Failure> {
-    let bytes = input::read(&options.input)?;
+    let nothing_said = if options.lines { "-" } else { "" };
+    let bytes = input::read(options.input.as_deref().unwrap_or(nothing_said))?;
     block_on(async {
         let template =
             Template { options, client: remote.client().await?, policy: policy(options)? };

@@ -61,6 +61,7 @@ struct Job {
 
 pub(crate) fn run(remote: &Remote, json: bool, options: Options) -> Result<(), Failure> {
     program::check(&options.command[0])?;
+    log::warnings_to_stderr();
     block_on(async {
         let mut signals = Signals::listen()?;
         let connection = remote.connect().await?;

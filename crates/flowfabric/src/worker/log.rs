@@ -1,6 +1,7 @@
 //! What a worker says about its work: a line for each run, on standard error for people, as JSON
 //! on standard output for programs.
 
+use std::io::IsTerminal;
 use std::time::Duration;
 
 use ff_sdk::{Context, TaskError};
@@ -8,6 +9,13 @@ use serde_json::json;
 
 use super::Job;
 use crate::time;
+
+/// What the worker itself has to say: that the server is away, that a lease was lost.
+pub(super) fn warnings_to_stderr() {
+    let logs = tracing_subscriber::fmt().with_env_filter("warn").with_writer(std::io::stderr);
+    // Somebody else logs already: nothing to do.
+    let _ = logs.with_target(false).with_ansi(std::io::stderr().is_terminal()).try_init();
+}
 
 /// Where the lines go.
 #[derive(Clone, Copy)]

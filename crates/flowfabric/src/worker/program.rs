@@ -26,15 +26,24 @@ pub(super) fn check(program: &str) -> Result<(), Failure> {
     if found { Ok(()) } else { Err(format!("there is no program {program:?}").into()) }
 }
 
+/// Runs the program. When the lease is lost this is dropped, and the program is killed with it:
+/// whoever has the lease now runs it again.
 pub(super) async fn run(context: &Context<Job>, payload: Vec<u8>) -> Result<Vec<u8>, TaskError> {
-    let mut child = start(context).map_err(TaskError::retry)?;
-    tokio::select! {
-        done = converse(&mut child, payload) => done,
-        // Whoever has the lease now runs it again; this run must not go on.
-        _ = context.cancelled() => {
-            let _ = child.start_kill();
-            Err(TaskError::retry("the lease was lost"))
-        }
+    let child = start(context).map_err(TaskError::retry)?;
+    let mut group = Group(child);
+    converse(&mut group.0, payload).await
+}
+
+/// A program and what it has started, for as long as the program itself has not ended.
+struct Group(Child);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // None once it was waited for: the number may be somebody else's then.
+        let Some(leader) = self.0.id() else { return };
+        let line = format!("kill -s KILL -- -{leader}");
+        // The program itself is killed in any case.
+        let _ = std::process::Command::new("sh").args(["-c", &line]).status();
     }
 }
 
@@ -63,21 +72,24 @@ async fn converse(child: &mut Child, payload: Vec<u8>) -> Result<Vec<u8>, TaskEr
             // A program that does not read all of its input is no failure.
             let _ = stdin.write_all(&payload).await;
         }
+        Ok(())
     };
-    let mut result = Vec::new();
-    let listen = async {
-        let most = limits::RESULT_BYTES_MAX + 1;
-        stdout.expect("piped").take(most).read_to_end(&mut result).await
-    };
-    let ((), heard, said) = tokio::join!(feed, listen, tail(stderr.expect("piped")));
-    heard.map_err(TaskError::retry)?;
-    let said = said.map_err(TaskError::retry)?;
+    let listen = all_of(stdout.expect("piped"));
+    let complain = async { tail(stderr.expect("piped")).await.map_err(TaskError::retry) };
+    let ((), result, said) = tokio::try_join!(feed, listen, complain)?;
     let status = child.wait().await.map_err(TaskError::retry)?;
-    if result.len() as u64 > limits::RESULT_BYTES_MAX {
-        let most = limits::RESULT_BYTES_MAX;
+    if status.success() { Ok(result) } else { Err(TaskError::retry(reason(&said, status))) }
+}
+
+/// A result, if it is not too long.
+async fn all_of(stream: impl AsyncRead + Unpin) -> Result<Vec<u8>, TaskError> {
+    let most = limits::RESULT_BYTES_MAX;
+    let mut result = Vec::new();
+    stream.take(most + 1).read_to_end(&mut result).await.map_err(TaskError::retry)?;
+    if result.len() as u64 > most {
         return Err(TaskError::fail(format!("the program wrote more than {most} bytes")));
     }
-    if status.success() { Ok(result) } else { Err(TaskError::retry(reason(&said, status))) }
+    Ok(result)
 }
 
 /// The last bytes of a stream, however long it is.

@@ -45,8 +45,8 @@ impl Shell {
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        let group = format!("-{}", self.0.id());
-        let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
+        let line = format!("kill -s KILL -- -{}", self.0.id());
+        let _ = Command::new("sh").args(["-c", &line]).status();
         let _ = self.0.wait();
     }
 }

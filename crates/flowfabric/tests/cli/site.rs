@@ -99,8 +99,8 @@ impl Running {
 
     /// Sends a signal, as `kill` does.
     pub(crate) fn signal(&self, signal: &str) {
-        let pid = self.pid().to_string();
-        assert!(Command::new("kill").args([signal, &pid]).status().expect("kill").success());
+        let line = format!("kill {signal} {}", self.pid());
+        assert!(Command::new("sh").args(["-c", &line]).status().expect("a shell").success());
     }
 
     /// How it ends.
@@ -150,8 +150,12 @@ impl Site {
     }
 
     pub(crate) fn start_with(options: &[&str]) -> Self {
+        Self::start_at("127.0.0.1:0", options)
+    }
+
+    pub(crate) fn start_at(address: &str, options: &[&str]) -> Self {
         let mut command = flowfabric();
-        command.args(["serve", "--json", "--listen", "127.0.0.1:0", "--log", "error"]);
+        command.args(["serve", "--json", "--listen", address, "--log", "error"]);
         command.args(["--partitions", "16"]).args(options);
         let mut server = Running::start(&mut command);
         let url = server.event()["url"].as_str().expect("an address").to_owned();

@@ -102,7 +102,7 @@ fn one_of_many_that_fails_does_not_hide_the_others() {
     let site = Site::start();
     let program = r#"name=$(cat); [ "$name" != nobody ] || exit 1; echo "hello, $name""#;
     let _worker = site.worker(&["--kind", "greet"], &["sh", "-c", program]);
-    let lines = ["submit", "greet", "--lines", "--input", "-", "--wait"];
+    let lines = ["submit", "greet", "--lines", "--wait"];
     let ran = site.run_with(b"ada\nnobody\ngrace\n", &lines);
     assert_eq!(ran.stdout, "hello, ada\nhello, grace\n");
     let complaint = ran.complaint(3);

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
-use crate::site::{Scratch, Site, eventually};
+use crate::site::{Running, Scratch, Site, eventually};
 
 #[test]
 fn a_failure_has_the_end_of_standard_error_as_its_reason() {
@@ -59,7 +59,8 @@ fn bytes_are_bytes_also_many_of_them() {
 #[test]
 fn a_program_that_never_stops_writing_is_stopped() {
     let site = Site::start();
-    let _worker = site.worker(&["--kind", "k"], &["yes"]);
+    let _worker =
+        site.worker(&["--kind", "k"], &["sh", "-c", "trap '' PIPE; while true; do yes; done 2>&1"]);
     let said = site.run(&["submit", "k", "--wait"]).complaint(3);
     assert!(said.contains("the program wrote more than 8388608 bytes"), "{said}");
 }
@@ -134,7 +135,8 @@ fn an_attempt_that_runs_out_of_time_loses_its_program() {
     let site = Site::start();
     let scratch = Scratch::new("timeout");
     let pid_file = scratch.path().join("pid");
-    let program = format!("echo $$ > '{}'; exec sleep 600", pid_file.display());
+    // The program that hangs is a grandchild.
+    let program = format!("sleep 600 & echo $! > '{}'; wait", pid_file.display());
     let _worker = site.worker(&["--kind", "k"], &["sh", "-c", &program]);
     let policy = r#"{"timeout_policy":{"attempt_timeout_ms":300}}"#;
     let said = site.run(&["submit", "k", "--policy", policy, "--wait"]).complaint(3);
@@ -162,7 +164,7 @@ fn people_see_what_a_worker_does() {
     let mut command =
         site.command(&["worker", "run", "--kind", "k", "--", "sh", "-c", "cat; exit 1"]);
     command.stderr(std::fs::File::create(&log).expect("created"));
-    let mut worker = crate::site::Running::start(&mut command);
+    let mut worker = Running::start(&mut command);
     let id = site.submit(&["k"]);
     site.until(&id, "failed");
     worker.signal("-TERM");
@@ -171,6 +173,25 @@ fn people_see_what_a_worker_does() {
     assert!(said.contains("working on k with `sh -c cat; exit 1`"), "{said}");
     assert!(said.contains(&format!("{id}  k  attempt 1")), "{said}");
     assert!(said.contains("stopped; nothing was left undone"), "{said}");
+}
+
+#[test]
+fn a_worker_outlives_its_server_and_says_so() {
+    let scratch = Scratch::new("outlive");
+    let data = scratch.path().join("data");
+    let (data, log) = (data.to_str().expect("text"), scratch.path().join("log"));
+    let site = Site::start_with(&["--store", data]);
+    let mut command = site.command(&["worker", "run", "--json", "--kind", "k", "--", "cat"]);
+    command.stderr(std::fs::File::create(&log).expect("created"));
+    let mut worker = Running::start(&mut command);
+    assert_eq!(worker.event()["event"], "working");
+    let address = site.url.trim_start_matches("http://").to_owned();
+    site.stop();
+    let said = || std::fs::read_to_string(&log).expect("text");
+    eventually(|| said().contains("claiming failed, trying again"));
+
+    let site = Site::start_at(&address, &["--store", data]);
+    assert_eq!(site.run(&["submit", "k", "--input", "again", "--wait"]).text(), "again");
 }
 
 #[test]

@@ -180,7 +180,8 @@ fn a_worker_outlives_its_server_and_says_so() {
     let scratch = Scratch::new("outlive");
     let data = scratch.path().join("data");
     let (data, log) = (data.to_str().expect("text"), scratch.path().join("log"));
-    let site = Site::start_with(&["--store", data]);
+    // An address of its own: no other test's server may get the port while ours is away.
+    let site = Site::start_at("127.0.0.2:0", &["--store", data]);
     let mut command = site.command(&["worker", "run", "--json", "--kind", "k", "--", "cat"]);
     command.stderr(std::fs::File::create(&log).expect("created"));
     let mut worker = Running::start(&mut command);

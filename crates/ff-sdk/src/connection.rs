@@ -11,6 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use ff_core::completion_backend::CompletionBackend;
+use ff_core::contracts::{ListFilter, ListPage};
 use ff_core::engine_backend::{Answer, EngineBackend};
 use ff_core::partition::PartitionConfig;
 use ff_core::work_source::WorkSource;
@@ -43,8 +44,20 @@ pub(crate) struct Parts {
     pub(crate) engine: Arc<dyn EngineBackend>,
     pub(crate) completion: Option<Arc<dyn CompletionBackend>>,
     pub(crate) endings: Endings,
+    pub(crate) listing: Option<Arc<dyn ListAll>>,
     pub(crate) work: OnceCell<Arc<dyn WorkSource>>,
     pub(crate) opener: Box<dyn Opener>,
+}
+
+/// A backend that walks the partitions by itself: one call where others need one per partition.
+pub(crate) trait ListAll: Send + Sync {
+    /// A page over all partitions. It may be empty although more follow.
+    fn list_all<'a>(
+        &'a self,
+        filter: &'a ListFilter,
+        cursor: Option<String>,
+        limit: u32,
+    ) -> Answer<'a, ListPage>;
 }
 
 /// What belongs to a connection besides its traits: work is looked for only if somebody wants it,
@@ -87,7 +100,7 @@ impl Connection {
         };
         let opener = Box::new(Nothing);
         let work = OnceCell::new_with(Some(work));
-        Self(Arc::new(Parts { engine, completion, endings, work, opener }))
+        Self(Arc::new(Parts { engine, completion, endings, listing: None, work, opener }))
     }
 
     /// The backend that every call goes through.
@@ -109,6 +122,10 @@ impl Connection {
     /// How many partitions the deployment has.
     pub fn partition_config(&self) -> PartitionConfig {
         self.0.engine.partition_config()
+    }
+
+    pub(crate) fn listing(&self) -> Option<&Arc<dyn ListAll>> {
+        self.0.listing.as_ref()
     }
 
     pub(crate) fn endings(&self) -> &Endings {

@@ -2,6 +2,7 @@
 
 mod call;
 mod engine;
+mod listing;
 mod transport;
 mod work;
 
@@ -18,7 +19,7 @@ use futures_core::future::BoxFuture;
 use tokio::sync::OnceCell;
 
 use crate::backend_config::ServerConnection;
-use crate::connection::{Opener, Parts};
+use crate::connection::{ListAll, Opener, Parts};
 use crate::endings::{Endings, LongWait};
 use crate::error::SdkError;
 use call::Call;
@@ -48,6 +49,7 @@ pub(crate) async fn open(server: &ServerConnection) -> Result<Parts, SdkError> {
         engine: Arc::clone(&backend) as Arc<dyn EngineBackend>,
         completion: None,
         endings: Endings::from_long_wait(Arc::clone(&backend) as Arc<dyn LongWait>),
+        listing: Some(Arc::clone(&backend) as Arc<dyn ListAll>),
         work: OnceCell::new_with(Some(backend as Arc<dyn WorkSource>)),
         opener: Box::new(Nothing),
     })

@@ -1,22 +1,38 @@
 //! FlowFabric in one binary.
 
-mod demo;
-mod executions;
+// First, for its macro.
+#[macro_use]
+mod output;
+
 mod failure;
 mod remote;
+mod signals;
+
+mod bar;
+mod table;
+mod terminal;
+mod time;
+
 mod serve;
 mod settings;
-mod store;
-mod table;
-mod time;
+
+mod get;
+mod list;
+mod result;
+mod steer;
+mod submit;
+mod watch;
+
 mod worker;
+
+mod demo;
+mod store;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use ff_sdk::ExecutionId;
 
-use failure::Failure;
+use failure::{EXIT_CODES, Failure};
 use remote::Remote;
 
 /// Half of what the store does is allocate and free: this takes a third off a transition.
@@ -26,13 +42,13 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// A durable execution engine: background jobs, agent runs, approvals and DAGs that survive
 /// crashes.
 #[derive(Parser)]
-#[command(name = "flowfabric", version)]
+#[command(name = "flowfabric", version, after_help = EXIT_CODES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
     #[command(flatten)]
     remote: Remote,
-    /// Print JSON instead of text.
+    /// Print JSON instead of text: one object, or one per line; errors too, on standard error.
     #[arg(long, global = true)]
     json: bool,
 }
@@ -44,59 +60,32 @@ enum Command {
     /// Show the settings that `serve` would use, and where each comes from.
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Submit an execution.
-    Submit(executions::Submit),
-    /// Show an execution.
-    Get {
-        /// The execution.
-        id: ExecutionId,
-    },
+    /// Submit an execution, or many.
+    Submit(submit::Options),
+    /// Show executions.
+    Get(get::Options),
     /// List executions, newest first.
-    Ls(executions::Filter),
-    /// List executions again and again.
-    Watch {
-        #[command(flatten)]
-        filter: executions::Filter,
-        /// How often to look.
-        #[arg(long, value_name = "MS", default_value_t = 1000)]
-        every_ms: u64,
-    },
-    /// Print the result of an execution. Exits with 3 if it did not succeed, 4 if it has not ended.
-    Result {
-        /// The execution.
-        id: ExecutionId,
-        /// Wait until it has ended.
-        #[arg(long)]
-        wait: bool,
-        /// How long to wait with --wait.
-        #[arg(long, value_name = "MS", default_value_t = 600_000)]
-        timeout_ms: u64,
-    },
-    /// Cancel an execution.
-    Cancel {
-        /// The execution.
-        id: ExecutionId,
-        /// Why.
-        #[arg(long, default_value = "")]
-        reason: String,
-    },
-    /// Run an ended execution again.
-    Replay {
-        /// The execution.
-        id: ExecutionId,
-        /// Why.
-        #[arg(long, default_value = "")]
-        reason: String,
-    },
+    Ls(list::Filter),
+    /// Watch executions: a live table on a terminal, else a line for every change.
+    Watch(watch::Options),
+    /// Print the result of an execution.
+    Result(result::Options),
+    /// Cancel executions.
+    Cancel(steer::Options),
+    /// Run ended executions again.
+    Replay(steer::Options),
     /// Work on executions with any program.
     #[command(subcommand)]
     Worker(WorkerCommand),
-    /// Run a few executions with retries, delays and a lost worker, told as a story.
+    /// See it work: a server, worker processes, retries, delays and a killed worker, as a story.
     Demo(demo::Options),
+    /// One of the demo's worker processes.
+    #[command(hide = true)]
+    DemoWorker(demo::Actor),
     /// Check or export a data directory.
     #[command(subcommand)]
     Store(store::Command),
-    /// Print completions for a shell.
+    /// Print completions for a shell, as in: source <(flowfabric completions bash)
     Completions {
         /// The shell.
         shell: clap_complete::Shell,
@@ -112,42 +101,39 @@ enum ConfigCommand {
 #[derive(Subcommand)]
 enum WorkerCommand {
     /// Take executions and run a program for each: payload on stdin, result from stdout.
-    Run(worker::Run),
+    Run(worker::Options),
 }
 
 fn main() -> ExitCode {
-    match run(Cli::parse()) {
+    let cli = Cli::parse();
+    let json = cli.json;
+    match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure { message, code }) => {
-            eprintln!("flowfabric: {message}");
-            ExitCode::from(code)
+        Err(failure) => {
+            failure.report(json);
+            ExitCode::from(failure.code)
         }
     }
 }
 
 fn run(Cli { command, remote, json }: Cli) -> Result<(), Failure> {
     match command {
-        Command::Serve(options) => serve::run(&options),
+        Command::Serve(options) => serve::run(&options, json),
         Command::Config(ConfigCommand::Show(options)) => serve::show(&options, json),
-        Command::Submit(options) => executions::submit(&remote, json, &options),
-        Command::Get { id } => executions::get(&remote, json, id),
-        Command::Ls(filter) => executions::list(&remote, json, &filter),
-        Command::Watch { filter, every_ms } => executions::watch(&remote, &filter, every_ms),
-        Command::Result { id, wait, timeout_ms } => {
-            executions::result(&remote, id, wait.then_some(timeout_ms))
-        }
-        Command::Cancel { id, reason } => executions::cancel(&remote, json, id, &reason),
-        Command::Replay { id, reason } => executions::replay(&remote, json, id, &reason),
-        Command::Worker(WorkerCommand::Run(options)) => worker::run(&remote, &options),
-        Command::Demo(options) => demo::run(&options),
+        Command::Submit(options) => submit::run(&remote, json, &options),
+        Command::Get(options) => get::run(&remote, json, &options),
+        Command::Ls(filter) => list::run(&remote, json, &filter),
+        Command::Watch(options) => watch::run(&remote, json, &options),
+        Command::Result(options) => result::run(&remote, json, &options),
+        Command::Cancel(options) => steer::cancel(&remote, json, &options),
+        Command::Replay(options) => steer::replay(&remote, json, &options),
+        Command::Worker(WorkerCommand::Run(options)) => worker::run(&remote, json, options),
+        Command::Demo(options) => demo::run(&options, json),
+        Command::DemoWorker(actor) => demo::act(&remote, &actor),
         Command::Store(command) => store::run(&command, json),
         Command::Completions { shell } => {
-            clap_complete::generate(
-                shell,
-                &mut Cli::command(),
-                "flowfabric",
-                &mut std::io::stdout(),
-            );
+            let out = &mut std::io::stdout();
+            clap_complete::generate(shell, &mut Cli::command(), "flowfabric", out);
             Ok(())
         }
     }

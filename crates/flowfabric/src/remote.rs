@@ -1,6 +1,6 @@
 //! Which server a command talks to.
 
-use ff_sdk::{BackendConfig, Client};
+use ff_sdk::{BackendConfig, BackendErrorKind, Client, Code, Connection, EngineError, SdkError};
 
 use crate::failure::Failure;
 
@@ -16,18 +16,47 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    pub(crate) fn backend(&self) -> BackendConfig {
-        BackendConfig::server(&self.url, self.token.as_deref())
+    /// A server that is not the one of the command line.
+    pub(crate) fn at(url: String) -> Self {
+        Self { url, token: None }
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
     }
 
     pub(crate) async fn client(&self) -> Result<Client, Failure> {
-        let connected = Client::connect(self.backend()).await;
-        connected.map_err(|error| {
-            Failure::from(format!(
-                "{error}\nIs a server running at {}? Start one with: flowfabric serve",
-                self.url
-            ))
-        })
+        Ok(Client::new(&self.connect().await?))
+    }
+
+    /// Reaches the server, or says what to do about it.
+    pub(crate) async fn connect(&self) -> Result<Connection, Failure> {
+        let config = BackendConfig::server(&self.url, self.token.as_deref());
+        Connection::open(config).await.map_err(|error| self.explain(&error))
+    }
+
+    fn explain(&self, error: &SdkError) -> Failure {
+        let url = &self.url;
+        if error.engine().and_then(EngineError::code) == Some(Code::Unauthorized) {
+            let hint = "give it with --token or FLOWFABRIC_TOKEN";
+            return Failure::from(format!("{url} wants a bearer token that it knows: {hint}"));
+        }
+        if let SdkError::Config { message, .. } = error {
+            return Failure::from(format!("--url, FLOWFABRIC_URL or the token: {message}"));
+        }
+        match error.backend_kind() {
+            Some(BackendErrorKind::Transport | BackendErrorKind::Timeout) => {
+                // The causes follow each other; the last one is the reason.
+                let causes = error.to_string();
+                let reason = causes.rsplit(": ").next().unwrap_or_default();
+                Failure::unreachable(format!(
+                    "no server answers at {url}: {reason}\n\
+                     Start one with `flowfabric serve`, or name another with --url or \
+                     FLOWFABRIC_URL."
+                ))
+            }
+            _ => Failure::from(error),
+        }
     }
 }
 

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use ff_backend_embedded::SyncMode;
 use ff_server::{Server, ServerConfig, StoreConfig, TlsFiles, Token};
-use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::failure::Failure;
 use crate::settings::Settings;
+use crate::signals::Signals;
 use crate::table::Table;
 
 /// Settings that can be given on the command line. Each can also stand in the environment as
@@ -87,26 +87,33 @@ pub(crate) fn show(options: &Options, json: bool) -> Result<(), Failure> {
                 (name.to_owned(), serde_json::json!({ "value": value, "source": source }))
             })
             .collect();
-        println!("{}", serde_json::Value::Object(rows));
+        say!("{}", serde_json::Value::Object(rows));
         return Ok(());
     }
     let mut table = Table::new(&["setting", "value", "from"]);
     settings.rows().for_each(|(name, value, source)| table.row([name.to_owned(), value, source]));
-    println!("{table}");
+    say!("{table}");
     Ok(())
 }
 
 /// Serves until it is told to stop.
-pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+pub(crate) fn run(options: &Options, json: bool) -> Result<(), Failure> {
     let settings = options.settings()?;
     let config = server_config(&settings)?;
     let drain = Duration::from_millis(settings.parse("drain_ms", "a number of milliseconds")?);
     log_to_stderr(&settings)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
+        let mut signals = Signals::listen()?;
+        let scheme = if config.tls.is_some() { "https" } else { "http" };
         let server = Server::start(config).await?;
-        println!("{}", server.banner());
-        wait_for_signal().await?;
+        if json {
+            let url = format!("{scheme}://{}", server.local_addr());
+            say!("{}", serde_json::json!({ "event": "listening", "url": url }));
+        } else {
+            say!("{}", server.banner());
+        }
+        signals.next().await;
         eprintln!("stopping: requests under way have {} ms to end", drain.as_millis());
         if !server.shutdown(drain).await {
             eprintln!("some requests did not end in time and were cut off");
@@ -159,12 +166,4 @@ fn log_to_stderr(settings: &Settings) -> Result<(), Failure> {
         _ => return Err("log_format must be text or json".into()),
     }
     Ok(())
-}
-
-async fn wait_for_signal() -> std::io::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    tokio::select! {
-        _ = terminate.recv() => Ok(()),
-        interrupted = tokio::signal::ctrl_c() => interrupted,
-    }
 }

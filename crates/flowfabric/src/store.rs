@@ -5,17 +5,17 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use ff_backend_embedded::store::{self, CheckReport};
-use ff_core::partition::PartitionConfig;
+use ff_backend_embedded::store::{self, CheckReport, StoreError};
 use ff_script::audit::{self, Report};
-use ff_script::dump::{Dump, Stored};
 
-use crate::failure::Failure;
+use crate::bar::{self, Bar};
+use crate::failure::{EXIT_CODES, Failure};
 
 /// What can be done with a data directory.
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
     /// Verify every checksum and every invariant. Changes nothing.
+    #[command(after_help = EXIT_CODES)]
     Check {
         /// The data directory.
         dir: PathBuf,
@@ -37,16 +37,26 @@ pub(crate) fn run(command: &Command, json: bool) -> Result<(), Failure> {
     match command {
         Command::Check { dir } => check(dir, json),
         Command::Export { dir, output, slots } => {
-            export(dir, output.as_deref(), slots.clone().unwrap_or(0..=SLOT_LAST))
+            export(dir, output.as_deref(), slots.clone().unwrap_or(0..=SLOT_LAST), json)
         }
     }
 }
 
 fn check(dir: &Path, json: bool) -> Result<(), Failure> {
-    let checked = store::check(dir)?;
-    let report = audit::audit(&checked.dump, &partition_config(&checked.dump));
+    let reading = Reading::begin(dir);
+    let checked = bar::during(
+        Bar::new("reading", reading.total, json),
+        || store::check(dir),
+        || reading.progress(),
+    )
+    .map_err(explain)?;
+    let report = bar::during(
+        Bar::new("checking", None, json),
+        || audit::audit(&checked.dump, &audit::partition_config(&checked.dump)),
+        || (0, format!("{} keys", checked.dump.len())),
+    );
     if json {
-        println!("{}", as_json(&checked, &report));
+        say!("{}", as_json(&checked, &report));
     } else {
         print_text(dir, &checked, &report);
     }
@@ -57,31 +67,14 @@ fn check(dir: &Path, json: bool) -> Result<(), Failure> {
     Err(Failure::damaged(format!("{count} invariants are broken in {}", dir.display())))
 }
 
-/// The counts that the deployment was created with; the default ones if nothing was stored yet.
-fn partition_config(dump: &Dump) -> PartitionConfig {
-    let default = PartitionConfig::default();
-    let Some(Stored::Hash(fields)) = dump.get(b"ff:{fp:0}:deployment".as_slice()) else {
-        return default;
-    };
-    let count = |name: &[u8], default: u16| {
-        let text = fields.get(name).and_then(|value| std::str::from_utf8(value).ok());
-        text.and_then(|text| text.parse().ok()).unwrap_or(default)
-    };
-    PartitionConfig {
-        num_flow_partitions: count(b"flow", default.num_flow_partitions),
-        num_budget_partitions: count(b"budget", default.num_budget_partitions),
-        num_quota_partitions: count(b"quota", default.num_quota_partitions),
-    }
-}
-
 fn print_text(dir: &Path, checked: &CheckReport, report: &Report) {
-    println!("{}", dir.display());
-    println!("  journal     {} transactions, all checksums right", checked.recovery.transactions);
+    say!("{}", dir.display());
+    say!("  journal     {} transactions, all checksums right", checked.recovery.transactions);
     if let Some(torn) = &checked.recovery.torn {
-        println!("  torn tail   {}; it will be cut when the store is opened", describe(torn));
+        say!("  torn tail   {}; it will be cut when the store is opened", describe(torn));
     }
-    println!("  keys        {}", checked.dump.len());
-    println!("{report}");
+    say!("  keys        {}", checked.dump.len());
+    say!("{report}");
 }
 
 fn describe(torn: &store::TornTail) -> String {
@@ -120,27 +113,92 @@ fn parse_slots(text: &str) -> Result<RangeInclusive<u16>, String> {
     }
 }
 
-fn export(dir: &Path, output: Option<&Path>, slots: RangeInclusive<u16>) -> Result<(), Failure> {
+fn export(
+    dir: &Path,
+    output: Option<&Path>,
+    slots: RangeInclusive<u16>,
+    json: bool,
+) -> Result<(), Failure> {
     let read = match output {
-        Some(path) => write_to(dir, slots, File::create(path)?)?,
+        Some(path) => {
+            // Looked for first: a file that is there may be somebody's only export.
+            dir.read_dir().map_err(|error| format!("{}: {error}", dir.display()))?;
+            write_to(dir, slots, File::create(path)?, json)?
+        }
         None if io::stdout().is_terminal() => {
             return Err(
                 "the export is not for eyes: redirect it, or name a file with --output".into()
             );
         }
-        None => write_to(dir, slots, io::stdout().lock())?,
+        None => write_to(dir, slots, io::stdout(), json)?,
     };
-    eprintln!("exported {} transactions of {}", read.transactions, dir.display());
+    let (transactions, keys) = (read.transactions, read.keys);
+    if json {
+        // Standard output may be the export itself.
+        eprintln!("{}", serde_json::json!({ "transactions": transactions, "keys": keys }));
+    } else {
+        eprintln!("exported {}: {transactions} transactions, {keys} keys in all", dir.display());
+    }
     Ok(())
 }
 
 fn write_to(
     dir: &Path,
     slots: RangeInclusive<u16>,
-    out: impl Write,
+    out: impl Write + Send,
+    json: bool,
 ) -> Result<store::RecoveryReport, Failure> {
     let mut out = BufWriter::new(out);
-    let read = store::export_slots(dir, slots, &mut out)?;
+    let reading = Reading::begin(dir);
+    let read = bar::during(
+        Bar::new("exporting", reading.total, json),
+        || store::export_slots(dir, slots, &mut out),
+        || reading.progress(),
+    )
+    .map_err(explain)?;
     out.flush()?;
     Ok(read)
+}
+
+fn explain(error: StoreError) -> Failure {
+    match error {
+        StoreError::Damaged { .. } => Failure::damaged(error.to_string()),
+        error @ StoreError::Locked { .. } => format!("{error}: stop it first").into(),
+        error => error.into(),
+    }
+}
+
+/// How much of a directory was read. The journal is read by one call; the system counts the bytes.
+struct Reading {
+    total: u64,
+    before: u64,
+}
+
+impl Reading {
+    fn begin(dir: &Path) -> Self {
+        Self { total: bytes_in(dir), before: bytes_read().unwrap_or(0) }
+    }
+
+    fn progress(&self) -> (u64, String) {
+        let done = bytes_read().unwrap_or(0).saturating_sub(self.before).min(self.total);
+        (done, format!("{} of {} MB", done >> 20, self.total >> 20))
+    }
+}
+
+/// The bytes of all files under a directory; what cannot be read counts as nothing.
+fn bytes_in(dir: &Path) -> u64 {
+    let entries = dir.read_dir().into_iter().flatten().flatten();
+    entries
+        .map(|entry| match entry.metadata() {
+            Ok(found) if found.is_dir() => bytes_in(&entry.path()),
+            Ok(found) => found.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}
+
+/// The bytes that this process has read so far, where the system tells.
+fn bytes_read() -> Option<u64> {
+    let counters = std::fs::read_to_string("/proc/self/io").ok()?;
+    counters.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse().ok())
 }

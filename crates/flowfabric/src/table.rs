@@ -6,15 +6,26 @@ use std::fmt;
 pub(crate) struct Table {
     head: Vec<String>,
     rows: Vec<Vec<String>>,
+    /// Gives cells of the column with this index their colour.
+    paint: Option<(usize, Paint)>,
 }
+
+/// The escape sequence that begins the colour of a text; empty for none.
+pub(crate) type Paint = fn(&str) -> &'static str;
 
 impl Table {
     pub(crate) fn new(head: &[&str]) -> Self {
-        Self { head: head.iter().map(|name| name.to_uppercase()).collect(), rows: Vec::new() }
+        let head = head.iter().map(|name| name.to_uppercase()).collect();
+        Self { head, rows: Vec::new(), paint: None }
     }
 
     pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
         self.rows.push(cells.into());
+    }
+
+    /// Colours a column.
+    pub(crate) fn paint(&mut self, column: usize, paint: Paint) {
+        self.paint = Some((column, paint));
     }
 
     fn widths(&self) -> Vec<usize> {
@@ -26,15 +37,23 @@ impl Table {
         }
         widths
     }
+
+    fn cell(&self, column: usize, cell: &str, width: usize) -> String {
+        let padded = format!("{cell:<width$}");
+        match self.paint.map(|(painted, paint)| (painted == column, paint(cell))) {
+            Some((true, colour)) if !colour.is_empty() => format!("{colour}{padded}\x1b[0m"),
+            _ => padded,
+        }
+    }
 }
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let widths = self.widths();
         let lines = std::iter::once(&self.head).chain(&self.rows).map(|row| {
-            let cells: Vec<String> =
-                row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-            cells.join("  ").trim_end().to_owned()
+            let cells = row.iter().zip(&widths).enumerate();
+            let cells = cells.map(|(column, (cell, width))| self.cell(column, cell, *width));
+            cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
         });
         f.write_str(&lines.collect::<Vec<_>>().join("\n"))
     }
@@ -50,5 +69,15 @@ mod tests {
         table.row(["a-long-id".to_owned(), "waiting".to_owned()]);
         table.row(["b".to_owned(), "completed".to_owned()]);
         assert_eq!(table.to_string(), "ID         STATE\na-long-id  waiting\nb          completed");
+    }
+
+    #[test]
+    fn a_colour_does_not_count_as_width() {
+        let mut table = Table::new(&["state", "id"]);
+        table.paint(0, |cell| if cell == "failed" { "\x1b[31m" } else { "" });
+        table.row(["failed".to_owned(), "a".to_owned()]);
+        table.row(["completed".to_owned(), "b".to_owned()]);
+        let expected = "STATE      ID\n\x1b[31mfailed   \x1b[0m  a\ncompleted  b";
+        assert_eq!(table.to_string(), expected);
     }
 }

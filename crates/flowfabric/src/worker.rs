@@ -2,21 +2,27 @@
 //! standard output the result, and a non-zero exit a failure with the end of its standard error
 //! as the reason.
 
-use std::process::Stdio;
-use std::sync::Arc;
-use std::time::Duration;
+mod log;
+mod program;
 
-use ff_core::limits;
+use std::time::{Duration, Instant};
+
 use ff_sdk::{Context, TaskError, Worker};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::process::{Child, Command};
 
 use crate::failure::Failure;
 use crate::remote::{Remote, block_on};
+use crate::signals::Signals;
+use log::Log;
+
+const AFTER_HELP: &str = "\
+The program sees FLOWFABRIC_EXECUTION_ID, FLOWFABRIC_KIND, FLOWFABRIC_ATTEMPT (from 1) and \
+FLOWFABRIC_FENCE.
+SIGTERM or Ctrl-C lets running programs finish; a second one stops at once.";
 
 /// Which executions to take, and what to run for them.
 #[derive(clap::Args)]
-pub(crate) struct Run {
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Options {
     /// The kind of executions to take; may be given several times.
     #[arg(long = "kind", required = true, value_name = "KIND")]
     kinds: Vec<String>,
@@ -24,30 +30,50 @@ pub(crate) struct Run {
     #[arg(long = "lane", default_value = "default", value_name = "LANE")]
     lanes: Vec<String>,
     /// How many programs run at the same time.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1)]
     concurrency: usize,
     /// How long a lease lasts without renewal; it is renewed while the program runs.
     #[arg(long, value_name = "MS", default_value_t = 30_000)]
     lease_ttl_ms: u64,
+    /// How long running programs may take after the worker was told to stop; what is left then is
+    /// killed and handed back.
+    #[arg(long, value_name = "MS", default_value_t = 30_000)]
+    drain_ms: u64,
     /// Name of this worker.
     #[arg(long, default_value = "cli")]
     name: String,
     /// What this worker can do; may be given several times.
     #[arg(long = "capability", value_name = "TOKEN")]
     capabilities: Vec<String>,
+    /// Say nothing about the executions that were run.
+    #[arg(long, short)]
+    quiet: bool,
     /// The program and its arguments, after --.
     #[arg(last = true, required = true)]
     command: Vec<String>,
 }
 
-pub(crate) fn run(remote: &Remote, options: &Run) -> Result<(), Failure> {
+/// What every run of the program needs.
+struct Job {
+    command: Vec<String>,
+    log: Log,
+}
+
+pub(crate) fn run(remote: &Remote, json: bool, options: Options) -> Result<(), Failure> {
+    program::check(&options.command[0])?;
+    log::warnings_to_stderr();
     block_on(async {
-        let command: Arc<[String]> = options.command.clone().into();
+        let mut signals = Signals::listen()?;
+        let connection = remote.connect().await?;
+        let log = Log::new(json, options.quiet);
+        log.begin(&options.kinds, &options.command);
+        let job = Job { command: options.command, log };
         let mut builder = Worker::builder(&options.name)
-            .state(command)
-            .backend(remote.backend())
+            .state(job)
+            .connection(&connection)
             .concurrency(options.concurrency)
-            .lease_ttl(Duration::from_millis(options.lease_ttl_ms));
+            .lease_ttl(Duration::from_millis(options.lease_ttl_ms))
+            .drain_timeout(Duration::from_millis(options.drain_ms));
         for lane in &options.lanes {
             builder = builder.lane(lane);
         }
@@ -58,76 +84,31 @@ pub(crate) fn run(remote: &Remote, options: &Run) -> Result<(), Failure> {
             builder = builder.on_raw(kind, handle);
         }
         let worker = builder.build()?;
-        eprintln!(
-            "working on {} with {:?}; stop with Ctrl-C",
-            options.kinds.join(", "),
-            options.command
-        );
-        let report = worker
-            .run_until(async {
-                let _ = tokio::signal::ctrl_c().await;
-            })
-            .await?;
-        eprintln!("stopped: {report:?}");
+        let stop = worker.shutdown_handle();
+        let working = worker.run();
+        tokio::pin!(working);
+        let report = tokio::select! {
+            ended = &mut working => ended,
+            () = signals.next() => {
+                log.draining();
+                stop.shutdown();
+                tokio::select! {
+                    ended = working => ended,
+                    // The leases lapse by themselves; the programs are killed as they are let go.
+                    () = signals.next() => return Err(Failure::interrupted()),
+                }
+            }
+        }?;
+        log.end(report.handed_back);
         Ok(())
     })
 }
 
-async fn handle(context: Context<Arc<[String]>>, payload: Vec<u8>) -> Result<Vec<u8>, TaskError> {
-    let mut child = start(&context).map_err(TaskError::retry)?;
-    tokio::select! {
-        done = converse(&mut child, payload) => done,
-        // Whoever has the lease now runs it again; this run must not go on.
-        _ = context.cancelled() => {
-            let _ = child.start_kill();
-            Err(TaskError::retry("the lease was lost"))
-        }
-    }
-}
-
-fn start(context: &Context<Arc<[String]>>) -> std::io::Result<Child> {
-    let command = context.state();
-    Command::new(&command[0])
-        .args(&command[1..])
-        .env("FLOWFABRIC_EXECUTION_ID", context.execution_id().to_string())
-        .env("FLOWFABRIC_KIND", context.kind())
-        .env("FLOWFABRIC_ATTEMPT", context.attempt().to_string())
-        .env("FLOWFABRIC_FENCE", context.fence_header_value())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-}
-
-/// Feeds the program and listens to it at the same time, so that neither waits for the other.
-async fn converse(child: &mut Child, payload: Vec<u8>) -> Result<Vec<u8>, TaskError> {
-    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let feed = async {
-        if let Some(mut stdin) = stdin {
-            // A program that does not read all of its input is no failure.
-            let _ = stdin.write_all(&payload).await;
-        }
-    };
-    let (mut result, mut said) = (Vec::new(), Vec::new());
-    let listen = async {
-        let most = limits::RESULT_BYTES_MAX + 1;
-        stdout.expect("piped").take(most).read_to_end(&mut result).await
-    };
-    let complain = async { stderr.expect("piped").read_to_end(&mut said).await };
-    let ((), heard, complained) = tokio::join!(feed, listen, complain);
-    heard.and(complained).map_err(TaskError::retry)?;
-    if result.len() as u64 > limits::RESULT_BYTES_MAX {
-        let most = limits::RESULT_BYTES_MAX;
-        return Err(TaskError::fail(format!("the program wrote more than {most} bytes")));
-    }
-    let status = child.wait().await.map_err(TaskError::retry)?;
-    if status.success() { Ok(result) } else { Err(TaskError::retry(reason(&said, status))) }
-}
-
-/// The end of what the program complained about; how it ended if it said nothing.
-fn reason(said: &[u8], status: std::process::ExitStatus) -> String {
-    let from = said.len().saturating_sub(limits::REASON_BYTES_MAX as usize / 2);
-    let text = String::from_utf8_lossy(&said[from..]).trim().to_owned();
-    if text.is_empty() { format!("the program ended with {status}") } else { text }
+/// Runs the program for one execution.
+async fn handle(context: Context<Job>, payload: Vec<u8>) -> Result<Vec<u8>, TaskError> {
+    let begun = Instant::now();
+    let log = context.state().log;
+    let outcome = program::run(&context, payload).await;
+    log.ran(&context, begun.elapsed(), outcome.as_ref().err());
+    outcome
 }

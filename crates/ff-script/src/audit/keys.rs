@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use ff_core::partition::{Partition, PartitionFamily};
+use ff_core::partition::{Partition, PartitionConfig, PartitionFamily};
 use ff_core::state::TerminalOutcome;
 use ff_core::types::LaneId;
 
-use crate::dump::Stored;
+use crate::dump::{Dump, Stored};
 
 /// What a key of a partition is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,9 +70,26 @@ pub(super) fn parse(key: &[u8]) -> Option<(Partition, Place<'_>)> {
     (partition.family == PartitionFamily::Flow).then_some((partition, place))
 }
 
-/// The key of a place, for a person.
+/// The key of a place.
 pub(super) fn name(partition: Partition, place: &Place<'_>) -> String {
     format!("{}:{place}", partition.key())
+}
+
+/// The counts that the deployment of a dump was created with; the default ones if it was never
+/// opened.
+pub fn partition_config(dump: &Dump) -> PartitionConfig {
+    let default = PartitionConfig::default();
+    let key = name(Partition::flow(0), &Place::Deployment);
+    let Some(Stored::Hash(fields)) = dump.get(key.as_bytes()) else { return default };
+    let count = |name: &[u8], default: u16| {
+        let text = fields.get(name).and_then(|value| std::str::from_utf8(value).ok());
+        text.and_then(|text| text.parse().ok()).unwrap_or(default)
+    };
+    PartitionConfig {
+        num_flow_partitions: count(b"flow", default.num_flow_partitions),
+        num_budget_partitions: count(b"budget", default.num_budget_partitions),
+        num_quota_partitions: count(b"quota", default.num_quota_partitions),
+    }
 }
 
 impl<'a> Place<'a> {

@@ -36,6 +36,7 @@ pub(super) async fn parts<H: Host + Closing>(
         endings: Endings::from_host(Arc::clone(backend.host())),
         engine: Arc::clone(&backend) as Arc<dyn EngineBackend>,
         completion: Some(completion),
+        listing: None,
         work: OnceCell::new(),
         opener: Box::new(Hosted { backend, engine: Mutex::new(engine) }),
     })

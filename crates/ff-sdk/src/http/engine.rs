@@ -9,7 +9,6 @@ use ff_api::deployment::LaneList;
 use ff_api::execution::{Execution, ExecutionState};
 use ff_api::grant::{ClaimGranted, Grant, GrantExecution};
 use ff_api::history::{Attempts, EventPage as WireEventPage};
-use ff_api::listing::{ExecutionList, ListQuery};
 use ff_api::object::Object;
 use ff_api::task::{
     CancelTask, DelayTask, FailTask, FailedTask, ProgressTask, RenewTask, RenewedTask, Task,
@@ -369,16 +368,7 @@ impl EngineBackend for HttpBackend {
         cursor: Option<String>,
         limit: u32,
     ) -> Answer<'a, ListPage> {
-        Box::pin(async move {
-            let query = ListQuery {
-                partition: Some(partition.index),
-                cursor,
-                limit: Some(limit),
-                ..ListQuery::new(filter)
-            };
-            let path = format!("{}?{}", paths::EXECUTIONS, query.to_query());
-            Ok(self.json::<ExecutionList>(Call::get(path)).await?.into())
-        })
+        self.list_one(partition, filter, cursor, limit)
     }
 
     fn list_lanes(&self, after: Option<LaneId>, limit: u32) -> Answer<'_, LanePage> {

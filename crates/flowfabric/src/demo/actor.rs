@@ -1,0 +1,116 @@
+//! A worker process of the demo: this binary again, with handlers for the demo's kinds. It says
+//! what it does on standard output and lives as long as its standard input is open, so that it
+//! never outlives the demo.
+
+use std::io::Read;
+use std::time::Duration;
+
+use ff_sdk::{Context, HandleKind, TaskError, Worker};
+use serde::{Deserialize, Serialize};
+
+use super::cast;
+use crate::failure::Failure;
+use crate::remote::{Remote, block_on};
+
+/// A lost worker's work is taken over when its lease has lapsed: short, for an audience.
+const LEASE_TTL: Duration = Duration::from_millis(2000);
+const WORK: Duration = Duration::from_millis(60);
+const FOR_EVER: Duration = Duration::from_secs(600);
+
+/// Which worker to play.
+#[derive(clap::Args)]
+pub(crate) struct Actor {
+    /// The name of the worker.
+    name: String,
+}
+
+/// What a worker did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Deed {
+    Took,
+    Finished,
+    Failed,
+    RanOutOfTime,
+}
+
+/// What a worker tells.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Act {
+    pub(super) deed: Deed,
+    pub(super) worker: String,
+    pub(super) kind: String,
+    pub(super) title: String,
+    pub(super) attempt: u32,
+    /// Whether the attempt follows a lost worker.
+    pub(super) taken_over: bool,
+}
+
+pub(crate) fn act(remote: &Remote, actor: &Actor) -> Result<(), Failure> {
+    std::thread::spawn(|| {
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        std::process::exit(0);
+    });
+    block_on(async {
+        let connection = remote.connect().await?;
+        let mut builder = Worker::builder(&actor.name)
+            .state(actor.name.clone())
+            .connection(&connection)
+            .lease_ttl(LEASE_TTL);
+        for role in cast::ROLES {
+            builder = builder.on_raw(role.kind, handle);
+        }
+        builder.build()?.run().await?;
+        Ok(())
+    })
+}
+
+async fn handle(context: Context<String>, payload: Vec<u8>) -> Result<Vec<u8>, TaskError> {
+    let title = String::from_utf8_lossy(&payload).into_owned();
+    tell(&context, &title, Deed::Took);
+    match context.kind() {
+        cast::ORPHAN if context.claim_kind() != HandleKind::Reclaimed => hang().await,
+        "slow" if context.attempt() == 1 => {
+            tell_if_lost(&context, &title);
+            hang().await;
+        }
+        _ => tokio::time::sleep(WORK).await,
+    }
+    match (context.kind(), context.attempt()) {
+        ("flaky", 1 | 2) | ("hopeless", _) => {
+            tell(&context, &title, Deed::Failed);
+            Err(TaskError::retry("the network hiccuped"))
+        }
+        _ => {
+            tell(&context, &title, Deed::Finished);
+            Ok(format!("{title}, by {}", context.state()).into_bytes())
+        }
+    }
+}
+
+/// Somebody else ends this: the clock, or a SIGKILL.
+async fn hang() {
+    tokio::time::sleep(FOR_EVER).await;
+}
+
+/// The handler itself is dropped with its lease and cannot tell.
+fn tell_if_lost(context: &Context<String>, title: &str) {
+    let (context, title) = (context.clone(), title.to_owned());
+    tokio::spawn(async move {
+        context.cancelled().await;
+        tell(&context, &title, Deed::RanOutOfTime);
+    });
+}
+
+fn tell(context: &Context<String>, title: &str, deed: Deed) {
+    let act = Act {
+        deed,
+        worker: context.state().clone(),
+        kind: context.kind().to_owned(),
+        title: title.to_owned(),
+        attempt: context.attempt(),
+        taken_over: context.claim_kind() == HandleKind::Reclaimed,
+    };
+    // Nobody listens any more: standard input is closed too, and the process ends.
+    let _ = serde_json::to_string(&act).map(|line| say!("{line}"));
+}

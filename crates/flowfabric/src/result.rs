@@ -1,0 +1,175 @@
+//! `flowfabric result`: the bytes that an execution ended with.
+
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+use ff_api::bytes::Base64;
+use ff_sdk::{AwaitError, Client, ExecutionId};
+use serde_json::{Value, json};
+
+use crate::bar::Bar;
+use crate::failure::{EXIT_CODES, Failure};
+use crate::get;
+use crate::output::Out;
+use crate::remote::{Remote, block_on};
+
+/// Whose result, and how long to wait for it.
+#[derive(clap::Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Options {
+    /// The execution.
+    id: ExecutionId,
+    /// Wait until it has ended.
+    #[arg(long)]
+    wait: bool,
+    /// How long to wait with --wait.
+    #[arg(long, value_name = "MS", default_value_t = TIMEOUT_MS)]
+    timeout_ms: u64,
+}
+
+/// How long `--wait` waits unless told otherwise.
+pub(crate) const TIMEOUT_MS: u64 = 600_000;
+/// How often somebody who waits at a terminal sees how it stands.
+const LOOK: Duration = Duration::from_millis(500);
+
+pub(crate) fn run(remote: &Remote, json: bool, options: &Options) -> Result<(), Failure> {
+    let wait_ms = if options.wait { options.timeout_ms } else { 0 };
+    block_on(async { print(&remote.client().await?, options.id, wait_ms, json).await })
+}
+
+/// Waits for one execution and prints how it ended.
+pub(crate) async fn print(
+    client: &Client,
+    id: ExecutionId,
+    wait_ms: u64,
+    json: bool,
+) -> Result<(), Failure> {
+    let outcome = wait(client, id, Duration::from_millis(wait_ms), json).await?;
+    if json {
+        say!("{}", outcome.json(id)?);
+    }
+    match outcome {
+        Outcome::Completed(bytes) if !json => write_bytes(&bytes),
+        outcome => outcome.failure(id).map_or(Ok(()), Err),
+    }
+}
+
+/// The bytes as they are; a terminal gets the line's end that a result may lack.
+fn write_bytes(bytes: &[u8]) -> Result<(), Failure> {
+    let mut out = Out::new();
+    out.write_all(bytes)?;
+    if std::io::stdout().is_terminal() && !bytes.ends_with(b"\n") {
+        out.write_all(b"\n")?;
+    }
+    Ok(out.flush()?)
+}
+
+/// Waits, and shows meanwhile how the execution stands.
+async fn wait(
+    client: &Client,
+    id: ExecutionId,
+    limit: Duration,
+    json: bool,
+) -> Result<Outcome, Failure> {
+    let mut bar = Bar::new("waiting", None, json || limit.is_zero());
+    let ended = Outcome::await_end(client, id, limit);
+    tokio::pin!(ended);
+    loop {
+        tokio::select! {
+            ended = &mut ended => return ended,
+            () = tokio::time::sleep(LOOK), if bar.is_shown() => {
+                let note = standing(client, &id).await;
+                bar.set(0, &note);
+            }
+        }
+    }
+}
+
+async fn standing(client: &Client, id: &ExecutionId) -> String {
+    match client.describe(id).await {
+        Ok(Some(snapshot)) => {
+            let state = snapshot.public_state();
+            let attempt = snapshot.total_attempt_count;
+            let progress = get::progress(&snapshot).unwrap_or_default();
+            format!("{state}, attempt {attempt}  {progress}")
+        }
+        // The wait itself says what is wrong.
+        _ => String::new(),
+    }
+}
+
+/// How an execution ended, if it has.
+pub(crate) enum Outcome {
+    Completed(Vec<u8>),
+    /// Without a result: in which state, and why.
+    Ended(&'static str, String, String),
+    NotEnded,
+}
+
+impl Outcome {
+    /// Waits for an end.
+    pub(crate) async fn await_end(
+        client: &Client,
+        id: ExecutionId,
+        limit: Duration,
+    ) -> Result<Self, Failure> {
+        match client.await_result_raw(&id, limit).await {
+            Ok(bytes) => Ok(Self::Completed(bytes)),
+            Err(AwaitError::TimedOut) => Ok(Self::NotEnded),
+            Err(AwaitError::NotFound) => Err(get::missing(&id)),
+            Err(AwaitError::Failed(failure)) => {
+                Ok(Self::Ended("failed", failure.reason, failure.category))
+            }
+            Err(AwaitError::Cancelled(cancel)) => {
+                Ok(Self::Ended("cancelled", cancel.reason, String::new()))
+            }
+            Err(error @ AwaitError::Expired) => {
+                Ok(Self::Ended("expired", error.to_string(), String::new()))
+            }
+            Err(error @ AwaitError::Skipped) => {
+                Ok(Self::Ended("skipped", error.to_string(), String::new()))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The outcome as JSON: a result as text if it is text, and in base64 otherwise.
+    pub(crate) fn json(&self, id: ExecutionId) -> serde_json::Result<Value> {
+        let mut object = json!({ "execution_id": id });
+        match self {
+            Self::Completed(bytes) => {
+                object["public_state"] = json!("completed");
+                match std::str::from_utf8(bytes) {
+                    Ok(text) => object["result_text"] = json!(text),
+                    Err(_) => {
+                        object["result_base64"] = serde_json::to_value(Base64(bytes.clone()))?;
+                    }
+                }
+            }
+            Self::Ended(state, reason, category) => {
+                object["public_state"] = json!(state);
+                object["reason"] = json!(reason);
+                object["category"] = json!(category);
+            }
+            Self::NotEnded => object["ended"] = json!(false),
+        }
+        Ok(object)
+    }
+
+    /// What to say if there is no result.
+    pub(crate) fn failure(&self, id: ExecutionId) -> Option<Failure> {
+        match self {
+            Self::Completed(_) => None,
+            Self::NotEnded => {
+                let hint = format!("see `flowfabric get '{id}'`, or wait for it with --wait");
+                Some(Failure::not_yet(format!("{id} has not ended; {hint}")))
+            }
+            Self::Ended(state, reason, category) => {
+                let category =
+                    if category.is_empty() { String::new() } else { format!(" ({category})") };
+                let colon = if reason.is_empty() { "" } else { ": " };
+                Some(Failure::unsuccessful(format!("{id} {state}{category}{colon}{reason}")))
+            }
+        }
+    }
+}

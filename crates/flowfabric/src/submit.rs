@@ -1,0 +1,132 @@
+//! `flowfabric submit`: one execution, or many.
+
+mod input;
+mod many;
+
+use std::time::Duration;
+
+use ff_sdk::{Client, ExecutionPolicy, Submission};
+
+use crate::failure::{EXIT_CODES, Failure};
+use crate::remote::{Remote, block_on};
+use crate::result;
+
+/// What to submit.
+#[derive(clap::Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Options {
+    /// The kind of execution: which handler runs it.
+    kind: String,
+    /// The input: a text, @file, or - for standard input [default: nothing; - with --lines].
+    #[arg(long, short)]
+    input: Option<String>,
+    /// Submit one for each line of the input. Empty lines are left out.
+    #[arg(long, conflicts_with = "count")]
+    lines: bool,
+    /// Submit so many, all with the same input.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    count: Option<u64>,
+    /// The lane to wait in.
+    #[arg(long, default_value = "default")]
+    lane: String,
+    /// The namespace it belongs to.
+    #[arg(long, default_value = "default")]
+    namespace: String,
+    /// 0 to 9000; higher runs first.
+    #[arg(long, default_value_t = 0)]
+    priority: u16,
+    /// Submitting the same key again answers the same execution. With --lines or --count the keys
+    /// are KEY-1, KEY-2 and so on, so that a submission that was cut off can be repeated.
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+    /// Not before this many milliseconds from now.
+    #[arg(long, value_name = "MS")]
+    delay_ms: Option<u64>,
+    /// The policy as JSON: retries, timeouts, retention, capabilities.
+    #[arg(long, value_name = "JSON")]
+    policy: Option<String>,
+    /// A tag, as in team.name=search; may be given several times.
+    #[arg(long = "tag", value_name = "NAME=VALUE", value_parser = parse_tag)]
+    tags: Vec<(String, String)>,
+    /// Wait for the result and print it. Of many, the results come one per line, in the order of
+    /// the input.
+    #[arg(long)]
+    wait: bool,
+    /// How long to wait with --wait.
+    #[arg(long, value_name = "MS", default_value_t = result::TIMEOUT_MS)]
+    timeout_ms: u64,
+}
+
+fn parse_tag(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("a tag is written NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+pub(crate) fn run(remote: &Remote, json: bool, options: &Options) -> Result<(), Failure> {
+    let nothing_said = if options.lines { "-" } else { "" };
+    let bytes = input::read(options.input.as_deref().unwrap_or(nothing_said))?;
+    block_on(async {
+        let template =
+            Template { options, client: remote.client().await?, policy: policy(options)? };
+        match (options.lines, options.count) {
+            (true, _) => many::submit(&template, &input::Inputs::lines(bytes), json).await,
+            (false, Some(count)) => {
+                many::submit(&template, &input::Inputs::repeated(bytes, count), json).await
+            }
+            (false, None) => submit_one(&template, bytes, json).await,
+        }
+    })
+}
+
+fn policy(options: &Options) -> Result<ExecutionPolicy, Failure> {
+    let Some(text) = &options.policy else { return Ok(ExecutionPolicy::default()) };
+    let policy = ExecutionPolicy::from_json(text.as_bytes());
+    policy.map_err(|error| Failure::from(format!("--policy: {error}")))
+}
+
+/// What all executions of a submission have in common.
+struct Template<'a> {
+    options: &'a Options,
+    client: Client,
+    policy: ExecutionPolicy,
+}
+
+impl Template<'_> {
+    fn submission(&self, payload: Vec<u8>, idempotency_key: Option<String>) -> Submission {
+        let options = self.options;
+        let mut submission = self
+            .client
+            .submit_raw(&options.kind, payload)
+            .lane(&options.lane)
+            .namespace(&options.namespace)
+            .priority(options.priority)
+            .policy(self.policy.clone())
+            .creator("cli");
+        if let Some(key) = idempotency_key {
+            submission = submission.idempotency_key(key);
+        }
+        if let Some(delay_ms) = options.delay_ms {
+            submission = submission.delay(Duration::from_millis(delay_ms));
+        }
+        for (name, value) in &options.tags {
+            submission = submission.tag(name, value);
+        }
+        submission
+    }
+}
+
+async fn submit_one(template: &Template<'_>, payload: Vec<u8>, json: bool) -> Result<(), Failure> {
+    let options = template.options;
+    let created = template.submission(payload, options.idempotency_key.clone()).send().await?;
+    if options.wait {
+        let id = created.execution_id();
+        return result::print(&template.client, id, options.timeout_ms, json).await;
+    }
+    if json {
+        let answer = ff_api::create::CreatedExecution::from(created);
+        say!("{}", serde_json::to_string(&answer)?);
+    } else {
+        say!("{}", created.execution_id());
+    }
+    Ok(())
+}

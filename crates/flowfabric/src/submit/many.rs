@@ -1,0 +1,161 @@
+//! Many at once: submitted in batches, and waited for together.
+
+use std::collections::VecDeque;
+use std::io::{BufWriter, Write};
+use std::time::Duration;
+
+use ff_api::create::{BULK_MAX, CreatedExecution};
+use ff_sdk::{Created, ExecutionId, SdkError};
+use tokio::time::Instant;
+
+use super::Template;
+use super::input::Inputs;
+use crate::bar::Bar;
+use crate::failure::Failure;
+use crate::output;
+use crate::result::Outcome;
+
+/// How many results are asked for at the same time.
+const AHEAD: usize = 16;
+
+type Out = BufWriter<output::Out>;
+
+pub(super) async fn submit(
+    template: &Template<'_>,
+    inputs: &Inputs,
+    json: bool,
+) -> Result<(), Failure> {
+    let mut out = BufWriter::new(output::Out::new());
+    let submitted = submit_all(template, inputs, json, &mut out).await?;
+    if template.options.wait {
+        wait_for_all(template, &submitted.ids, json, &mut out).await?;
+    }
+    out.flush()?;
+    match submitted.refused {
+        0 => Ok(()),
+        refused => Err(format!("{refused} of {} were not submitted", inputs.len()).into()),
+    }
+}
+
+#[derive(Default)]
+struct Submitted {
+    ids: Vec<ExecutionId>,
+    refused: usize,
+}
+
+/// Submits batch after batch. An input that is refused is told of and does not stop the others;
+/// a batch of which nothing was taken does.
+async fn submit_all(
+    template: &Template<'_>,
+    inputs: &Inputs,
+    json: bool,
+    out: &mut Out,
+) -> Result<Submitted, Failure> {
+    let mut submitted = Submitted::default();
+    let mut bar = Bar::new("submitting", inputs.len() as u64, json);
+    for first in (0..inputs.len()).step_by(BULK_MAX) {
+        let numbers = first..inputs.len().min(first + BULK_MAX);
+        let batch = numbers.clone().map(|index| {
+            let key = template.options.idempotency_key.as_ref();
+            let key = key.map(|key| format!("{key}-{}", index + 1));
+            template.submission(inputs.get(index), key)
+        });
+        let answers = template.client.submit_many(batch).await;
+        let none = answers.iter().all(Result::is_err);
+        for (index, answer) in numbers.zip(answers) {
+            take(template, index, answer, json, &mut submitted, out, none)?;
+        }
+        out.flush()?;
+        let done = submitted.ids.len() as u64;
+        bar.set(done, &format!("{done} of {}", inputs.len()));
+    }
+    Ok(submitted)
+}
+
+fn take(
+    template: &Template<'_>,
+    index: usize,
+    answer: Result<Created, SdkError>,
+    json: bool,
+    submitted: &mut Submitted,
+    out: &mut Out,
+    none: bool,
+) -> Result<(), Failure> {
+    let created = match answer {
+        Ok(created) => created,
+        Err(error) if none => {
+            let before = submitted.ids.len();
+            return Err(format!("number {}: {error}; {before} were submitted", index + 1).into());
+        }
+        Err(error) => {
+            eprintln!("flowfabric: number {}: {error}", index + 1);
+            submitted.refused += 1;
+            return Ok(());
+        }
+    };
+    submitted.ids.push(created.execution_id());
+    if !template.options.wait {
+        match json {
+            true => {
+                serde_json::to_writer(&mut *out, &CreatedExecution::from(created))?;
+                writeln!(out)?;
+            }
+            false => writeln!(out, "{}", created.execution_id())?,
+        }
+    }
+    Ok(())
+}
+
+/// Prints the outcomes in the order of submission, each as soon as those before are known.
+async fn wait_for_all(
+    template: &Template<'_>,
+    ids: &[ExecutionId],
+    json: bool,
+    out: &mut Out,
+) -> Result<(), Failure> {
+    let deadline = Instant::now() + Duration::from_millis(template.options.timeout_ms);
+    let mut bar = Bar::new("waiting", ids.len() as u64, json);
+    let mut asked = VecDeque::new();
+    let mut left = ids.iter();
+    let (mut unsuccessful, mut not_ended) = (0, 0);
+    for (index, id) in ids.iter().enumerate() {
+        asked.extend(left.by_ref().take(AHEAD - asked.len()).map(|id| {
+            let (client, id) = (template.client.clone(), *id);
+            let limit = deadline.saturating_duration_since(Instant::now());
+            tokio::spawn(async move { Outcome::await_end(&client, id, limit).await })
+        }));
+        let Some(asked) = asked.pop_front() else { break };
+        let outcome = asked.await??;
+        match outcome {
+            Outcome::Completed(_) => {}
+            Outcome::Ended(..) => unsuccessful += 1,
+            Outcome::NotEnded => not_ended += 1,
+        }
+        print(*id, &outcome, json, out)?;
+        bar.set(index as u64 + 1, &format!("{} of {}", index + 1, ids.len()));
+    }
+    out.flush()?;
+    drop(bar);
+    match (unsuccessful, not_ended) {
+        (0, 0) => Ok(()),
+        (0, count) => Err(Failure::not_yet(format!("{count} of {} have not ended", ids.len()))),
+        (count, _) => {
+            Err(Failure::unsuccessful(format!("{count} of {} ended without success", ids.len())))
+        }
+    }
+}
+
+fn print(id: ExecutionId, outcome: &Outcome, json: bool, out: &mut Out) -> Result<(), Failure> {
+    match (outcome, outcome.failure(id)) {
+        _ if json => writeln!(out, "{}", outcome.json(id)?)?,
+        (Outcome::Completed(bytes), _) => {
+            out.write_all(bytes)?;
+            if !bytes.ends_with(b"\n") {
+                writeln!(out)?;
+            }
+        }
+        (_, Some(failure)) => eprintln!("flowfabric: {}", failure.message),
+        (_, None) => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! `flowfabric watch`: a live table on a terminal; elsewhere a line for every change.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+use ff_sdk::{Client, ExecutionId, ExecutionSummary, PublicState};
+
+use crate::bar::Bar;
+use crate::failure::Failure;
+use crate::list::{self, Filter, Found};
+use crate::output::Out;
+use crate::remote::{Remote, block_on};
+use crate::signals::Signals;
+use crate::{terminal, time};
+
+/// What to watch, and how.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    filter: Filter,
+    /// How often to look.
+    #[arg(long, value_name = "MS", default_value_t = 1000,
+        value_parser = clap::value_parser!(u64).range(100..=3_600_000))]
+    every_ms: u64,
+}
+
+/// Looks again and again until it is interrupted. A server that is away for a while is waited for.
+pub(crate) fn run(remote: &Remote, json: bool, options: &Options) -> Result<(), Failure> {
+    block_on(async {
+        let client = remote.client().await?;
+        let mut signals = Signals::listen()?;
+        let live = !json && std::io::stdout().is_terminal();
+        let mut view = if live { View::live(remote.url()) } else { View::lines(json) };
+        tokio::select! {
+            () = signals.next() => Ok(()),
+            failed = look(&client, options, &mut view) => failed,
+        }
+    })
+}
+
+async fn look(client: &Client, options: &Options, view: &mut View<'_>) -> Result<(), Failure> {
+    loop {
+        let found = options.filter.fetch(client, &mut Bar::new("looking", None, true)).await;
+        view.show(found)?;
+        tokio::time::sleep(Duration::from_millis(options.every_ms)).await;
+    }
+}
+
+/// How what was found is shown.
+enum View<'a> {
+    /// Over the table before. The screen is the terminal's second one, so that what was there
+    /// comes back at the end.
+    Live { url: &'a str },
+    /// A line for each execution that is new or has changed.
+    Lines { json: bool, known: HashMap<ExecutionId, (PublicState, u32)> },
+}
+
+impl<'a> View<'a> {
+    fn live(url: &'a str) -> Self {
+        print!("\x1b[?1049h\x1b[?25l");
+        Self::Live { url }
+    }
+
+    fn lines(json: bool) -> Self {
+        Self::Lines { json, known: HashMap::new() }
+    }
+
+    fn show(&mut self, found: Result<Found, Failure>) -> Result<(), Failure> {
+        let mut out = Out::new();
+        match (self, found) {
+            (Self::Live { url }, Ok(found)) => out.write_all(screen(url, &found).as_bytes())?,
+            // The table stays; its first line says that it is old.
+            (Self::Live { .. }, Err(failure)) => {
+                let line: String = failure.message.lines().next().unwrap_or_default().into();
+                write!(out, "\x1b[H\x1b[31m{}\x1b[0m\x1b[K", cut(&line, terminal::size().1))?;
+            }
+            (Self::Lines { .. }, Err(failure)) => failure.report(false),
+            (Self::Lines { json, known }, Ok(found)) => {
+                for summary in changes(found.newest, known) {
+                    writeln!(out, "{}", line(summary, *json)?)?;
+                }
+            }
+        }
+        Ok(out.flush()?)
+    }
+}
+
+impl Drop for View<'_> {
+    fn drop(&mut self) {
+        if matches!(self, Self::Live { .. }) {
+            print!("\x1b[?25h\x1b[?1049l");
+            let _ = std::io::stdout().flush();
+        }
+    }
+}
+
+/// A head, the counts, and as many rows as fit. Each line is overwritten in place: a screen that is
+/// cleared first would flicker.
+fn screen(url: &str, found: &Found) -> String {
+    let (rows, columns) = terminal::size();
+    let mut screen = String::from("\x1b[H");
+    let mut put = |line: &str| {
+        let _ = write!(screen, "{line}\x1b[K\r\n");
+    };
+    let clock = time::time_of_day(time::now());
+    put(&cut(&format!("{url}   {clock} UTC   Ctrl-C to leave"), columns));
+    put(&cut(&counts(found), columns));
+    put("");
+    let table = list::table(&found.newest).to_string();
+    table.lines().take(rows.saturating_sub(4)).for_each(|line| put(&cut(line, columns)));
+    screen + "\x1b[J"
+}
+
+/// How many of those listed are in which state.
+fn counts(found: &Found) -> String {
+    let mut states: BTreeMap<&str, usize> = BTreeMap::new();
+    for summary in &found.newest {
+        *states.entry(summary.public_state.as_str()).or_default() += 1;
+    }
+    let states = states.iter().map(|(state, count)| format!("{count} {state}"));
+    let states = states.collect::<Vec<_>>().join(", ");
+    match (found.complete, found.seen, found.newest.len()) {
+        (true, 0, _) => "no executions".to_owned(),
+        (true, seen, shown) if seen == shown => states,
+        (true, seen, shown) => format!("{seen} executions; of the newest {shown}: {states}"),
+        (false, _, shown) => format!("of the newest {shown}: {states}"),
+    }
+}
+
+/// The beginning of a line that fits; escape sequences take no room.
+fn cut(line: &str, columns: usize) -> String {
+    let (mut kept, mut width, mut escape) = (String::new(), 0, false);
+    for letter in line.chars() {
+        escape |= letter == '\x1b';
+        if escape || width < columns {
+            kept.push(letter);
+        }
+        width += usize::from(!escape);
+        escape &= letter != 'm';
+    }
+    kept
+}
+
+/// Those that are new or have changed since they were seen, oldest first.
+fn changes(
+    found: Vec<ExecutionSummary>,
+    known: &mut HashMap<ExecutionId, (PublicState, u32)>,
+) -> Vec<ExecutionSummary> {
+    let mut changed = Vec::new();
+    for summary in found.into_iter().rev() {
+        let now = (summary.public_state, summary.total_attempt_count);
+        if known.insert(summary.execution_id, now) != Some(now) {
+            changed.push(summary);
+        }
+    }
+    changed
+}
+
+fn line(summary: ExecutionSummary, json: bool) -> serde_json::Result<String> {
+    if json {
+        return list::row(summary);
+    }
+    let ExecutionSummary { execution_id, kind, public_state, total_attempt_count, .. } = summary;
+    let clock = time::time_of_day(time::now());
+    let state = public_state.to_string();
+    Ok(format!("{clock}  {execution_id}  {state:<9}  attempts {total_attempt_count}  {kind}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_cut_where_it_would_wrap_and_keeps_its_colours() {
+        assert_eq!(cut("abcdef", 4), "abcd");
+        assert_eq!(cut("ab\x1b[31mcdef\x1b[0mgh", 4), "ab\x1b[31mcd\x1b[0m");
+    }
+}

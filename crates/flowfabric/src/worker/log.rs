@@ -1,0 +1,82 @@
+//! What a worker says about its work: a line for each run, on standard error for people, as JSON
+//! on standard output for programs.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use ff_sdk::{Context, TaskError};
+use serde_json::json;
+
+use super::Job;
+use crate::time;
+
+/// What the worker itself has to say: that the server is away, that a lease was lost.
+pub(super) fn warnings_to_stderr() {
+    let logs = tracing_subscriber::fmt().with_env_filter("warn").with_writer(std::io::stderr);
+    // Somebody else logs already: nothing to do.
+    let _ = logs.with_target(false).with_ansi(std::io::stderr().is_terminal()).try_init();
+}
+
+/// Where the lines go.
+#[derive(Clone, Copy)]
+pub(super) struct Log {
+    json: bool,
+    quiet: bool,
+}
+
+impl Log {
+    pub(super) fn new(json: bool, quiet: bool) -> Self {
+        Self { json, quiet }
+    }
+
+    fn say(self, event: &serde_json::Value, text: &str) {
+        if self.json {
+            say!("{event}");
+        } else {
+            eprintln!("{}  {text}", time::time_of_day(time::now()));
+        }
+    }
+
+    pub(super) fn begin(self, kinds: &[String], command: &[String]) {
+        let event = json!({ "event": "working", "kinds": kinds, "command": command });
+        let (kinds, command) = (kinds.join(", "), command.join(" "));
+        self.say(&event, &format!("working on {kinds} with `{command}`; stop with Ctrl-C"));
+    }
+
+    /// The program ended; the engine is told next.
+    pub(super) fn ran(self, context: &Context<Job>, took: Duration, error: Option<&TaskError>) {
+        if self.quiet {
+            return;
+        }
+        let (id, attempt) = (context.execution_id(), context.attempt());
+        let (kind, took_ms) = (context.kind(), took.as_millis());
+        let mut event = json!({
+            "event": if error.is_none() { "succeeded" } else { "failed" },
+            "execution_id": id,
+            "kind": kind,
+            "attempt": attempt,
+            "took_ms": u64::try_from(took_ms).unwrap_or(u64::MAX),
+        });
+        let outcome = match error {
+            None => "succeeded".to_owned(),
+            Some(error) => {
+                event["reason"] = json!(error.message());
+                format!("failed: {}", error.message().lines().last().unwrap_or_default())
+            }
+        };
+        self.say(&event, &format!("{id}  {kind}  attempt {attempt}  {took_ms} ms  {outcome}"));
+    }
+
+    pub(super) fn draining(self) {
+        self.say(&json!({ "event": "draining" }), "stopping when the running programs have ended");
+    }
+
+    pub(super) fn end(self, handed_back: usize) {
+        let event = json!({ "event": "stopped", "handed_back": handed_back });
+        let text = match handed_back {
+            0 => "stopped; nothing was left undone".to_owned(),
+            count => format!("stopped; {count} unfinished executions were handed back"),
+        };
+        self.say(&event, &text);
+    }
+}

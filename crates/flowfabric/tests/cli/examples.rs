@@ -1,0 +1,65 @@
+//! The shell worker: the example with one command, and the one of the documentation, as written.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::site::{Site, run};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+#[test]
+fn the_shell_worker_example_prints_what_it_promises() {
+    let mut example = Command::new(root().join("examples/shell-worker/run.sh"));
+    example.env("FLOWFABRIC", env!("CARGO_BIN_EXE_flowfabric"));
+    let ran = run(&mut example);
+    let expected = "\
+        hello, Ada (attempt 1)\n\
+        hello, shy Grace (attempt 2)\n\
+        hello, Linus (attempt 1)\n\
+        1 of 4 failed: there is nobody to greet\n";
+    assert_eq!(ran.stdout, expected, "{ran:?}");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+}
+
+/// The shell of the documentation after a heading, for this server.
+fn documented(heading: &str, url: &str) -> String {
+    let text = std::fs::read_to_string(root().join("docs/http.md")).expect("the page");
+    let after = text.split_once(heading).expect("the heading").1;
+    let code = after.split_once("```sh\n").and_then(|(_, code)| code.split_once("```"));
+    code.expect("a block of shell").0.replace("http://127.0.0.1:7480", url)
+}
+
+/// A shell, with everything it has started, until it is dropped.
+struct Shell(Child);
+
+impl Shell {
+    fn start(script: &str) -> Self {
+        let mut shell = Command::new("sh");
+        shell.args(["-euc", script]).process_group(0).stdin(Stdio::null()).stdout(Stdio::null());
+        Self(shell.spawn().expect("a shell"))
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        let line = format!("kill -s KILL -- -{}", self.0.id());
+        let _ = Command::new("sh").args(["-c", &line]).status();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_worker_of_curl_and_shell_works_as_documented() {
+    let curl = Command::new("curl").arg("--version").output();
+    assert!(curl.is_ok_and(|curl| curl.status.success()), "this needs curl: scripts/need curl");
+    let site = Site::start();
+    let _worker = Shell::start(&documented("## A worker in ten lines of shell", &site.url));
+    let submit = documented("## Submit, and read the result", &site.url);
+    let ran = run(Command::new("sh").args(["-euc", &submit]).current_dir(root()));
+    assert!(ran.stdout.ends_with("HELLO"), "{ran:?}");
+    let bytes = site.run(&["submit", "upper", "--input", "a\"b\\c é\n", "--wait"]);
+    assert_eq!(bytes.text(), "A\"B\\C é");
+}

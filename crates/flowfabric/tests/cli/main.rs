@@ -1,0 +1,15 @@
+//! The command line as its users meet it: the real binary against a real server process, every
+//! command, what it prints and how it ends.
+
+mod site;
+
+mod look;
+mod steer;
+mod submit;
+mod trouble;
+
+mod work;
+
+mod examples;
+mod store;
+mod story;

@@ -1,0 +1,231 @@
+//! A server process of its own for each test, and the commands that talk to it.
+
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_flowfabric");
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How a command went.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    /// It worked; this is what it printed, without the last line's end.
+    #[track_caller]
+    pub(crate) fn text(self) -> String {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        self.stdout.trim_end_matches('\n').to_owned()
+    }
+
+    /// It worked and printed one JSON object per line.
+    #[track_caller]
+    pub(crate) fn json(self) -> Vec<Value> {
+        let read = |line: &str| serde_json::from_str(line).expect("a line is JSON");
+        self.text().lines().map(read).collect()
+    }
+
+    /// It did not work: this code, and what it complained about.
+    #[track_caller]
+    pub(crate) fn complaint(self, code: i32) -> String {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        self.stderr
+    }
+}
+
+/// The binary, without anything from this environment.
+pub(crate) fn flowfabric() -> Command {
+    let mut command = Command::new(BINARY);
+    for name in ["URL", "TOKEN", "LISTEN", "STORE", "TOKENS", "JOURNAL", "LOG"] {
+        command.env_remove(format!("FLOWFABRIC_{name}"));
+    }
+    command.stdin(Stdio::null());
+    command
+}
+
+pub(crate) fn run(command: &mut Command) -> Ran {
+    let output = command.output().expect("it starts");
+    Ran {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout).expect("text"),
+        stderr: String::from_utf8(output.stderr).expect("text"),
+    }
+}
+
+/// A command that needs no server.
+pub(crate) fn alone(arguments: &[&str]) -> Ran {
+    run(flowfabric().args(arguments))
+}
+
+/// A process that goes on, and the lines that it prints.
+pub(crate) struct Running {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Running {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
+        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        Self { child, lines }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The next line, as JSON.
+    #[track_caller]
+    pub(crate) fn event(&mut self) -> Value {
+        let line = self.lines.next().expect("there is a line").expect("it is text");
+        serde_json::from_str(&line).expect("it is JSON")
+    }
+
+    /// The next line about such an event.
+    #[track_caller]
+    pub(crate) fn event_named(&mut self, name: &str) -> Value {
+        std::iter::repeat_with(|| self.event())
+            .find(|event| event["event"] == name)
+            .expect("endless")
+    }
+
+    /// Sends a signal, as `kill` does.
+    pub(crate) fn signal(&self, signal: &str) {
+        let line = format!("kill {signal} {}", self.pid());
+        assert!(Command::new("sh").args(["-c", &line]).status().expect("a shell").success());
+    }
+
+    /// How it ends.
+    pub(crate) fn wait(&mut self) -> Option<i32> {
+        self.child.wait().expect("it ends").code()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A directory that is gone afterwards.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("ff-cli-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).expect("a directory");
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A server process on a free port.
+pub(crate) struct Site {
+    server: Running,
+    pub(crate) url: String,
+}
+
+impl Site {
+    pub(crate) fn start() -> Self {
+        Self::start_with(&["--store", "memory:"])
+    }
+
+    pub(crate) fn start_with(options: &[&str]) -> Self {
+        Self::start_at("127.0.0.1:0", options)
+    }
+
+    pub(crate) fn start_at(address: &str, options: &[&str]) -> Self {
+        let mut command = flowfabric();
+        command.args(["serve", "--json", "--listen", address, "--log", "error"]);
+        command.args(["--partitions", "16"]).args(options);
+        let mut server = Running::start(&mut command);
+        let url = server.event()["url"].as_str().expect("an address").to_owned();
+        Self { server, url }
+    }
+
+    /// A command for this server.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = flowfabric();
+        command.args(arguments).env("FLOWFABRIC_URL", &self.url);
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+        run(&mut self.command(arguments))
+    }
+
+    /// A command that reads its standard input.
+    pub(crate) fn run_with(&self, input: &[u8], arguments: &[&str]) -> Ran {
+        let mut command = self.command(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("it starts");
+        child.stdin.take().expect("piped").write_all(input).expect("it reads");
+        let output = child.wait_with_output().expect("it ends");
+        Ran {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).expect("text"),
+            stderr: String::from_utf8(output.stderr).expect("text"),
+        }
+    }
+
+    /// A worker that runs a program, and tells what it does.
+    pub(crate) fn worker(&self, options: &[&str], program: &[&str]) -> Running {
+        let mut command = self.command(&["worker", "run", "--json"]);
+        let mut worker = Running::start(command.args(options).arg("--").args(program));
+        assert_eq!(worker.event()["event"], "working");
+        worker
+    }
+
+    /// Submits one and answers its id.
+    #[track_caller]
+    pub(crate) fn submit(&self, arguments: &[&str]) -> String {
+        self.run(&[&["submit"], arguments].concat()).text()
+    }
+
+    /// One field of an execution.
+    #[track_caller]
+    pub(crate) fn field(&self, id: &str, name: &str) -> Value {
+        self.run(&["get", "--json", id]).json()[0][name].clone()
+    }
+
+    /// Waits until an execution is in a state.
+    #[track_caller]
+    pub(crate) fn until(&self, id: &str, state: &str) {
+        eventually(|| self.field(id, "public_state") == state);
+    }
+
+    /// Ends the server in order, as SIGTERM does.
+    pub(crate) fn stop(mut self) {
+        self.server.signal("-TERM");
+        assert_eq!(self.server.wait(), Some(0));
+    }
+}
+
+/// Looks again and again until it is so.
+#[track_caller]
+pub(crate) fn eventually(mut so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !so() {
+        assert!(begun.elapsed() < PATIENCE, "it never came true");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,66 @@
+//! `demo`: the story is told, comes true, and leaves nothing behind.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::site::{Running, Scratch, alone, eventually, flowfabric};
+
+fn gone(pid: &Value) -> bool {
+    !Path::new(&format!("/proc/{pid}")).exists()
+}
+
+#[test]
+fn the_story_comes_true_and_everybody_goes_home() {
+    let events = alone(&["demo", "--json"]).json();
+    let named = |name: &str| events.iter().find(|event| event["event"] == name).expect("told");
+    let workers = named("workers_started")["workers"].as_object().expect("names").clone();
+    assert_eq!(workers.len(), 3);
+    let killed = named("killed");
+    assert_eq!(workers[killed["worker"].as_str().expect("a name")], killed["pid"]);
+
+    let summary = events.last().expect("an end");
+    assert_eq!((&summary["event"], &summary["came_true"]), (&"summary".into(), &true.into()));
+    assert_eq!(summary["killed"], killed["worker"]);
+    assert_ne!(summary["taken_over_by"], summary["killed"]);
+    let kinds = summary["kinds"].as_array().expect("kinds");
+    let submitted: u64 = kinds.iter().filter_map(|kind| kind["submitted"].as_u64()).sum();
+    assert_eq!((kinds.len(), submitted), (6, 36));
+
+    eventually(|| workers.values().all(gone));
+    let dir = named("server_started")["directory"].as_str().expect("a directory");
+    assert!(!Path::new(dir).exists(), "{dir}");
+}
+
+#[test]
+fn people_read_a_story_and_may_keep_the_data() {
+    let scratch = Scratch::new("demo");
+    let dir = scratch.path().join("data");
+    let dir = dir.to_str().expect("text");
+    let text = alone(&["demo", "--dir", dir]).text();
+    for line in ["36 executions are submitted", "*** kill -9 ", "takes over \"orphan 1\"", "yes"] {
+        assert!(text.contains(line), "{text}");
+    }
+    assert!(!text.contains(" NO"), "{text}");
+    assert!(text.contains("finished its work. Nobody intervened."), "{text}");
+    let checked = alone(&["store", "check", "--json", dir]).json().remove(0);
+    assert_eq!(checked["executions"], serde_json::json!({ "success": 34, "failed": 2 }));
+}
+
+#[test]
+fn an_interrupted_story_leaves_no_process_behind() {
+    for (signal, code) in [("-INT", Some(130)), ("-TERM", Some(130)), ("-KILL", None)] {
+        let mut demo = Running::start(flowfabric().args(["demo", "--json"]));
+        let started = demo.event_named("server_started");
+        let workers = demo.event_named("workers_started")["workers"].clone();
+        demo.event_named("took");
+        demo.signal(signal);
+        assert_eq!(demo.wait(), code, "{signal}");
+        eventually(|| workers.as_object().expect("names").values().all(gone));
+        let dir = started["directory"].as_str().expect("a directory");
+        if signal == "-KILL" {
+            std::fs::remove_dir_all(dir).expect("it could not clean up");
+        }
+        assert!(!Path::new(dir).exists(), "{signal}: {dir}");
+    }
+}

@@ -7,7 +7,6 @@ use ff_backend_valkey::{ValkeyConfig, ValkeyHost};
 use ff_core::engine_backend::EngineBackend;
 use ff_core::error::EngineError;
 use ff_core::partition::PartitionConfig;
-use ff_core::work_source::WorkSource;
 use ff_engine::{Engine, EngineConfig};
 use ff_scheduler::Scheduler;
 use ff_script::backend::ScriptBackend;
@@ -20,7 +19,7 @@ use crate::config::StoreConfig;
 /// An open store with everything that runs on it.
 pub(crate) struct Store {
     pub(crate) backend: Arc<dyn EngineBackend>,
-    pub(crate) work: Arc<dyn WorkSource>,
+    pub(crate) work: Arc<Scheduler>,
     pub(crate) ended: Subscription,
     pub(crate) engine: Engine,
     pub(crate) place: Place,

@@ -5,6 +5,9 @@ use std::fmt;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, value_parser};
 
+use crate::scenario::{claim, http, idle, sdk};
+use crate::server;
+
 /// Measures FlowFabric. Each scenario prints one report.
 #[derive(Debug, Parser)]
 #[command(name = "ff-bench", version)]
@@ -33,6 +36,18 @@ const CLIENT_THREADS: usize = 0;
 pub(crate) enum Scenario {
     /// Creates, claims and completes executions: throughput, latency, and what the store spends.
     Lifecycle(Lifecycle),
+    /// Submits, claims and completes over HTTP, against a server in a process of its own.
+    Http(http::Options),
+    /// Claims and completes through the SDK on Valkey, compared with pushing to and popping from a
+    /// list.
+    Sdk(sdk::Options),
+    /// How long it takes from a submission until an idle worker has it.
+    Claim(claim::Options),
+    /// Commands that an idle deployment sends to Valkey.
+    Idle(idle::Options),
+    /// The server of the other scenarios: prints its address and runs until its input ends.
+    #[command(hide = true)]
+    Serve(server::Options),
 }
 
 /// Where the executions live. Shared by all scenarios.
@@ -66,6 +81,12 @@ pub(crate) struct StoreOptions {
 }
 
 impl StoreOptions {
+    /// A store started for the run, with no journal.
+    pub(crate) fn on(host: HostKind, partitions: u16) -> Self {
+        let (url, journal, shards, masters) = (None, Journal::Off, None, None);
+        Self { host, url, journal, partitions, shards, masters }
+    }
+
     /// Ends the program with a message if options contradict each other.
     pub(crate) fn check(&self) {
         let complaint = match (self.host, &self.url) {
@@ -90,6 +111,34 @@ impl StoreOptions {
     /// Shards of the embedded store; none elsewhere.
     pub(crate) fn shard_count(&self) -> Option<u16> {
         (self.host == HostKind::Embedded).then(|| self.shards.unwrap_or(1))
+    }
+}
+
+/// Where the executions of scenarios with a server live: always in a store started for the run.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ServedOptions {
+    /// The store: inside the server, one Valkey server, or a Valkey cluster.
+    #[arg(long, value_enum, default_value_t = HostKind::Embedded)]
+    pub(crate) host: HostKind,
+
+    /// When a call counts as done (default: always for the embedded store, off for Valkey).
+    #[arg(long, value_enum)]
+    journal: Option<Journal>,
+
+    /// Number of flow partitions.
+    #[arg(long, value_name = "P", default_value_t = 256, value_parser = value_parser!(u16).range(1..))]
+    pub(crate) partitions: u16,
+}
+
+impl ServedOptions {
+    /// The same as other scenarios say it.
+    pub(crate) fn store(&self) -> StoreOptions {
+        let usual = match self.host {
+            HostKind::Embedded => Journal::Always,
+            HostKind::Valkey | HostKind::Cluster => Journal::Off,
+        };
+        let journal = self.journal.unwrap_or(usual);
+        StoreOptions { journal, ..StoreOptions::on(self.host, self.partitions) }
     }
 }
 

@@ -9,6 +9,8 @@ mod report;
 
 mod caller;
 mod fill;
+mod http_client;
+mod server;
 mod store;
 mod worker;
 
@@ -52,6 +54,11 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
             options.check();
             runtime.block_on(scenario::lifecycle::run(options))?
         }
+        Scenario::Http(options) => runtime.block_on(scenario::http::run(options))?,
+        Scenario::Sdk(options) => runtime.block_on(scenario::sdk::run(options))?,
+        Scenario::Claim(options) => runtime.block_on(scenario::claim::run(options))?,
+        Scenario::Idle(options) => runtime.block_on(scenario::idle::run(options))?,
+        Scenario::Serve(options) => return server::serve(options),
     };
     report.field("client_threads", arguments.client_threads).print(arguments.json);
     Ok(())

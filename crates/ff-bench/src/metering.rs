@@ -1,5 +1,7 @@
 //! What the store and its callers spent, between two moments.
 
+use std::collections::BTreeMap;
+
 use ff_backend_valkey::ValkeyHost;
 use ff_script::value::Value;
 
@@ -51,20 +53,45 @@ async fn time_in_functions_us(host: &ValkeyHost) -> Result<f64, Failure> {
     sum_of(host, b"commandstats", fcall_us).await
 }
 
+/// How often each command was called, by functions too.
+pub(crate) async fn calls_by_command(host: &ValkeyHost) -> Result<BTreeMap<String, f64>, Failure> {
+    let mut calls = BTreeMap::new();
+    for info in infos(host, b"commandstats").await? {
+        for (name, count) in info.1.lines().filter_map(command_calls) {
+            *calls.entry(name.to_owned()).or_default() += count;
+        }
+    }
+    Ok(calls)
+}
+
+fn command_calls(line: &str) -> Option<(&str, f64)> {
+    let (name, counters) = line.strip_prefix("cmdstat_")?.split_once(':')?;
+    let calls = counters.split(',').find_map(|it| it.strip_prefix("calls="))?;
+    Some((name, calls.parse().ok()?))
+}
+
 async fn sum_of(
     host: &ValkeyHost,
     section: &[u8],
     read: fn(&str) -> Option<f64>,
 ) -> Result<f64, Failure> {
     let mut sum = 0.0;
+    for (address, text) in infos(host, section).await? {
+        sum += read(&text).ok_or_else(|| format!("{address} has no such INFO: {text}"))?;
+    }
+    Ok(sum)
+}
+
+/// What every master says about itself.
+async fn infos(host: &ValkeyHost, section: &[u8]) -> Result<Vec<(String, String)>, Failure> {
+    let mut infos = Vec::new();
     for (address, answer) in host.raw_on_all_masters(&[b"INFO", section]).await? {
         let Value::Bytes(bytes) = answer else {
             return Err(format!("{address} answers INFO with something else").into());
         };
-        let text = String::from_utf8_lossy(&bytes);
-        sum += read(&text).ok_or_else(|| format!("{address} has no such INFO: {text}"))?;
+        infos.push((address, String::from_utf8_lossy(&bytes).into_owned()));
     }
-    Ok(sum)
+    Ok(infos)
 }
 
 fn used_memory(info: &str) -> Option<f64> {
@@ -91,6 +118,8 @@ mod tests {
                     cmdstat_fcall:calls=3,usec=120,usec_per_call=40.00\r\n";
         assert_eq!(fcall_us(info), Some(120.0));
         assert_eq!(fcall_us("# Commandstats\r\n"), Some(0.0));
+        let calls: Vec<_> = info.lines().filter_map(command_calls).collect();
+        assert_eq!(calls, [("fcall_ro", 9.0), ("fcall", 3.0)]);
         assert_eq!(used_memory("used_memory_rss:7\r\nused_memory:42\r\n"), Some(42.0));
     }
 }

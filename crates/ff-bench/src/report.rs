@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::arguments::{LoadOptions, StoreOptions};
+use crate::statistics::Latencies;
 
 /// Named values in reading order.
 #[derive(Clone, Debug, Default)]
@@ -12,17 +13,28 @@ pub(crate) struct Report {
 
 impl Report {
     /// A report with the fields that all scenarios have in common: what was run, and where.
-    pub(crate) fn new(scenario: &str, store: &StoreOptions, load: &LoadOptions) -> Self {
+    pub(crate) fn about(scenario: &str, store: &StoreOptions) -> Self {
         Self::default()
             .field("scenario", scenario)
             .field("host", store.host.to_string())
             .field("journal", store.journal.to_string())
+            .field("partitions", store.partitions)
+    }
+
+    /// The same, with what callers do that talk to the store themselves.
+    pub(crate) fn new(scenario: &str, store: &StoreOptions, load: &LoadOptions) -> Self {
+        Self::about(scenario, store)
+            .known("shards", store.shard_count())
             .field("executions", load.executions)
             .field("concurrency", load.concurrency)
             .field("payload_bytes", load.payload)
             .field("result_bytes", load.result)
-            .field("partitions", store.partitions)
-            .known("shards", store.shard_count())
+    }
+
+    /// Adds the middle and the slow end of durations, under names that begin alike.
+    pub(crate) fn percentiles(self, names: [&'static str; 2], times: &mut Latencies) -> Self {
+        self.measured(names[0], times.percentile_us(0.5))
+            .measured(names[1], times.percentile_us(0.99))
     }
 
     /// Adds a value.

@@ -1,3 +1,7 @@
-//! The scenarios, one file each: a function that takes its options and answers a report.
+//! The scenarios.
 
+pub(crate) mod claim;
+pub(crate) mod http;
+pub(crate) mod idle;
 pub(crate) mod lifecycle;
+pub(crate) mod sdk;

@@ -15,6 +15,10 @@ impl Latencies {
         self.0.extend(other.0);
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// The duration that this part of all durations does not exceed, in microseconds.
     pub(crate) fn percentile_us(&mut self, part: f64) -> Option<f64> {
         self.0.sort_unstable();

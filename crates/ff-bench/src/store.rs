@@ -35,7 +35,7 @@ pub(crate) enum Inside {
 }
 
 /// What was made for the run and goes with it.
-enum Place {
+pub(crate) enum Place {
     /// Nothing: it was there before, or needs nothing.
     None,
     Directory {
@@ -106,19 +106,24 @@ fn partitions(options: &StoreOptions) -> PartitionConfig {
     PartitionConfig { num_flow_partitions: options.partitions, ..PartitionConfig::default() }
 }
 
+/// A directory that goes with the run.
+pub(crate) fn directory() -> Result<TempDir, Failure> {
+    Ok(tempfile::Builder::new().prefix("ff-bench-").tempdir()?)
+}
+
 fn storage(journal: Journal) -> Result<(Storage, Place), Failure> {
     let sync = match journal {
         Journal::Always => SyncMode::Always,
         Journal::Everysec => SyncMode::EverySec,
         Journal::Off => return Ok((Storage::Memory, Place::None)),
     };
-    let directory = tempfile::Builder::new().prefix("ff-bench-").tempdir()?;
+    let directory = directory()?;
     let path = directory.path().join("data");
     Ok((Storage::Directory { path, sync }, Place::Directory { _directory: directory }))
 }
 
-/// Starts a server or a cluster; answers its URL too.
-fn start(options: &StoreOptions) -> Result<(String, Place), Failure> {
+/// Starts a Valkey server or a cluster; answers its URL too.
+pub(crate) fn start(options: &StoreOptions) -> Result<(String, Place), Failure> {
     let valkey = ValkeyOptions {
         append_only: options.journal != Journal::Off,
         append_fsync: (options.journal != Journal::Off).then(|| options.journal.to_string()),

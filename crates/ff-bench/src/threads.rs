@@ -1,4 +1,4 @@
-//! Processor time and memory of this process, as the kernel counts them. Elsewhere than on Linux
+//! Processor time and memory of a process, as the kernel counts them. Elsewhere than on Linux
 //! nothing is known.
 
 use std::fs;
@@ -13,14 +13,19 @@ pub(crate) struct ThreadTimes {
     pub(crate) client_us: f64,
 }
 
-/// Time used so far; `None` where the kernel does not tell.
+/// Time that this process used so far; `None` where the kernel does not tell.
 pub(crate) fn times() -> Option<ThreadTimes> {
+    times_of(std::process::id())
+}
+
+/// The same of any process.
+pub(crate) fn times_of(process: u32) -> Option<ThreadTimes> {
     let mut times = ThreadTimes::default();
-    for entry in fs::read_dir("/proc/self/task").ok()? {
+    for entry in fs::read_dir(format!("/proc/{process}/task")).ok()? {
         let task = entry.ok()?.path();
         // A thread may end while it is looked at.
         let Some(used_us) = used_us(&task) else { continue };
-        if is_store(&task) {
+        if is_store(process, &task) {
             times.store_us += used_us;
         } else {
             times.client_us += used_us;
@@ -36,15 +41,20 @@ fn used_us(task: &Path) -> Option<f64> {
 }
 
 /// The embedded store names its threads `ff-…`; the main thread has the program's name.
-fn is_store(task: &Path) -> bool {
-    let main = task.file_name().is_some_and(|id| *id == *std::process::id().to_string());
+fn is_store(process: u32, task: &Path) -> bool {
+    let main = task.file_name().is_some_and(|id| *id == *process.to_string());
     let name = fs::read_to_string(task.join("comm")).unwrap_or_default();
     !main && name.starts_with("ff-")
 }
 
 /// Memory that this process occupies.
 pub(crate) fn resident_bytes() -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
+    resident_bytes_of(std::process::id())
+}
+
+/// The same of any process.
+pub(crate) fn resident_bytes_of(process: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kib: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
     Some(kib * 1024)

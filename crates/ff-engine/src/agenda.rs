@@ -43,6 +43,14 @@ impl Agenda {
         self.order.insert((at, partition));
     }
 
+    /// Looks at a partition at this time, and not earlier, unless it is being looked at now.
+    pub(crate) fn postpone(&mut self, partition: Partition, at: Instant) {
+        if let Some(planned) = self.at.remove(&partition) {
+            self.order.remove(&(planned, partition));
+            self.schedule(partition, at);
+        }
+    }
+
     /// Takes the next partition whose time has come.
     pub(crate) fn take_due(&mut self, now: Instant) -> Option<Partition> {
         let (at, partition) = *self.order.first()?;

@@ -3,10 +3,15 @@
 //! It sleeps until the nearest timer of any partition. A timer that is set in the meantime is
 //! announced by a push; what a lost push missed, the sweep finds. Nothing here decides what a
 //! timer does: that is `ff_tick`'s.
+//!
+//! Engines on one store can share the partitions: each looks after its own, and after the others'
+//! now and then, in case that somebody does not do its part.
 
 #![deny(missing_docs)]
 
 mod agenda;
+mod membership;
+mod share;
 mod stats;
 
 use std::sync::Arc;
@@ -19,11 +24,15 @@ use ff_core::partition::Partition;
 use ff_core::types::TimestampMs;
 use ff_script::backend::ScriptBackend;
 use ff_script::host::{Host, Subscription, Topic, Wake};
+use ff_script::ids::IdSource;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 
 use agenda::Agenda;
+pub use membership::ENGINE_WORKER_ID;
+use membership::Membership;
+use share::Share;
 pub use stats::EngineStats;
 
 /// How the engine runs.
@@ -35,13 +44,24 @@ pub struct EngineConfig {
     pub concurrency: usize,
     /// Things one tick may do; more are left to the next one, which follows at once.
     pub batch: u32,
+    /// How often engines that share a store say that they are alive. One that died is missed after
+    /// four times that, and its partitions are then ticked by others.
+    pub beat: Duration,
 }
 
 impl Default for EngineConfig {
     fn default() -> Self {
-        Self { sweep: Duration::from_millis(limits::TICK_SWEEP_MS), concurrency: 16, batch: 128 }
+        Self {
+            sweep: Duration::from_millis(limits::TICK_SWEEP_MS),
+            concurrency: 16,
+            batch: 128,
+            beat: Duration::from_secs(1),
+        }
     }
 }
+
+/// Another engine's partition is looked at after this many sweeps all the same.
+const SWEEPS_OF_OTHERS: u32 = 6;
 
 /// How long a partition whose tick failed is left alone.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -50,6 +70,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 pub struct Engine {
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
+    membership: Option<JoinHandle<()>>,
     stats: Arc<EngineStats>,
 }
 
@@ -59,6 +80,30 @@ impl Engine {
         backend: Arc<ScriptBackend<H>>,
         config: EngineConfig,
     ) -> Result<Self, EngineError> {
+        let (_, share) = watch::channel(Share::All);
+        Self::start_with(backend, config, share).await
+    }
+
+    /// Starts ticking a backend that other processes tick too: the partitions are shared with those
+    /// that are alive. Until it is known who they are, all of them are ticked.
+    pub async fn start_sharing<H: Host>(
+        backend: Arc<ScriptBackend<H>>,
+        config: EngineConfig,
+        ids: &dyn IdSource,
+    ) -> Result<Self, EngineError> {
+        let shared = Arc::clone(&backend) as Arc<dyn EngineBackend>;
+        let membership = Membership::new(shared, ids, config.beat)?;
+        let (say, share) = watch::channel(Share::All);
+        let mut engine = Self::start_with(backend, config, share).await?;
+        engine.membership = Some(tokio::spawn(membership.run(say, engine.stop.subscribe())));
+        Ok(engine)
+    }
+
+    async fn start_with<H: Host>(
+        backend: Arc<ScriptBackend<H>>,
+        config: EngineConfig,
+        share: watch::Receiver<Share>,
+    ) -> Result<Self, EngineError> {
         let wakes = backend.host().subscribe(Topic::Due).await?;
         let (stop, stopped) = watch::channel(false);
         let stats = Arc::new(EngineStats::default());
@@ -66,10 +111,13 @@ impl Engine {
             agenda: Agenda::all_now(backend.partition_config().flow_partitions(), Instant::now()),
             backend: backend as Arc<dyn EngineBackend>,
             config,
+            share: Share::All,
             stats: Arc::clone(&stats),
             running: JoinSet::new(),
         };
-        Ok(Self { stop, task: tokio::spawn(ticker.run(wakes, stopped)), stats })
+        ticker.count_share();
+        let task = tokio::spawn(ticker.run(wakes, share, stopped));
+        Ok(Self { stop, task, membership: None, stats })
     }
 
     /// What the engine has done so far.
@@ -81,6 +129,9 @@ impl Engine {
     pub async fn shutdown(self) -> Arc<EngineStats> {
         let _ = self.stop.send(true);
         let _ = self.task.await;
+        if let Some(membership) = self.membership {
+            let _ = membership.await;
+        }
         self.stats
     }
 }
@@ -96,17 +147,25 @@ struct Ticker {
     backend: Arc<dyn EngineBackend>,
     config: EngineConfig,
     agenda: Agenda,
+    share: Share,
     stats: Arc<EngineStats>,
     running: JoinSet<Ticked>,
 }
 
 impl Ticker {
-    async fn run(mut self, mut wakes: Subscription, mut stopped: watch::Receiver<bool>) {
+    async fn run(
+        mut self,
+        mut wakes: Subscription,
+        mut share: watch::Receiver<Share>,
+        mut stopped: watch::Receiver<bool>,
+    ) {
         loop {
             self.start_due();
             let next = self.agenda.next();
             tokio::select! {
                 _ = stopped.changed() => break,
+                // An error means that nobody will ever say anything else.
+                Ok(()) = share.changed() => self.take(share.borrow_and_update().clone()),
                 Some(ticked) = self.running.join_next() => self.note(ticked),
                 wake = wakes.next() => match wake {
                     Some(wake) => self.hear(wake),
@@ -131,16 +190,41 @@ impl Ticker {
         }
     }
 
+    /// Looks at once at what was another's, and leaves to others what is no longer its own.
+    fn take(&mut self, share: Share) {
+        let now = Instant::now();
+        for partition in self.backend.partition_config().flow_partitions() {
+            match (self.share.has(partition), share.has(partition)) {
+                (false, true) => self.agenda.schedule(partition, now),
+                (true, false) => self.agenda.postpone(partition, now + self.sweep_of_others()),
+                _ => {}
+            }
+        }
+        self.share = share;
+        self.count_share();
+    }
+
+    fn count_share(&self) {
+        let all = self.backend.partition_config().flow_partitions();
+        self.stats.set_partitions(all.filter(|partition| self.share.has(*partition)).count());
+    }
+
+    fn sweep_of_others(&self) -> Duration {
+        self.config.sweep * SWEEPS_OF_OTHERS
+    }
+
     fn hear(&mut self, wake: Wake) {
         let now = Instant::now();
         match wake {
+            Wake::Message { partition, .. } if !self.share.has(partition) => {}
             Wake::Message { partition, message } => {
                 let at = std::str::from_utf8(&message).ok().and_then(|text| text.parse().ok());
                 self.agenda.announce(partition, at.map(TimestampMs::new), now);
             }
             Wake::Missed => {
-                let partitions = self.backend.partition_config().flow_partitions();
-                partitions.for_each(|partition| self.agenda.schedule(partition, now));
+                let all = self.backend.partition_config().flow_partitions();
+                all.filter(|partition| self.share.has(*partition))
+                    .for_each(|partition| self.agenda.schedule(partition, now));
             }
         }
     }
@@ -150,7 +234,11 @@ impl Ticker {
         match result {
             Ok(report) => {
                 self.stats.count(&report);
-                self.agenda.ticked(partition, &report, started, self.config.sweep);
+                if self.share.has(partition) {
+                    self.agenda.ticked(partition, &report, started, self.config.sweep);
+                } else {
+                    self.agenda.schedule(partition, started + self.sweep_of_others());
+                }
             }
             Err(error) => {
                 tracing::warn!(%partition, %error, "tick failed, trying again");

@@ -44,6 +44,8 @@ counters! {
     late_ms,
     /// How late any tick ever was, in milliseconds.
     late_ms_max,
+    /// How many partitions it looks after now.
+    partitions,
 }
 
 impl EngineStats {
@@ -64,6 +66,10 @@ impl EngineStats {
         add(&self.purged, report.purged);
         add(&self.forgotten, report.forgotten);
         add(&self.corrected, report.corrected);
+    }
+
+    pub(crate) fn set_partitions(&self, count: usize) {
+        self.partitions.store(count as u64, Ordering::Relaxed);
     }
 
     pub(crate) fn count_failure(&self) {

@@ -1,23 +1,63 @@
 //! Claims that nobody takes any more are handed back, so that no lease has to lapse because a
 //! caller went away.
 
+use std::future::Future;
 use std::sync::Arc;
 
-use ff_core::contracts::{ClaimRequest, Claimed};
+use ff_core::contracts::Claimed;
 use ff_core::engine_backend::EngineBackend;
-use ff_core::error::EngineError;
-use ff_core::partition::Partition;
 use ff_core::types::TimestampMs;
+use tokio::runtime::Handle as Runtime;
+use tokio::sync::watch;
+
+/// Calls and hand-backs that are not over: they go on although nobody waits for them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct UnderWay(Arc<watch::Sender<usize>>);
+
+/// One of them, until it is dropped.
+pub(crate) struct OneUnderWay(UnderWay);
+
+impl UnderWay {
+    pub(crate) fn one(&self) -> OneUnderWay {
+        self.0.send_modify(|count| *count += 1);
+        OneUnderWay(self.clone())
+    }
+
+    /// Returns when there is none.
+    pub(crate) async fn none(&self) {
+        let mut changes = self.0.subscribe();
+        // The sender lives as long as we do, so the wait ends only with a match.
+        let _ = changes.wait_for(|count| *count == 0).await;
+    }
+}
+
+impl Drop for OneUnderWay {
+    fn drop(&mut self) {
+        self.0.0.send_modify(|count| *count -= 1);
+    }
+}
+
+/// Lets something go on by itself, if there is still a runtime to do so.
+pub(crate) fn go_on(something: impl Future<Output = ()> + Send + 'static) {
+    if let Ok(runtime) = Runtime::try_current() {
+        runtime.spawn(something);
+    }
+}
 
 /// Executions on their way to a caller.
 pub(crate) struct Claims {
     backend: Arc<dyn EngineBackend>,
+    under_way: UnderWay,
     claimed: Vec<Claimed>,
 }
 
 impl Claims {
-    pub(crate) fn none(backend: &Arc<dyn EngineBackend>) -> Self {
-        Self { backend: Arc::clone(backend), claimed: Vec::new() }
+    pub(crate) fn new(
+        backend: Arc<dyn EngineBackend>,
+        under_way: UnderWay,
+        claimed: Vec<Claimed>,
+    ) -> Self {
+        Self { backend, under_way, claimed }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -42,13 +82,13 @@ impl Drop for Claims {
     fn drop(&mut self) {
         let claimed = std::mem::take(&mut self.claimed);
         if !claimed.is_empty() {
-            tokio::spawn(hand_back(Arc::clone(&self.backend), claimed));
+            go_on(hand_back(Arc::clone(&self.backend), self.under_way.one(), claimed));
         }
     }
 }
 
 /// A time that has come gives the execution back at once; its attempt goes on with another worker.
-async fn hand_back(backend: Arc<dyn EngineBackend>, claimed: Vec<Claimed>) {
+async fn hand_back(backend: Arc<dyn EngineBackend>, _one: OneUnderWay, claimed: Vec<Claimed>) {
     for task in claimed {
         let given = backend.delay(&task.handle, TimestampMs::new(1)).await;
         if let Err(error) = given {
@@ -56,20 +96,4 @@ async fn hand_back(backend: Arc<dyn EngineBackend>, claimed: Vec<Claimed>) {
             tracing::warn!(%id, %error, "could not hand back what nobody took; its lease will lapse");
         }
     }
-}
-
-/// Claims in a task of its own: a caller that goes away while the store answers loses nothing.
-pub(crate) async fn claim_next(
-    backend: &Arc<dyn EngineBackend>,
-    partition: Partition,
-    request: ClaimRequest,
-) -> Result<Claims, EngineError> {
-    let backend = Arc::clone(backend);
-    let claim = tokio::spawn(async move {
-        let claimed = backend.claim_next(partition, request).await?;
-        Ok(Claims { backend, claimed })
-    });
-    claim.await.unwrap_or_else(|stopped| {
-        Err(EngineError::Unavailable { op: "claim" }.in_context(stopped.to_string()))
-    })
 }

@@ -1,28 +1,65 @@
-//! One lane: the partitions that may have work.
+//! One lane: the partitions that may have work, and how much of it was heard of.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ff_core::partition::Partition;
 use ff_core::types::LaneId;
+use tokio::sync::Notify;
+
+/// Nobody counted: there may be any number.
+const UNCOUNTED: u32 = u32::MAX;
 
 pub(crate) struct Lane {
     name: LaneId,
-    candidates: Mutex<Candidates>,
+    partitions: Mutex<Partitions>,
     turns: AtomicUsize,
+    /// Wakes one of those who wait for this lane; whoever leaves work behind wakes the next.
+    pub(crate) news: Notify,
 }
 
-struct Candidates {
-    order: VecDeque<Partition>,
-    known: HashSet<Partition>,
+/// A partition to be asked, and how much was heard of there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    pub(crate) partition: Partition,
+    heard: u32,
+}
+
+impl Candidate {
+    /// How many to ask it for: no more than were heard of, and not all from one nobody counted, so
+    /// that several can be asked at once.
+    pub(crate) fn share(self, wanted: usize, places: usize) -> usize {
+        match self.heard {
+            UNCOUNTED => wanted.div_ceil(places.max(1)),
+            heard => wanted.min(heard as usize),
+        }
+    }
+}
+
+/// Every partition is in at most one of the two queues.
+struct Partitions {
+    /// Those that work was heard of from, or that were never asked.
+    likely: VecDeque<Partition>,
+    /// Those that had all they were asked for: there may be more, though no more was heard of.
+    doubtful: VecDeque<Partition>,
+    standing: Vec<Standing>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Forgotten,
+    Doubtful,
+    Likely { heard: u32 },
 }
 
 impl Lane {
-    pub(crate) fn new(name: LaneId, partitions: Vec<Partition>) -> Self {
-        let known = partitions.iter().copied().collect();
-        let candidates = Mutex::new(Candidates { order: partitions.into(), known });
-        Self { name, candidates, turns: AtomicUsize::new(0) }
+    /// A lane of which nothing is known: any partition may have work.
+    pub(crate) fn new(name: LaneId, partitions: impl Iterator<Item = Partition>) -> Self {
+        let likely: VecDeque<_> = partitions.collect();
+        let standing = vec![Standing::Likely { heard: UNCOUNTED }; likely.len()];
+        let partitions = Mutex::new(Partitions { likely, doubtful: VecDeque::new(), standing });
+        Self { name, partitions, turns: AtomicUsize::new(0), news: Notify::new() }
     }
 
     pub(crate) fn name(&self) -> &LaneId {
@@ -34,24 +71,117 @@ impl Lane {
         self.turns.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Takes the partition that waited longest.
-    pub(crate) fn take(&self) -> Option<Partition> {
-        let mut candidates = self.lock();
-        let partition = candidates.order.pop_front()?;
-        candidates.known.remove(&partition);
-        Some(partition)
+    /// Takes the partition that waited longest. It is forgotten until somebody hears of it again.
+    pub(crate) fn take(&self) -> Option<Candidate> {
+        let mut partitions = self.lock();
+        let partition = partitions.likely.pop_front()?;
+        let before = partitions.stand(partition, Standing::Forgotten);
+        let Standing::Likely { heard } = before else { return None };
+        Some(Candidate { partition, heard })
     }
 
-    /// There may be work in this partition.
-    pub(crate) fn add(&self, partition: Partition) {
-        let mut candidates = self.lock();
-        if candidates.known.insert(partition) {
-            candidates.order.push_back(partition);
+    /// True if there is a partition that should be asked.
+    pub(crate) fn is_likely(&self) -> bool {
+        !self.lock().likely.is_empty()
+    }
+
+    /// True if there is a partition that may have more than was heard of.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        !self.lock().doubtful.is_empty()
+    }
+
+    /// One more execution waits in this partition.
+    pub(crate) fn hear(&self, partition: Partition) {
+        self.lock().add(partition, 1);
+        self.news.notify_one();
+    }
+
+    /// A candidate had as many as it was asked for. What else was heard of is still there; if that
+    /// is nothing, there may be more all the same.
+    pub(crate) fn was_generous(&self, candidate: Candidate, found: usize) {
+        let found = u32::try_from(found).unwrap_or(u32::MAX);
+        match candidate.heard {
+            UNCOUNTED => {
+                self.lock().add(candidate.partition, UNCOUNTED);
+                self.news.notify_one();
+            }
+            heard if heard > found => self.lock().add(candidate.partition, heard - found),
+            // Somebody must look there when all is silent.
+            _ => {
+                self.lock().doubt(candidate.partition);
+                self.news.notify_one();
+            }
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Candidates> {
-        self.candidates.lock().unwrap_or_else(PoisonError::into_inner)
+    /// A candidate could not be asked.
+    pub(crate) fn keep(&self, candidate: Candidate) {
+        self.lock().add(candidate.partition, candidate.heard);
+    }
+
+    /// There may be work in the doubtful partitions; answers whether there are any.
+    pub(crate) fn look_again(&self) -> bool {
+        let mut partitions = self.lock();
+        let doubtful = std::mem::take(&mut partitions.doubtful);
+        let any = !doubtful.is_empty();
+        for partition in doubtful {
+            partitions.stand(partition, Standing::Forgotten);
+            partitions.add(partition, UNCOUNTED);
+        }
+        any
+    }
+
+    /// There may be work anywhere.
+    pub(crate) fn look_everywhere(&self, all: impl Iterator<Item = Partition>) {
+        self.look_again();
+        let mut partitions = self.lock();
+        all.for_each(|partition| partitions.add(partition, UNCOUNTED));
+        drop(partitions);
+        self.news.notify_waiters();
+        self.news.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Partitions> {
+        self.partitions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Partitions {
+    /// Puts a partition somewhere else; answers where it was. One that the deployment does not have
+    /// stays forgotten.
+    fn stand(&mut self, partition: Partition, now: Standing) -> Standing {
+        match self.standing.get_mut(usize::from(partition.index)) {
+            Some(standing) => std::mem::replace(standing, now),
+            None => Standing::Forgotten,
+        }
+    }
+
+    fn standing(&self, partition: Partition) -> Option<Standing> {
+        self.standing.get(usize::from(partition.index)).copied()
+    }
+
+    fn add(&mut self, partition: Partition, more: u32) {
+        let Some(before) = self.standing(partition) else { return };
+        let heard = match before {
+            Standing::Likely { heard } => heard.saturating_add(more),
+            Standing::Doubtful | Standing::Forgotten => more,
+        };
+        match before {
+            Standing::Likely { .. } => {}
+            Standing::Doubtful => {
+                self.doubtful.retain(|other| *other != partition);
+                self.likely.push_back(partition);
+            }
+            Standing::Forgotten => self.likely.push_back(partition),
+        }
+        self.stand(partition, Standing::Likely { heard });
+    }
+
+    fn doubt(&mut self, partition: Partition) {
+        if self.standing(partition) == Some(Standing::Forgotten) {
+            self.doubtful.push_back(partition);
+            self.stand(partition, Standing::Doubtful);
+        }
     }
 }
 
@@ -59,15 +189,77 @@ impl Lane {
 mod tests {
     use super::*;
 
-    #[test]
-    fn partitions_are_asked_in_turn_and_each_once() {
+    fn lane(partitions: u16) -> Lane {
         let name = LaneId::try_new("default").expect("valid");
-        let lane = Lane::new(name, vec![Partition::flow(0), Partition::flow(1)]);
-        lane.add(Partition::flow(1));
-        assert_eq!(lane.take(), Some(Partition::flow(0)));
-        lane.add(Partition::flow(0));
-        assert_eq!(lane.take(), Some(Partition::flow(1)));
-        assert_eq!(lane.take(), Some(Partition::flow(0)));
-        assert_eq!(lane.take(), None);
+        Lane::new(name, (0..partitions).map(Partition::flow))
+    }
+
+    fn taken(lane: &Lane) -> Option<(u16, u32)> {
+        lane.take().map(|candidate| (candidate.partition.index, candidate.heard))
+    }
+
+    /// All partitions were asked and had nothing.
+    fn quiet(partitions: u16) -> Lane {
+        let lane = lane(partitions);
+        while lane.take().is_some() {}
+        lane
+    }
+
+    #[test]
+    fn at_first_every_partition_may_have_work() {
+        let lane = lane(2);
+        assert_eq!(taken(&lane), Some((0, UNCOUNTED)));
+        assert_eq!(taken(&lane), Some((1, UNCOUNTED)));
+        assert_eq!(taken(&lane), None);
+        assert!(!lane.look_again(), "those that had nothing are forgotten");
+    }
+
+    #[test]
+    fn what_was_heard_is_counted_and_asked_in_turn() {
+        let lane = quiet(4);
+        [3, 1, 3, 9].into_iter().for_each(|index| lane.hear(Partition::flow(index)));
+        assert_eq!(taken(&lane), Some((3, 2)));
+        lane.hear(Partition::flow(3));
+        assert_eq!(taken(&lane), Some((1, 1)));
+        assert_eq!(taken(&lane), Some((3, 1)));
+        assert_eq!(taken(&lane), None);
+    }
+
+    #[test]
+    fn a_partition_is_asked_again_while_more_was_heard_than_found() {
+        let lane = quiet(2);
+        (0..3).for_each(|_| lane.hear(Partition::flow(0)));
+        let candidate = lane.take().expect("heard of");
+        assert_eq!(candidate.share(8, 4), 3);
+        lane.was_generous(candidate, 2);
+        let candidate = lane.take().expect("one is left");
+        assert_eq!(candidate.share(8, 4), 1);
+        lane.was_generous(candidate, 1);
+        assert!(!lane.is_likely(), "nothing more was heard of");
+        assert!(lane.look_again(), "but there may be more");
+        let candidate = lane.take().expect("asked in doubt");
+        assert_eq!(candidate.share(8, 4), 2, "uncounted");
+    }
+
+    #[test]
+    fn a_doubtful_partition_that_is_heard_of_is_likely_and_only_that() {
+        let lane = quiet(2);
+        lane.hear(Partition::flow(1));
+        let candidate = lane.take().expect("heard of");
+        lane.was_generous(candidate, 1);
+        lane.hear(Partition::flow(1));
+        assert!(!lane.look_again());
+        assert_eq!(taken(&lane), Some((1, 1)));
+        assert_eq!(taken(&lane), None);
+    }
+
+    #[test]
+    fn looking_everywhere_forgets_all_counts() {
+        let lane = quiet(2);
+        lane.hear(Partition::flow(1));
+        lane.look_everywhere((0..2).map(Partition::flow));
+        assert_eq!(taken(&lane), Some((1, UNCOUNTED)));
+        assert_eq!(taken(&lane), Some((0, UNCOUNTED)));
+        assert_eq!(taken(&lane), None);
     }
 }

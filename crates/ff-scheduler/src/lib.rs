@@ -1,20 +1,25 @@
 //! The scheduler: finds work for waiting workers.
 //!
 //! Work lies in partitions. For each lane the scheduler keeps the partitions that may have some: at
-//! first all of them, later those a push told of. A claim asks one after the other; a partition
-//! that had less than was asked for is forgotten until the next push. Nothing is polled.
+//! first all of them, later those a push told of, with the number of pushes. A claim asks them,
+//! several at a time if it wants several executions; a partition that had less than was asked for
+//! is forgotten until the next push. One that had all of what was heard of is asked again only when
+//! nothing better is left. Nothing is polled.
 
 #![deny(missing_docs)]
 
+mod ask;
 mod hand_back;
 mod lane;
 
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use ff_core::capability::CapabilitySet;
-use ff_core::contracts::{ClaimRequest, Claimed, WorkRequest};
+use ff_core::contracts::{ClaimRequest, Claimed, NextGrant, NextGrantRequest, WorkRequest};
 use ff_core::engine_backend::{Answer, EngineBackend};
 use ff_core::error::EngineError;
 use ff_core::types::{LaneId, LeaseId};
@@ -22,15 +27,24 @@ use ff_core::work_source::WorkSource;
 use ff_script::backend::ScriptBackend;
 use ff_script::host::{Host, Subscription, Topic, Wake};
 use ff_script::ids::IdSource;
-use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
-use hand_back::Claims;
+use ask::{Ask, Asked};
+use hand_back::{Claims, UnderWay};
 use lane::Lane;
 
 /// Every lane's partitions are looked through this often although nothing was heard from them.
 const SWEEP: Duration = Duration::from_secs(300);
+
+/// How long nothing must be heard before a waiting claim asks partitions that it doubts.
+const SILENCE: Duration = Duration::from_millis(50);
+
+/// How long a push may be on its way, in all but the worst case.
+const PUSH_TIME: Duration = Duration::from_millis(100);
+
+/// Partitions that one claim asks at the same time.
+const ASKED_AT_ONCE_MAX: usize = 16;
 
 /// Finds work for waiting workers. Cheap to share; one per process is enough.
 pub struct Scheduler {
@@ -49,8 +63,7 @@ struct Shared {
     backend: Arc<dyn EngineBackend>,
     ids: Arc<dyn IdSource>,
     lanes: Mutex<Lanes>,
-    /// Wakes those who wait for any lane; which one, they find out themselves.
-    news: Notify,
+    under_way: UnderWay,
 }
 
 impl Scheduler {
@@ -64,7 +77,7 @@ impl Scheduler {
             backend: backend as Arc<dyn EngineBackend>,
             ids,
             lanes: Mutex::default(),
-            news: Notify::new(),
+            under_way: UnderWay::default(),
         });
         let listener = tokio::spawn(listen(Arc::clone(&shared), wakes));
         Ok(Self { shared, listener })
@@ -78,17 +91,35 @@ impl Scheduler {
         let capabilities = &request.capabilities;
         let lanes: Vec<_> =
             request.lanes.iter().map(|name| self.shared.lane(name, capabilities)).collect();
+        let claimed = self.shared.claim_until(deadline, &lanes, &request).await?;
+        // Whoever was woken and leaves something behind wakes the next one.
+        lanes.iter().filter(|lane| lane.is_likely()).for_each(|lane| lane.news.notify_one());
+        Ok(claimed.keep())
+    }
+
+    /// Reserves the best execution of a partition that may have one. None if there is none: a push
+    /// that is on its way, of a submission that was just answered, is waited for a moment.
+    pub async fn grant_next(
+        &self,
+        request: NextGrantRequest,
+    ) -> Result<Option<NextGrant>, EngineError> {
+        request.validate()?;
+        let lanes = [self.shared.lane(&request.lane, &request.capabilities)];
+        let deadline = Instant::now() + PUSH_TIME;
         loop {
-            let news = self.shared.news.notified();
-            let claimed = self.shared.claim_from(&lanes, &request).await?;
-            if !claimed.is_empty() {
-                return Ok(claimed.keep());
+            let granted = self.shared.grant_from(&lanes[0], &request).await?;
+            if granted.is_some() {
+                return Ok(granted);
             }
-            tokio::select! {
-                () = news => {}
-                () = tokio::time::sleep_until(deadline) => return Ok(Vec::new()),
+            if !lanes[0].look_again() && !news(&lanes, deadline).await {
+                return Ok(None);
             }
         }
+    }
+
+    /// Returns when no call is under way and everything that nobody took is handed back.
+    pub async fn settled(&self) {
+        self.shared.under_way.none().await;
     }
 }
 
@@ -112,57 +143,100 @@ impl Shared {
             sets.clear();
         }
         let known = sets.entry(capabilities.clone()).or_insert_with(|| {
-            let partitions = self.backend.partition_config().flow_partitions().collect();
+            let partitions = self.backend.partition_config().flow_partitions();
             Arc::new(Lane::new(name.clone(), partitions))
         });
         Arc::clone(known)
     }
 
-    /// Asks the lanes in turn until enough is found. Each call begins with another lane, so that
-    /// a busy one cannot starve the others.
+    /// Asks for work, and waits for news of it, until there is some or the time has passed.
+    async fn claim_until(
+        &self,
+        deadline: Instant,
+        lanes: &[Arc<Lane>],
+        request: &WorkRequest,
+    ) -> Result<Claims, EngineError> {
+        loop {
+            let claimed = self.claim_from(lanes, request).await?;
+            if !claimed.is_empty() {
+                return Ok(claimed);
+            }
+            let doubts = lanes.iter().any(|lane| lane.is_doubtful());
+            let silence = Instant::now() + SILENCE;
+            let patience = if doubts { deadline.min(silence) } else { deadline };
+            if news(lanes, patience).await || look_again(lanes) {
+                continue;
+            }
+            if Instant::now() >= deadline {
+                return Ok(claimed);
+            }
+        }
+    }
+
+    /// Asks the partitions of the lanes that may have work, until enough is found or none is left.
     async fn claim_from(
         &self,
         lanes: &[Arc<Lane>],
         request: &WorkRequest,
     ) -> Result<Claims, EngineError> {
-        let mut claimed = Claims::none(&self.backend);
+        let mut claimed =
+            Claims::new(Arc::clone(&self.backend), self.under_way.clone(), Vec::new());
+        loop {
+            let asks = self.choose(lanes, request, claimed.len());
+            if asks.is_empty() {
+                return Ok(claimed);
+            }
+            let mut failed = None;
+            for answer in ask::all(asks).await {
+                match answer {
+                    Ok(found) => claimed.add(found),
+                    Err(error) => failed = Some(error),
+                }
+            }
+            // What was already claimed must not be lost because another partition failed.
+            match failed {
+                Some(error) if claimed.is_empty() => return Err(error),
+                Some(_) => return Ok(claimed),
+                None => {}
+            }
+        }
+    }
+
+    /// Whom to ask next, all at once. Each call begins with another lane, so that a busy one cannot
+    /// starve the others.
+    fn choose(&self, lanes: &[Arc<Lane>], request: &WorkRequest, claimed: usize) -> Vec<Ask> {
+        let mut wanted = (request.count as usize).saturating_sub(claimed);
+        let mut asks = Vec::new();
         let first = lanes.first().map_or(0, |lane| lane.turn());
         for offset in 0..lanes.len() {
             let lane = &lanes[(first + offset) % lanes.len()];
-            if let Err(error) = self.claim_now(lane, request, &mut claimed).await {
-                // What was already claimed must not be lost because of a later partition.
-                return if claimed.is_empty() { Err(error) } else { Ok(claimed) };
+            while wanted > 0 && asks.len() < ASKED_AT_ONCE_MAX {
+                let Some(candidate) = lane.take() else { break };
+                let share = candidate.share(wanted, ASKED_AT_ONCE_MAX - asks.len());
+                let asked = Asked::new(lane, candidate, &self.under_way);
+                let claim = self.claim_request(lane, request, share);
+                asks.push(Ask::new(&self.backend, &self.under_way, asked, claim));
+                wanted -= share;
             }
         }
-        Ok(claimed)
+        asks
     }
 
-    /// Asks the partitions of a lane that may have work, until enough is found or none is left.
-    async fn claim_now(
+    /// Asks the partitions of a lane that may have work for a grant, one after the other.
+    async fn grant_from(
         &self,
-        lane: &Lane,
-        request: &WorkRequest,
-        claimed: &mut Claims,
-    ) -> Result<(), EngineError> {
-        while claimed.len() < request.count as usize {
-            let Some(partition) = lane.take() else { return Ok(()) };
-            let wanted = request.count as usize - claimed.len();
-            let claim = self.claim_request(lane, request, wanted);
-            match hand_back::claim_next(&self.backend, partition, claim).await {
-                Ok(found) => {
-                    if found.len() == wanted {
-                        lane.add(partition);
-                        self.news.notify_one();
-                    }
-                    claimed.add(found);
-                }
-                Err(error) => {
-                    lane.add(partition);
-                    return Err(error);
-                }
+        lane: &Arc<Lane>,
+        request: &NextGrantRequest,
+    ) -> Result<Option<NextGrant>, EngineError> {
+        while let Some(candidate) = lane.take() {
+            let mut asked = Asked::new(lane, candidate, &self.under_way);
+            let granted = self.backend.grant_next(candidate.partition, request.clone()).await?;
+            asked.found(usize::from(granted.is_some()), 1);
+            if granted.is_some() {
+                return Ok(granted);
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     fn claim_request(&self, lane: &Lane, request: &WorkRequest, wanted: usize) -> ClaimRequest {
@@ -178,26 +252,36 @@ impl Shared {
     }
 
     fn look_everywhere(&self) {
-        let partitions: Vec<_> = self.backend.partition_config().flow_partitions().collect();
         let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         for lane in lanes.values().flat_map(HashMap::values) {
-            partitions.iter().for_each(|partition| lane.add(*partition));
+            lane.look_everywhere(self.backend.partition_config().flow_partitions());
         }
-        drop(lanes);
-        self.news.notify_waiters();
     }
 
     fn hear(&self, wake: Wake) {
         let Wake::Message { partition, message } = wake else { return self.look_everywhere() };
         let name = std::str::from_utf8(&message).ok().and_then(|text| LaneId::try_new(text).ok());
         let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(sets) = name.and_then(|name| lanes.get(&name)) {
-            sets.values().for_each(|lane| lane.add(partition));
-            drop(lanes);
-            // Everybody: whoever wakes first may be waiting for other lanes or lack what it takes.
-            self.news.notify_waiters();
-        }
+        // Each set of capabilities: who it is for, only the store can tell.
+        let sets = name.and_then(|name| lanes.get(&name));
+        sets.into_iter().flat_map(HashMap::values).for_each(|lane| lane.hear(partition));
     }
+}
+
+/// Waits for news of any of the lanes. False if there were none in time.
+async fn news(lanes: &[Arc<Lane>], until: Instant) -> bool {
+    let mut waits: Vec<_> = lanes.iter().map(|lane| Box::pin(lane.news.notified())).collect();
+    let any = poll_fn(|context| {
+        let heard = waits.iter_mut().any(|wait| wait.as_mut().poll(context).is_ready());
+        if heard { Poll::Ready(()) } else { Poll::Pending }
+    });
+    timeout_at(until, any).await.is_ok()
+}
+
+/// Asks partitions again that may have more than was heard of, of one lane at a time. False if
+/// there are none.
+fn look_again(lanes: &[Arc<Lane>]) -> bool {
+    lanes.iter().any(|lane| lane.look_again())
 }
 
 async fn listen(shared: Arc<Shared>, mut wakes: Subscription) {

@@ -6,8 +6,8 @@ use ff_core::engine_backend::EngineBackend;
 use ff_core::error::EngineError;
 use ff_core::partition::{Partition, PartitionConfig};
 use ff_core::types::TimestampMs;
-use ff_core::work_source::WorkSource;
 use ff_engine::Engine;
+use ff_scheduler::Scheduler;
 use ff_script::ids::IdSource;
 use tokio::sync::{mpsc, watch};
 
@@ -22,7 +22,7 @@ use crate::store::Place;
 /// What every request can reach.
 pub(crate) struct App {
     pub(crate) backend: Arc<dyn EngineBackend>,
-    pub(crate) work: Arc<dyn WorkSource>,
+    pub(crate) work: Arc<Scheduler>,
     pub(crate) ended: Arc<Ended>,
     pub(crate) ids: Arc<dyn IdSource>,
     pub(crate) place: Place,

@@ -1,60 +1,28 @@
-//! Claims on behalf of clients that may hang up. A claim runs in a task of its own, so that it is
-//! never dropped between taking an execution and answering it; what nobody takes any more is handed
-//! back at once.
+//! Claims on behalf of clients that may hang up: what nobody takes any more is handed back at once.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use ff_core::backend::Handle;
 use ff_core::contracts::{ClaimGrant, Claimed, LeaseRequest, NextGrant, ReclaimGrant, WorkRequest};
 use ff_core::error::EngineError;
 use ff_core::types::TimestampMs;
 use tokio::sync::oneshot;
-use tokio::time::Instant;
 
 use crate::app::App;
-
-/// How long the scheduler is left alone before it is checked whether anybody still waits. Looking
-/// costs no call of the store unless something was heard.
-const SLICE: Duration = Duration::from_millis(500);
 
 type Answer = Result<Vec<Claimed>, EngineError>;
 
 /// Claims work, and waits for it as long as the request says, the client stays and the server runs.
-pub(crate) async fn claim(app: &Arc<App>, request: WorkRequest) -> Answer {
-    request.validate()?;
-    let (give, take) = oneshot::channel();
-    let held = app.background();
-    let worker = Arc::clone(app);
-    tokio::spawn(async move {
-        let _held = held;
-        let answer = claim_in_slices(&worker, request, &give).await;
-        deliver(&worker, give, answer).await;
-    });
+/// A client that hangs up drops this, and the scheduler hands back what it would have got.
+pub(crate) async fn claim(app: &App, request: WorkRequest) -> Answer {
     tokio::select! {
-        answer = take => answer.unwrap_or_else(|_| Ok(Vec::new())),
+        answer = app.work.claim(request) => answer,
         () = app.draining() => Ok(Vec::new()),
     }
 }
 
-async fn claim_in_slices(
-    app: &App,
-    request: WorkRequest,
-    give: &oneshot::Sender<Answer>,
-) -> Answer {
-    let deadline = Instant::now() + request.max_wait;
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let slice = WorkRequest { max_wait: left.min(SLICE), ..request.clone() };
-        let claimed = app.work.claim(slice).await?;
-        let over = left <= SLICE || give.is_closed() || app.is_draining();
-        if over || !claimed.is_empty() {
-            return Ok(claimed);
-        }
-    }
-}
-
-/// Turns a grant into a lease. The grant says which of the three calls it is for.
+/// Turns a grant into a lease. The grant says which of the three calls it is for. The call runs in
+/// a task of its own, so that it is never dropped between taking an execution and answering it.
 pub(crate) async fn claim_granted(
     app: &Arc<App>,
     grant: NextGrant,

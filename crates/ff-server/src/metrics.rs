@@ -11,6 +11,7 @@ pub(crate) use lanes::Outcome;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use ff_core::backend::HandleKind;
 use ff_core::contracts::Claimed;
@@ -188,6 +189,13 @@ fn render_engine(app: &App, text: &mut Text) {
     ] {
         text.number(name, "counter", about, value);
     }
+    let about = "Partitions that this server's engine looks after.";
+    text.number("ff_engine_partitions", "gauge", about, stats.partitions());
+    let seconds = |millis| Duration::from_millis(millis).as_secs_f64();
+    let about = "How late the latest tick was that found something due.";
+    text.number("ff_engine_tick_lag_seconds", "gauge", about, seconds(stats.late_ms()));
+    let about = "How late any such tick was since the start.";
+    text.number("ff_engine_tick_lag_seconds_max", "gauge", about, seconds(stats.late_ms_max()));
 }
 
 fn render_store(app: &App, text: &mut Text) {

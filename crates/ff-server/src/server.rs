@@ -150,6 +150,9 @@ impl RunningServer {
         // Nobody sends: the channel closes when the last task lets go of its end.
         let finished = tokio::time::timeout_at(deadline, self.unfinished.recv()).await.is_ok();
         self.phase.send_replace(Phase::Ended);
+        // What claims found that nobody waits for any more is handed back first.
+        let settled = tokio::time::timeout_at(deadline, self.app.work.settled()).await.is_ok();
+        let finished = finished && settled;
         if !finished {
             tracing::warn!("requests were under way when the time to finish them was over");
             let last = tokio::time::timeout(Duration::from_secs(1), self.unfinished.recv());

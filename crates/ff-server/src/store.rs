@@ -7,7 +7,6 @@ use ff_backend_valkey::{ValkeyConfig, ValkeyHost};
 use ff_core::engine_backend::EngineBackend;
 use ff_core::error::EngineError;
 use ff_core::partition::PartitionConfig;
-use ff_core::work_source::WorkSource;
 use ff_engine::{Engine, EngineConfig};
 use ff_scheduler::Scheduler;
 use ff_script::backend::ScriptBackend;
@@ -20,7 +19,7 @@ use crate::config::StoreConfig;
 /// An open store with everything that runs on it.
 pub(crate) struct Store {
     pub(crate) backend: Arc<dyn EngineBackend>,
-    pub(crate) work: Arc<dyn WorkSource>,
+    pub(crate) work: Arc<Scheduler>,
     pub(crate) ended: Subscription,
     pub(crate) engine: Engine,
     pub(crate) place: Place,
@@ -118,9 +117,8 @@ async fn open_valkey(
     start(host, place, partitions, ids).await.map_err(|error| error.to_string())
 }
 
-/// Starts everything on a host. Several servers on one Valkey all tick every partition: ticks are
-/// idempotent, so the only price is the calls. Whoever shares partitions out among servers does it
-/// here, by giving the engine its part of them.
+/// Starts everything on a host. Servers on one Valkey share its partitions; a store of our own has
+/// nobody to share with.
 async fn start<H: Host>(
     host: Arc<H>,
     place: Place,
@@ -129,7 +127,13 @@ async fn start<H: Host>(
 ) -> Result<Store, EngineError> {
     let ended = host.subscribe(Topic::Ended).await?;
     let backend = Arc::new(ScriptBackend::open(host, partitions).await?);
-    let engine = Engine::start(Arc::clone(&backend), EngineConfig::default()).await?;
+    let config = EngineConfig::default();
+    let engine = match &place {
+        Place::Embedded { .. } => Engine::start(Arc::clone(&backend), config).await?,
+        Place::Valkey { .. } => {
+            Engine::start_sharing(Arc::clone(&backend), config, ids.as_ref()).await?
+        }
+    };
     let work = Arc::new(Scheduler::start(Arc::clone(&backend), ids).await?);
     Ok(Store { backend, work, ended, engine, place })
 }

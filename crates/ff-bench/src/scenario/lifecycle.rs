@@ -244,7 +244,7 @@ mod tests {
     fn plan(words: &str) -> Plan {
         let words = format!("ff-bench lifecycle --host embedded {words}");
         let arguments = Arguments::try_parse_from(words.split(' ')).expect("the options are right");
-        let Scenario::Lifecycle(options) = arguments.scenario;
+        let Scenario::Lifecycle(options) = arguments.scenario else { panic!("not {words}") };
         Plan::new(&options)
     }
 

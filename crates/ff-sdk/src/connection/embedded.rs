@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost, OpenError};
 use ff_core::partition::PartitionConfig;
+use ff_engine::{Engine, EngineConfig};
 use ff_script::library::Library;
 use futures_core::future::BoxFuture;
 
@@ -21,8 +22,15 @@ pub(super) async fn open(
     let opened = opened.await.expect("opening a store does not panic and is not cancelled");
     let host = Arc::new(opened.map_err(not_opened)?);
     let backend = hosted::open_deployment(&host, partitions).await;
-    let backend = backend.map_err(|error| error.in_context("open"))?;
-    hosted::parts(Arc::new(backend), run_engine).await
+    let backend = Arc::new(backend.map_err(|error| error.in_context("open"))?);
+    let engine = match run_engine {
+        false => None,
+        true => {
+            let started = Engine::start(Arc::clone(&backend), EngineConfig::default()).await;
+            Some(started.map_err(|error| error.in_context("engine"))?)
+        }
+    };
+    Ok(hosted::parts(backend, engine))
 }
 
 fn not_opened(error: OpenError) -> SdkError {

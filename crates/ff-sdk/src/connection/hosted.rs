@@ -7,7 +7,7 @@ use ff_core::engine_backend::{Answer, EngineBackend};
 use ff_core::error::{Code, EngineError};
 use ff_core::partition::PartitionConfig;
 use ff_core::work_source::WorkSource;
-use ff_engine::{Engine, EngineConfig};
+use ff_engine::Engine;
 use ff_scheduler::Scheduler;
 use ff_script::backend::{Completions, ScriptBackend};
 use ff_script::host::Host;
@@ -17,29 +17,21 @@ use tokio::sync::{Mutex, OnceCell};
 
 use super::{Opener, Parts};
 use crate::endings::Endings;
-use crate::error::SdkError;
 
 /// Everything over a host whose deployment is open.
-pub(super) async fn parts<H: Host + Closing>(
+pub(super) fn parts<H: Host + Closing>(
     backend: Arc<ScriptBackend<H>>,
-    run_engine: bool,
-) -> Result<Parts, SdkError> {
-    let engine = match run_engine {
-        false => None,
-        true => {
-            let started = Engine::start(Arc::clone(&backend), EngineConfig::default()).await;
-            Some(started.map_err(|error| error.in_context("engine"))?)
-        }
-    };
+    engine: Option<Engine>,
+) -> Parts {
     let completion: Arc<dyn CompletionBackend> = Arc::new(Completions(Arc::clone(&backend)));
-    Ok(Parts {
+    Parts {
         endings: Endings::from_host(Arc::clone(backend.host())),
         engine: Arc::clone(&backend) as Arc<dyn EngineBackend>,
         completion: Some(completion),
         listing: None,
         work: OnceCell::new(),
         opener: Box::new(Hosted { backend, engine: Mutex::new(engine) }),
-    })
+    }
 }
 
 /// Opens the deployment that is there, or a new one, unless the counts are prescribed.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use ff_backend_valkey::{ValkeyConfig, ValkeyHost};
 use ff_core::error::EngineError;
 use ff_core::partition::PartitionConfig;
+use ff_engine::{Engine, EngineConfig};
 use ff_script::backend::ScriptBackend;
+use ff_script::ids::SystemIds;
 use ff_script::library::Library;
 use futures_core::future::BoxFuture;
 
@@ -19,7 +21,17 @@ pub(super) async fn open(
     run_engine: bool,
 ) -> Result<Parts, SdkError> {
     let backend = connect(config, partitions).await.map_err(|error| error.in_context("connect"))?;
-    hosted::parts(Arc::new(backend), run_engine).await
+    let backend = Arc::new(backend);
+    let engine = match run_engine {
+        false => None,
+        true => {
+            // Servers and other processes on this Valkey may tick too.
+            let config = EngineConfig::default();
+            let started = Engine::start_sharing(Arc::clone(&backend), config, &SystemIds).await;
+            Some(started.map_err(|error| error.in_context("engine"))?)
+        }
+    };
+    Ok(hosted::parts(backend, engine))
 }
 
 /// The host must know how many partitions to listen to, which only the deployment can say: one with

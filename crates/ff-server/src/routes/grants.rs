@@ -1,7 +1,6 @@
 //! Claims in two steps: a grant reserves an execution for a worker, who turns it into a task.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -10,9 +9,8 @@ use ff_api::grant::{ClaimForWorker, ClaimGranted, Grant, GrantExecution};
 use ff_api::paths;
 use ff_api::schema;
 use ff_api::task::Task;
-use ff_core::contracts::{GrantRequest, LeaseRequest, NextGrant, NextGrantRequest};
+use ff_core::contracts::{GrantRequest, LeaseRequest, NextGrantRequest};
 use ff_core::error::EngineError;
-use ff_core::partition::Partition;
 use ff_core::types::{GrantId, LeaseId, WorkerId};
 
 use super::reads::on;
@@ -25,8 +23,8 @@ use crate::route::Route;
 
 const TAG: &str = "grants";
 
-const NEXT: &str = "Looks for the best execution of the lane that the worker could take, \
-    partition by partition, beginning with another one each time. An unused grant ends by itself.";
+const NEXT: &str = "Looks for the best execution of the lane that the worker could take, in the \
+    partitions that may have one, each in its turn. An unused grant ends by itself.";
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -64,26 +62,10 @@ async fn grant_next(
         capabilities: request.capabilities,
         grant_ttl_ms: request.grant_ttl_ms,
     };
-    wanted.validate()?;
-    Ok(match find(&app, wanted).await? {
+    Ok(match app.work.grant_next(wanted).await? {
         Some(grant) => ok(Grant::from(&grant)).into_response(),
         None => StatusCode::NO_CONTENT.into_response(),
     })
-}
-
-/// Every call begins with another partition, so that none is favoured.
-async fn find(app: &App, wanted: NextGrantRequest) -> Result<Option<NextGrant>, EngineError> {
-    static TURN: AtomicUsize = AtomicUsize::new(0);
-    let count = usize::from(app.partitions().num_flow_partitions);
-    let first = TURN.fetch_add(1, Ordering::Relaxed);
-    for step in 0..count {
-        let index = u16::try_from((first.wrapping_add(step)) % count).unwrap_or(0);
-        let granted = app.backend.grant_next(Partition::flow(index), wanted.clone()).await?;
-        if granted.is_some() {
-            return Ok(granted);
-        }
-    }
-    Ok(None)
 }
 
 async fn grant(

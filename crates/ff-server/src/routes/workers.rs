@@ -8,8 +8,10 @@ use ff_api::paths;
 use ff_api::schema;
 use ff_api::worker::{Disconnect, Disconnected, Heartbeat, RegisterWorker, Registered, WorkerList};
 use ff_core::argument::check_range;
+use ff_core::error::EngineError;
 use ff_core::limits;
 use ff_core::types::{WorkerInstanceId, WorkerSession};
+use ff_engine::ENGINE_WORKER_ID;
 
 use crate::answer::{self, Answered, ok};
 use crate::app::App;
@@ -53,6 +55,9 @@ async fn register(
     State(app): State<Arc<App>>,
     Json(request, _room): Json<RegisterWorker>,
 ) -> Answered<Registered> {
+    if request.worker_id.as_str() == ENGINE_WORKER_ID {
+        return Err(EngineError::invalid("worker_id", "is reserved for servers").into());
+    }
     let minted = || WorkerSession::from_uuid(app.ids.random());
     let session = request.session.unwrap_or_else(minted);
     let expires_at = app.backend.register_worker(request.into_registration(session)).await?;
@@ -61,7 +66,10 @@ async fn register(
 
 async fn list(State(app): State<Arc<App>>) -> Answered<WorkerList> {
     let workers = app.backend.list_workers().await?;
-    ok(WorkerList { workers: workers.into_iter().map(Into::into).collect() })
+    // Servers find each other by the same registry.
+    let workers =
+        workers.into_iter().filter(|worker| worker.worker_id.as_str() != ENGINE_WORKER_ID);
+    ok(WorkerList { workers: workers.map(Into::into).collect() })
 }
 
 async fn heartbeat(

@@ -57,6 +57,36 @@ fn one_of_two_servers_is_killed_and_the_other_goes_on() {
     }
 }
 
+/// How many partitions a server's engine looks after.
+fn share(client: &Client) -> u64 {
+    let metrics = client.get("/metrics").expect(200);
+    let text = String::from_utf8_lossy(&metrics.body).into_owned();
+    let line = text.lines().find_map(|line| line.strip_prefix("ff_engine_partitions "));
+    line.and_then(|count| count.parse().ok()).expect("a number of partitions")
+}
+
+#[test]
+fn two_servers_share_the_partitions_and_the_timers_of_a_killed_one_fire() {
+    let valkey = valkey();
+    let mut first = start_child(&valkey.url());
+    let second = on(&valkey.url());
+    let (one, other) = (Client::new(first.address), second.client());
+    let all = share(&one).max(share(&other));
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while share(&one) + share(&other) != all {
+        assert!(Instant::now() < deadline, "both still tick everything");
+    }
+    let delayed = json!({"kind": "a", "lane": "timers", "delay_ms": 500});
+    let ids: Vec<String> = (0..100).map(|_| submit(&one, &delayed)).collect();
+    first.kill9();
+    let deadline = Instant::now() + Duration::from_secs(15);
+    for id in ids {
+        while state(&other, &id) != "waiting" {
+            assert!(Instant::now() < deadline, "the timer of {id} never fires");
+        }
+    }
+}
+
 #[test]
 fn a_server_without_its_store_says_so_and_recovers() {
     let mut valkey = ff_test_valkey::Valkey::start(ff_test_valkey::ValkeyOptions {

@@ -1,0 +1,110 @@
+//! Who else ticks: engines on one store make themselves known in its registry of workers and read
+//! there who is alive. One that dies is missed when its registration lapses; one that cannot read
+//! the list looks after everything, because a partition that is ticked twice is harmless and one
+//! that nobody ticks is not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ff_core::capability::CapabilitySet;
+use ff_core::contracts::WorkerRegistration;
+use ff_core::engine_backend::EngineBackend;
+use ff_core::error::{Code, EngineError};
+use ff_core::types::{WorkerId, WorkerInstanceId, WorkerSession};
+use ff_script::ids::IdSource;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use crate::share::Share;
+
+/// The worker id under which engines are registered. No worker may use it: it would be given
+/// partitions that it does not tick.
+pub const ENGINE_WORKER_ID: &str = "flowfabric-engine";
+
+/// A registration outlives this many beats: a lost one is nothing.
+const BEATS_PER_REGISTRATION: u32 = 4;
+
+/// One engine among others.
+pub(crate) struct Membership {
+    backend: Arc<dyn EngineBackend>,
+    worker_id: WorkerId,
+    instance: WorkerInstanceId,
+    session: WorkerSession,
+    beat: Duration,
+}
+
+impl Membership {
+    pub(crate) fn new(
+        backend: Arc<dyn EngineBackend>,
+        ids: &dyn IdSource,
+        beat: Duration,
+    ) -> Result<Self, EngineError> {
+        let instance = format!("{ENGINE_WORKER_ID}-{}", ids.random());
+        Ok(Self {
+            backend,
+            worker_id: WorkerId::try_new(ENGINE_WORKER_ID)?,
+            instance: WorkerInstanceId::try_new(&instance)?,
+            session: WorkerSession::from_uuid(ids.random()),
+            beat,
+        })
+    }
+
+    /// Says at every beat which partitions are this engine's, until it is told to stop.
+    pub(crate) async fn run(self, share: watch::Sender<Share>, mut stopped: watch::Receiver<bool>) {
+        loop {
+            let beating = timeout(self.beat, self.beat());
+            let known = tokio::select! {
+                known = beating => known,
+                _ = stopped.changed() => break,
+            };
+            let (part, trouble) = match known {
+                Ok(Ok(part)) => (part, None),
+                Ok(Err(error)) => (Share::All, Some(error.to_string())),
+                Err(_) => (Share::All, Some("the store did not answer in time".to_owned())),
+            };
+            let changed = share.send_if_modified(|before| {
+                let changed = *before != part;
+                *before = part;
+                changed
+            });
+            if let Some(trouble) = trouble.filter(|_| changed) {
+                tracing::warn!(trouble, "unknown which engines are alive: ticking everything");
+            }
+            tokio::select! {
+                () = sleep(self.beat) => {}
+                _ = stopped.changed() => break,
+            }
+        }
+        // The others need not wait until the registration lapses.
+        let _ = timeout(self.beat, self.register(Duration::from_millis(1))).await;
+    }
+
+    async fn beat(&self) -> Result<Share, EngineError> {
+        let ttl = self.beat * BEATS_PER_REGISTRATION;
+        let beaten = self.backend.heartbeat_worker(&self.instance, self.session, millis(ttl)).await;
+        match beaten {
+            Err(error) if error.code() == Some(Code::WorkerNotFound) => self.register(ttl).await?,
+            beaten => beaten.map(drop)?,
+        }
+        let workers = self.backend.list_workers().await?;
+        let engines = workers.into_iter().filter(|worker| worker.worker_id == self.worker_id);
+        let names = engines.map(|engine| engine.worker_instance_id.to_string());
+        Ok(Share::among(self.instance.as_str(), names))
+    }
+
+    async fn register(&self, ttl: Duration) -> Result<(), EngineError> {
+        let registration = WorkerRegistration {
+            worker_id: self.worker_id.clone(),
+            worker_instance_id: self.instance.clone(),
+            session: self.session,
+            lanes: Vec::new(),
+            capabilities: CapabilitySet::default(),
+            ttl_ms: millis(ttl),
+        };
+        self.backend.register_worker(registration).await.map(drop)
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

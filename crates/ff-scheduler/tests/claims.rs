@@ -1,0 +1,154 @@
+//! Where the scheduler asks, and what becomes of claims that nobody waits for.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost};
+use ff_core::contracts::{Claimed, NewExecution, NextGrantRequest, WorkRequest};
+use ff_core::engine_backend::EngineBackend;
+use ff_core::partition::{Partition, PartitionConfig};
+use ff_core::policy::ExecutionPolicy;
+use ff_core::types::{
+    ExecutionId, ExecutionKind, GrantId, LaneId, Namespace, WorkerId, WorkerInstanceId,
+};
+use ff_scheduler::Scheduler;
+use ff_script::backend::ScriptBackend;
+use ff_script::ids::{IdSource, SystemIds};
+use ff_script::library::Library;
+
+const PARTITIONS: u16 = 32;
+
+struct Site {
+    backend: Arc<ScriptBackend<EmbeddedHost>>,
+    scheduler: Scheduler,
+}
+
+impl Site {
+    /// A store whose scheduler has looked everywhere and found nothing.
+    async fn quiet() -> Self {
+        let host = EmbeddedHost::open(EmbeddedConfig::in_memory(), &Library::current());
+        let host = Arc::new(host.expect("an embedded host"));
+        let config =
+            PartitionConfig { num_flow_partitions: PARTITIONS, ..PartitionConfig::default() };
+        let backend = Arc::new(ScriptBackend::open(host, config).await.expect("opens"));
+        let ids = Arc::new(SystemIds);
+        let scheduler = Scheduler::start(Arc::clone(&backend), ids).await.expect("runs");
+        let site = Self { backend, scheduler };
+        assert!(site.claim(1, Duration::ZERO).await.is_empty());
+        site
+    }
+
+    fn calls(&self) -> u64 {
+        self.backend.host().stats().calls
+    }
+
+    async fn create(&self, partition: u16) {
+        let execution = NewExecution {
+            execution_id: ExecutionId::from_parts(Partition::flow(partition), SystemIds.ordered()),
+            namespace: Namespace::default(),
+            lane: lane(),
+            kind: ExecutionKind::try_new("some").expect("valid"),
+            priority: 0,
+            creator: String::new(),
+            policy: ExecutionPolicy::default(),
+            payload: Vec::new(),
+            delay_until: None,
+            deadline_at: None,
+            tags: Default::default(),
+            idempotency_key: None,
+        };
+        self.backend.create(execution).await.expect("created");
+    }
+
+    async fn claim(&self, count: u32, max_wait: Duration) -> Vec<Claimed> {
+        self.scheduler.claim(request(count, max_wait)).await.expect("answers")
+    }
+}
+
+fn lane() -> LaneId {
+    LaneId::try_new("default").expect("valid")
+}
+
+fn request(count: u32, max_wait: Duration) -> WorkRequest {
+    WorkRequest {
+        lanes: vec![lane()],
+        worker_id: WorkerId::try_new("worker").expect("valid"),
+        worker_instance_id: WorkerInstanceId::try_new("worker-1").expect("valid"),
+        capabilities: Default::default(),
+        lease_ttl_ms: 30_000,
+        count,
+        max_wait,
+    }
+}
+
+const LONG: Duration = Duration::from_secs(20);
+
+#[tokio::test]
+async fn a_waiting_claim_asks_where_work_was_heard_of_and_nowhere_else() {
+    let site = Site::quiet().await;
+    let waiting = async {
+        let claimed = site.claim(1, LONG).await;
+        assert_eq!(claimed[0].handle.execution_id.partition(), Partition::flow(17));
+        site.calls()
+    };
+    let submitting = async {
+        // The lane is made known by a call of its own.
+        site.create(17).await;
+    };
+    let before = site.calls();
+    let (calls, ()) = tokio::join!(waiting, submitting);
+    assert_eq!(calls - before, 3, "lane, create, claim");
+}
+
+#[tokio::test]
+async fn several_executions_are_claimed_from_several_partitions() {
+    let site = Site::quiet().await;
+    for partition in [3, 5, 5, 7, 11, 30] {
+        site.create(partition).await;
+    }
+    // The last push may still be on its way: what is waited for is the first one.
+    let mut claimed = Vec::new();
+    let before = site.calls();
+    while claimed.len() < 6 {
+        claimed.extend(site.claim(8, LONG).await);
+    }
+    assert!(site.calls() - before <= 6, "no partition is asked for what was not heard of");
+}
+
+#[tokio::test]
+async fn a_claim_that_is_dropped_under_way_is_handed_back() {
+    let site = Site::quiet().await;
+    site.create(9).await;
+    let before = site.calls();
+    while site.calls() == before {
+        let mut claim = Box::pin(site.scheduler.claim(request(1, LONG)));
+        let polled = claim.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending(), "the store is another thread");
+        drop(claim);
+        tokio::task::yield_now().await;
+    }
+    site.scheduler.settled().await;
+    let again = site.claim(1, LONG).await;
+    assert_eq!(again[0].handle.fence.lease_epoch.get(), 2, "another lease came before");
+}
+
+#[tokio::test]
+async fn a_grant_from_an_empty_lane_asks_nobody() {
+    let site = Site::quiet().await;
+    let wanted = || NextGrantRequest {
+        grant_id: GrantId::from_uuid(SystemIds.random()),
+        lane: lane(),
+        worker_id: WorkerId::try_new("worker").expect("valid"),
+        worker_instance_id: WorkerInstanceId::try_new("worker-1").expect("valid"),
+        capabilities: Default::default(),
+        grant_ttl_ms: 1_000,
+    };
+    let before = site.calls();
+    assert!(site.scheduler.grant_next(wanted()).await.expect("answers").is_none());
+    assert_eq!(site.calls(), before);
+    site.create(2).await;
+    let granted = site.scheduler.grant_next(wanted()).await.expect("answers");
+    assert!(granted.is_some(), "its push is waited for");
+}

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use ff_core::capability::CapabilitySet;
 use ff_core::contracts::{WorkRequest, WorkerRecord, WorkerRegistration};
-use ff_core::types::{LaneId, TimestampMs, WorkerId, WorkerInstanceId, WorkerSession};
+use ff_core::types::{
+    ExecutionKind, LaneId, TimestampMs, WorkerId, WorkerInstanceId, WorkerSession,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::execution::same_fields;
@@ -169,6 +171,10 @@ pub struct Claim {
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = schema::Capabilities))]
     pub capabilities: CapabilitySet,
+    /// The kinds of executions to take; any if absent or empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::Kind>, max_items = 256))]
+    pub kinds: Vec<ExecutionKind>,
     /// How many tasks at most; 1 if absent.
     #[serde(default = "one")]
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 256))]
@@ -200,6 +206,7 @@ impl From<Claim> for WorkRequest {
             worker_id: of.worker_id,
             worker_instance_id: of.worker_instance_id,
             capabilities: of.capabilities,
+            kinds: of.kinds,
             lease_ttl_ms: of.lease_ttl_ms,
             count: of.count,
             max_wait: Duration::from_millis(of.wait_ms),
@@ -215,6 +222,7 @@ impl From<WorkRequest> for Claim {
             worker_instance_id: of.worker_instance_id,
             lanes: of.lanes,
             capabilities: of.capabilities,
+            kinds: of.kinds,
             count: of.count,
             lease_ttl_ms: of.lease_ttl_ms,
             wait_ms: u64::try_from(of.max_wait.as_millis()).unwrap_or(u64::MAX),

@@ -118,6 +118,7 @@ impl Worker {
     ) -> Result<Vec<Handle>, Failure> {
         let lease_ids = (0..self.group).map(|_| LeaseId::from_uuid(self.ids.uuid())).collect();
         let request = ClaimRequest {
+            kinds: Vec::new(),
             lane: self.names.lane.clone(),
             worker_id: self.names.worker_id.clone(),
             worker_instance_id: self.names.worker_instance_id.clone(),

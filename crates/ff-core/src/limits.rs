@@ -97,7 +97,7 @@ limits! {
     /// How far into a queue a claim may begin.
     CLAIM_SKIP_MAX = 100_000_000;
     /// Kinds of work one claim may name.
-    KINDS_MAX = 64;
+    KINDS_MAX = 256;
     /// Running attempts a repeated claim looks through for its own leases.
     CLAIM_RECALL_MAX = 1000;
     /// A claim that waits holds a connection, so it comes back now and then.

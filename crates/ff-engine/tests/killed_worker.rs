@@ -39,6 +39,7 @@ async fn connect(url: &str) -> Arc<ScriptBackend<ValkeyHost>> {
 async fn claim_one(backend: &Arc<ScriptBackend<ValkeyHost>>, worker: &str) -> Option<Claimed> {
     let scheduler = Scheduler::start(Arc::clone(backend), Arc::new(SystemIds)).await;
     let request = WorkRequest {
+        kinds: Vec::new(),
         lanes: vec![LaneId::try_new("default").expect("valid")],
         worker_id: WorkerId::try_new(worker).expect("valid"),
         worker_instance_id: WorkerInstanceId::try_new(worker).expect("valid"),

@@ -22,7 +22,7 @@ use ff_core::capability::CapabilitySet;
 use ff_core::contracts::{ClaimRequest, Claimed, NextGrant, NextGrantRequest, WorkRequest};
 use ff_core::engine_backend::{Answer, EngineBackend};
 use ff_core::error::EngineError;
-use ff_core::types::{LaneId, LeaseId};
+use ff_core::types::{ExecutionKind, LaneId, LeaseId};
 use ff_core::work_source::WorkSource;
 use ff_script::backend::ScriptBackend;
 use ff_script::host::{Host, Subscription, Topic, Wake};
@@ -52,12 +52,15 @@ pub struct Scheduler {
     listener: JoinHandle<()>,
 }
 
-/// What is known of a lane depends on what the asking worker can do: a partition that had nothing
-/// for one may have something for another.
-type Lanes = HashMap<LaneId, HashMap<CapabilitySet, Arc<Lane>>>;
+/// What is known of a lane depends on what the asking worker can do and wants: a partition that had
+/// nothing for one may have something for another.
+type Lanes = HashMap<LaneId, HashMap<Suits, Arc<Lane>>>;
 
-/// Sets of capabilities remembered per lane; beyond that all are forgotten and learnt anew.
-const CAPABILITY_SETS_MAX: usize = 256;
+/// Which executions suit a worker.
+type Suits = (CapabilitySet, Vec<ExecutionKind>);
+
+/// Different workers remembered per lane; beyond that all are forgotten and learnt anew.
+const SUITS_MAX: usize = 256;
 
 struct Shared {
     backend: Arc<dyn EngineBackend>,
@@ -88,9 +91,10 @@ impl Scheduler {
     pub async fn claim(&self, request: WorkRequest) -> Result<Vec<Claimed>, EngineError> {
         request.validate()?;
         let deadline = Instant::now() + request.max_wait;
-        let capabilities = &request.capabilities;
+        let mut suits = (request.capabilities.clone(), request.kinds.clone());
+        suits.1.sort_unstable();
         let lanes: Vec<_> =
-            request.lanes.iter().map(|name| self.shared.lane(name, capabilities)).collect();
+            request.lanes.iter().map(|name| self.shared.lane(name, &suits)).collect();
         let claimed = self.shared.claim_until(deadline, &lanes, &request).await?;
         // Whoever was woken and leaves something behind wakes the next one.
         lanes.iter().filter(|lane| lane.is_likely()).for_each(|lane| lane.news.notify_one());
@@ -104,7 +108,8 @@ impl Scheduler {
         request: NextGrantRequest,
     ) -> Result<Option<NextGrant>, EngineError> {
         request.validate()?;
-        let lanes = [self.shared.lane(&request.lane, &request.capabilities)];
+        let suits = (request.capabilities.clone(), Vec::new());
+        let lanes = [self.shared.lane(&request.lane, &suits)];
         let deadline = Instant::now() + PUSH_TIME;
         loop {
             let granted = self.shared.grant_from(&lanes[0], &request).await?;
@@ -136,13 +141,13 @@ impl Drop for Scheduler {
 }
 
 impl Shared {
-    fn lane(&self, name: &LaneId, capabilities: &CapabilitySet) -> Arc<Lane> {
+    fn lane(&self, name: &LaneId, suits: &Suits) -> Arc<Lane> {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        let sets = lanes.entry(name.clone()).or_default();
-        if sets.len() >= CAPABILITY_SETS_MAX && !sets.contains_key(capabilities) {
-            sets.clear();
+        let workers = lanes.entry(name.clone()).or_default();
+        if workers.len() >= SUITS_MAX && !workers.contains_key(suits) {
+            workers.clear();
         }
-        let known = sets.entry(capabilities.clone()).or_insert_with(|| {
+        let known = workers.entry(suits.clone()).or_insert_with(|| {
             let partitions = self.backend.partition_config().flow_partitions();
             Arc::new(Lane::new(name.clone(), partitions))
         });
@@ -245,6 +250,7 @@ impl Shared {
             worker_id: request.worker_id.clone(),
             worker_instance_id: request.worker_instance_id.clone(),
             capabilities: request.capabilities.clone(),
+            kinds: request.kinds.clone(),
             lease_ttl_ms: request.lease_ttl_ms,
             lease_ids: (0..wanted).map(|_| LeaseId::from_uuid(self.ids.random())).collect(),
             retry: false,
@@ -262,9 +268,9 @@ impl Shared {
         let Wake::Message { partition, message } = wake else { return self.look_everywhere() };
         let name = std::str::from_utf8(&message).ok().and_then(|text| LaneId::try_new(text).ok());
         let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        // Each set of capabilities: who it is for, only the store can tell.
-        let sets = name.and_then(|name| lanes.get(&name));
-        sets.into_iter().flat_map(HashMap::values).for_each(|lane| lane.hear(partition));
+        // Each kind of worker: whom it suits, only the store can tell.
+        let workers = name.and_then(|name| lanes.get(&name));
+        workers.into_iter().flat_map(HashMap::values).for_each(|lane| lane.hear(partition));
     }
 }
 

@@ -15,6 +15,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ff_core::types::ExecutionKind;
 use tokio::sync::{Semaphore, watch};
 
 use crate::config::WorkerConfig;
@@ -26,9 +27,8 @@ use handler::Handler;
 pub const INVALID_INPUT: &str = "invalid_input";
 /// The category of an output that cannot be encoded or stored. Not retried.
 pub const INVALID_OUTPUT: &str = "invalid_output";
-/// The category of an execution of a kind that the worker has no handler for. Not retried: lanes
-/// and capabilities route work to those who can do it, so a kind that arrives at a worker without a
-/// handler is a mistake of the deployment that should be seen, not hidden by retries.
+/// The category of an execution of a kind that the worker has no handler for. A worker asks only
+/// for kinds that it can handle, so only a broken server can bring this about. Not retried.
 pub const UNKNOWN_KIND: &str = "unknown_kind";
 /// The category of a handler's panic.
 pub const PANIC: &str = "panic";
@@ -39,8 +39,8 @@ pub const PANIC: &str = "panic";
 /// * A handler's `Ok` completes the execution, its error fails the attempt; the execution's policy
 ///   decides about a retry.
 /// * A panic is a failure of category [`PANIC`]. An input that cannot be decoded fails the
-///   execution without retries, category [`INVALID_INPUT`]; so does a kind without a handler,
-///   [`UNKNOWN_KIND`].
+///   execution without retries, category [`INVALID_INPUT`].
+/// * Only executions of kinds that have a handler are taken; others wait for a worker that has one.
 /// * A handler whose lease is lost is dropped at its next `await`.
 ///
 /// ```
@@ -89,7 +89,7 @@ enum Source {
 /// What the handlers share, and the handlers.
 struct Kinds<S> {
     state: Arc<S>,
-    by_name: HashMap<String, Kind<S>>,
+    by_name: HashMap<ExecutionKind, Kind<S>>,
 }
 
 /// One handler, and how many of it may run at a time.

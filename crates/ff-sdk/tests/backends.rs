@@ -89,7 +89,7 @@ on_every_backend! {
         a_failure_that_no_retry_can_mend_is_final
         a_panic_is_a_failure_of_its_own_category
         input_that_cannot_be_decoded_fails_without_retries
-        a_kind_without_a_handler_fails_without_retries
+        a_kind_without_a_handler_waits_for_a_worker_that_has_one
         a_result_that_the_store_refuses_is_a_failure
         a_raw_handler_sees_the_bytes
         no_more_run_at_a_time_than_the_worker_and_the_kind_allow

@@ -36,7 +36,6 @@ fn retries_and_timeouts_end_as_their_policies_say() {
         "charge of -5       1 attempt(s), failed as bad_request: a charge cannot be negative",
         "charge of \"five\"   1 attempt(s), failed as invalid_input: input: invalid type: string \"five\", expected i64 at line 1 column 6",
         "buggy              4 attempt(s), failed as panic: the handler panicked: index out of bounds: the len is 3 but the index is 3",
-        "nobody's           1 attempt(s), failed as unknown_kind: this worker has no handler for \"nobodys\"",
     ];
     assert_eq!(lines, expected);
 }

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ff_core::limits;
 use ff_core::types::{ExecutionKind, LaneId, NameError, Namespace, WorkerId, WorkerInstanceId};
 use ff_script::ids::{IdSource, SystemIds};
 use serde::Serialize;
@@ -261,16 +262,20 @@ impl<S> Worker<S> {
 
 fn kinds<S>(
     handlers: Vec<(String, KindOptions, Handler<S>)>,
-) -> Result<HashMap<String, Kind<S>>, SdkError> {
+) -> Result<HashMap<ExecutionKind, Kind<S>>, SdkError> {
     if handlers.is_empty() {
         return Err(SdkError::config(CONTEXT, "handlers", "there must be at least one"));
+    }
+    if handlers.len() as u64 > limits::KINDS_MAX {
+        let message = format!("there may be at most {}", limits::KINDS_MAX);
+        return Err(SdkError::config(CONTEXT, "handlers", message));
     }
     let mut by_name = HashMap::new();
     for (name, options, handler) in handlers {
         let name = ExecutionKind::try_new(name).map_err(wrong_name)?;
         let limit = options.concurrency.map(|count| positive("kind.concurrency", count));
         let permits = limit.transpose()?.map(|count| Arc::new(Semaphore::new(count)));
-        if by_name.insert(name.as_str().to_owned(), Kind { handler, permits }).is_some() {
+        if by_name.insert(name.clone(), Kind { handler, permits }).is_some() {
             let message = format!("there are two handlers for {:?}", name.as_str());
             return Err(SdkError::config(CONTEXT, "handlers", message));
         }

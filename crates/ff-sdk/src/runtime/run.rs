@@ -81,9 +81,10 @@ async fn work<S: Send + Sync + 'static>(
     attempts: &mut JoinSet<()>,
 ) -> SdkError {
     let mut pause = FIRST_PAUSE;
+    let wanted: Vec<_> = kinds.by_name.keys().cloned().collect();
     loop {
         while attempts.try_join_next().is_some() {}
-        match worker.claim_many(AS_MANY_AS_FIT, WAIT).await {
+        match worker.claim_kinds(&wanted, AS_MANY_AS_FIT, WAIT).await {
             Ok(tasks) => {
                 pause = FIRST_PAUSE;
                 for task in tasks {
@@ -129,9 +130,9 @@ async fn handle<S: Send + Sync + 'static>(
     task: &ClaimedTask,
     kinds: &Kinds<S>,
 ) -> Result<Vec<u8>, TaskError> {
-    let name = task.execution_kind();
-    let Some(kind) = kinds.by_name.get(name) else {
-        let message = format!("this worker has no handler for {name:?}");
+    let Some(kind) = kinds.by_name.get(&task.core().claimed.kind) else {
+        // It was not asked for: whoever gave it to us is not the engine we know.
+        let message = format!("this worker has no handler for {:?}", task.execution_kind());
         return Err(TaskError::fail(message).with_category(UNKNOWN_KIND));
     };
     let _permit = match &kind.permits {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ff_core::contracts::{ClaimGrant, Claimed, LeaseRequest, ReclaimGrant};
 use ff_core::error::{Code, EngineError};
 use ff_core::limits;
-use ff_core::types::{LaneId, LeaseId};
+use ff_core::types::{ExecutionKind, LaneId, LeaseId};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
@@ -25,7 +25,7 @@ impl FlowFabricWorker {
         self.shared.check_running()?;
         match Arc::clone(&self.shared.permits).try_acquire_owned() {
             Err(_) => Ok(None),
-            Ok(permit) => Ok(self.claim_slice(permit, Duration::ZERO).await?.0.pop()),
+            Ok(permit) => Ok(self.claim_slice(&[], permit, Duration::ZERO).await?.0.pop()),
         }
     }
 
@@ -43,6 +43,16 @@ impl FlowFabricWorker {
         max: usize,
         max_wait: Duration,
     ) -> Result<Vec<ClaimedTask>, SdkError> {
+        self.claim_kinds(&[], max, max_wait).await
+    }
+
+    /// As [`Self::claim_many`], but takes only executions of these kinds; of any if none is named.
+    pub async fn claim_kinds(
+        &self,
+        kinds: &[ExecutionKind],
+        max: usize,
+        max_wait: Duration,
+    ) -> Result<Vec<ClaimedTask>, SdkError> {
         self.shared.check_running()?;
         let deadline = Instant::now() + max_wait;
         let Some(mut permits) = self.reserve_many(max, deadline).await? else {
@@ -50,7 +60,7 @@ impl FlowFabricWorker {
         };
         loop {
             let wait = deadline.saturating_duration_since(Instant::now()).min(WAIT_SLICE);
-            let (tasks, unused) = self.claim_slice(permits, wait).await?;
+            let (tasks, unused) = self.claim_slice(kinds, permits, wait).await?;
             match unused {
                 Some(unused) if tasks.is_empty() && Instant::now() < deadline => permits = unused,
                 _ => return Ok(tasks),
@@ -66,11 +76,12 @@ impl FlowFabricWorker {
     /// One claim, and the permits it did not need.
     async fn claim_slice(
         &self,
+        kinds: &[ExecutionKind],
         permits: OwnedSemaphorePermit,
         wait: Duration,
     ) -> Result<(Vec<ClaimedTask>, Option<OwnedSemaphorePermit>), SdkError> {
         let sent = Instant::now();
-        let request = self.shared.work_request(permits.num_permits(), wait);
+        let request = self.shared.work_request(kinds, permits.num_permits(), wait);
         let claimed = tokio::select! {
             claimed = self.shared.work.claim(request) => claimed,
             stopped = self.shared.stopped() => return Err(stopped),

@@ -9,7 +9,7 @@ use ff_core::capability::CapabilitySet;
 use ff_core::contracts::{Claimed, WorkRequest};
 use ff_core::engine_backend::EngineBackend;
 use ff_core::limits;
-use ff_core::types::{LeaseId, WorkerSession};
+use ff_core::types::{ExecutionKind, LeaseId, WorkerSession};
 use ff_core::work_source::WorkSource;
 use ff_script::ids::IdSource;
 use tokio::runtime::Handle as Runtime;
@@ -66,8 +66,14 @@ impl Shared {
         self.config.lease_ttl_ms.saturating_mul(2).min(limits::LEASE_TTL_MS_MAX)
     }
 
-    pub(crate) fn work_request(&self, count: usize, max_wait: Duration) -> WorkRequest {
+    pub(crate) fn work_request(
+        &self,
+        kinds: &[ExecutionKind],
+        count: usize,
+        max_wait: Duration,
+    ) -> WorkRequest {
         WorkRequest {
+            kinds: kinds.to_vec(),
             lanes: self.config.lanes.clone(),
             worker_id: self.config.worker_id.clone(),
             worker_instance_id: self.config.worker_instance_id.clone(),

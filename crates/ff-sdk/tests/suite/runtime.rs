@@ -166,12 +166,16 @@ pub(crate) async fn input_that_cannot_be_decoded_fails_without_retries(site: Sit
     running.stop().await;
 }
 
-pub(crate) async fn a_kind_without_a_handler_fails_without_retries(site: Site) {
-    let worker = site.handlers().on("known", |_: Context, (): ()| async { Ok(()) });
-    let running = Running::start(worker.build().expect("valid"));
-    let snapshot = end_of(&site.client, "unheard-of", &()).await;
-    let expected = "this worker has no handler for \"unheard-of\"";
-    assert_eq!(failure(&snapshot), (1, "unknown_kind", expected));
+pub(crate) async fn a_kind_without_a_handler_waits_for_a_worker_that_has_one(site: Site) {
+    let nothing = |_: Context, (): ()| async { Ok(()) };
+    let running = Running::start(site.handlers().on("known", nothing).build().expect("valid"));
+    let waiting = submit(&site, "other").await;
+    assert_eq!(end_of(&site.client, "known", &()).await.public_state(), PublicState::Completed);
+    let snapshot = site.client.describe(&waiting).await.expect("described").expect("there");
+    assert_eq!(snapshot.public_state(), PublicState::Waiting);
+    let other = Running::start(site.handlers().on("other", nothing).build().expect("valid"));
+    site.client.await_result::<()>(&waiting, LONG).await.expect("completed");
+    other.stop().await;
     running.stop().await;
 }
 

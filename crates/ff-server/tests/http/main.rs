@@ -66,6 +66,7 @@ on_every_store! {
     work::a_cancelled_task_ends_without_a_result,
     work::a_worker_that_leaves_hands_its_tasks_back,
     work::several_lanes_and_several_tasks_come_in_one_claim,
+    work::a_claim_takes_only_the_kinds_it_names,
     steer::an_execution_is_cancelled_and_replayed,
     steer::a_revoked_lease_is_refused_by_its_code,
     steer::priority_and_tags_can_be_changed,

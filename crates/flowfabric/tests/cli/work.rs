@@ -29,6 +29,15 @@ fn a_program_that_says_nothing_fails_with_how_it_ended() {
 }
 
 #[test]
+fn a_worker_leaves_other_kinds_alone() {
+    let site = Site::start();
+    let other = site.submit(&["other"]);
+    let _worker = site.worker(&["--kind", "mine"], &["echo", "done"]);
+    assert_eq!(site.run(&["submit", "mine", "--wait"]).text(), "done");
+    assert_eq!(site.run(&["get", &other, "--json"]).json()[0]["public_state"], "waiting");
+}
+
+#[test]
 fn a_failure_is_tried_again_as_the_policy_says() {
     let site = Site::start();
     let program = r#"[ "$FLOWFABRIC_ATTEMPT" = 3 ] && echo "$FLOWFABRIC_KIND worked""#;

@@ -153,3 +153,19 @@ pub(crate) fn several_lanes_and_several_tasks_come_in_one_claim(client: &Client)
     assert_eq!(claimed["tasks"].as_array().map(Vec::len), Some(1));
     assert_eq!(claimed["tasks"][0]["payload_text"], json!(null));
 }
+
+pub(crate) fn a_claim_takes_only_the_kinds_it_names(client: &Client) {
+    let mail = submit(client, &json!({"kind": "mail", "lane": "kinds"}));
+    let crop = submit(client, &json!({"kind": "crop", "lane": "kinds"}));
+    let claim = |kinds: Value| {
+        let body = json!({
+            "worker_id": "k", "worker_instance_id": "k-1", "lanes": ["kinds"], "kinds": kinds,
+            "count": 2, "lease_ttl_ms": 60_000, "wait_ms": 1_000,
+        });
+        let found = client.post("/v1/claims", &body).expect(200).json();
+        let tasks = found["tasks"].as_array().expect("a list").clone();
+        tasks.iter().map(|task| text(&task["execution_id"])).collect::<Vec<_>>()
+    };
+    assert_eq!(claim(json!(["crop", "resize"])), [crop]);
+    assert_eq!(claim(json!([])), [mail]);
+}

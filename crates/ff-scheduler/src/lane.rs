@@ -37,28 +37,39 @@ impl Candidate {
     }
 }
 
-/// Every partition is in at most one of the two queues.
+/// Every partition is in at most one of the three queues.
 struct Partitions {
-    /// Those that work was heard of from, or that were never asked.
-    likely: VecDeque<Partition>,
-    /// Those that had all they were asked for: there may be more, though no more was heard of.
+    /// Those that work was heard of from.
+    heard: VecDeque<Partition>,
+    /// Those that were not asked yet, or had all of what they were asked for and nobody counted.
+    uncounted: VecDeque<Partition>,
+    /// Those that had all that was heard of: there may be more.
     doubtful: VecDeque<Partition>,
     standing: Vec<Standing>,
+    /// Whether the next one is to be taken from those that nobody counted. Taken in turns, neither
+    /// does new work wait for a look at all partitions, nor old work for an end of the new.
+    uncounted_next: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     Forgotten,
     Doubtful,
-    Likely { heard: u32 },
+    Uncounted,
+    Heard { heard: u32 },
 }
 
 impl Lane {
     /// A lane of which nothing is known: any partition may have work.
     pub(crate) fn new(name: LaneId, partitions: impl Iterator<Item = Partition>) -> Self {
-        let likely: VecDeque<_> = partitions.collect();
-        let standing = vec![Standing::Likely { heard: UNCOUNTED }; likely.len()];
-        let partitions = Mutex::new(Partitions { likely, doubtful: VecDeque::new(), standing });
+        let uncounted: VecDeque<_> = partitions.collect();
+        let partitions = Mutex::new(Partitions {
+            heard: VecDeque::new(),
+            standing: vec![Standing::Uncounted; uncounted.len()],
+            uncounted,
+            doubtful: VecDeque::new(),
+            uncounted_next: false,
+        });
         Self { name, partitions, turns: AtomicUsize::new(0), news: Notify::new() }
     }
 
@@ -71,18 +82,21 @@ impl Lane {
         self.turns.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Takes the partition that waited longest. It is forgotten until somebody hears of it again.
+    /// Takes a partition that waited longest. It is forgotten until somebody hears of it again.
     pub(crate) fn take(&self) -> Option<Candidate> {
         let mut partitions = self.lock();
-        let partition = partitions.likely.pop_front()?;
-        let before = partitions.stand(partition, Standing::Forgotten);
-        let Standing::Likely { heard } = before else { return None };
+        let partition = partitions.next()?;
+        let heard = match partitions.stand(partition, Standing::Forgotten) {
+            Standing::Heard { heard } => heard,
+            _ => UNCOUNTED,
+        };
         Some(Candidate { partition, heard })
     }
 
     /// True if there is a partition that should be asked.
     pub(crate) fn is_likely(&self) -> bool {
-        !self.lock().likely.is_empty()
+        let partitions = self.lock();
+        !partitions.heard.is_empty() || !partitions.uncounted.is_empty()
     }
 
     /// True if there is a partition that may have more than was heard of.
@@ -92,7 +106,7 @@ impl Lane {
 
     /// One more execution waits in this partition.
     pub(crate) fn hear(&self, partition: Partition) {
-        self.lock().add(partition, 1);
+        self.lock().hear(partition, 1);
         self.news.notify_one();
     }
 
@@ -102,10 +116,10 @@ impl Lane {
         let found = u32::try_from(found).unwrap_or(u32::MAX);
         match candidate.heard {
             UNCOUNTED => {
-                self.lock().add(candidate.partition, UNCOUNTED);
+                self.lock().wonder(candidate.partition);
                 self.news.notify_one();
             }
-            heard if heard > found => self.lock().add(candidate.partition, heard - found),
+            heard if heard > found => self.lock().hear(candidate.partition, heard - found),
             // Somebody must look there when all is silent.
             _ => {
                 self.lock().doubt(candidate.partition);
@@ -116,7 +130,10 @@ impl Lane {
 
     /// A candidate could not be asked.
     pub(crate) fn keep(&self, candidate: Candidate) {
-        self.lock().add(candidate.partition, candidate.heard);
+        match candidate.heard {
+            UNCOUNTED => self.lock().wonder(candidate.partition),
+            heard => self.lock().hear(candidate.partition, heard),
+        }
     }
 
     /// There may be work in the doubtful partitions; answers whether there are any.
@@ -126,7 +143,7 @@ impl Lane {
         let any = !doubtful.is_empty();
         for partition in doubtful {
             partitions.stand(partition, Standing::Forgotten);
-            partitions.add(partition, UNCOUNTED);
+            partitions.wonder(partition);
         }
         any
     }
@@ -135,7 +152,7 @@ impl Lane {
     pub(crate) fn look_everywhere(&self, all: impl Iterator<Item = Partition>) {
         self.look_again();
         let mut partitions = self.lock();
-        all.for_each(|partition| partitions.add(partition, UNCOUNTED));
+        all.for_each(|partition| partitions.wonder(partition));
         drop(partitions);
         self.news.notify_waiters();
         self.news.notify_one();
@@ -160,21 +177,51 @@ impl Partitions {
         self.standing.get(usize::from(partition.index)).copied()
     }
 
-    fn add(&mut self, partition: Partition, more: u32) {
+    fn next(&mut self) -> Option<Partition> {
+        if self.uncounted_next || self.heard.is_empty() {
+            self.uncounted_next = false;
+            return self.uncounted.pop_front().or_else(|| self.heard.pop_front());
+        }
+        self.uncounted_next = true;
+        self.heard.pop_front()
+    }
+
+    /// So many more wait in this partition.
+    fn hear(&mut self, partition: Partition, more: u32) {
         let Some(before) = self.standing(partition) else { return };
         let heard = match before {
-            Standing::Likely { heard } => heard.saturating_add(more),
+            Standing::Heard { heard } => heard.saturating_add(more),
+            Standing::Uncounted => UNCOUNTED,
             Standing::Doubtful | Standing::Forgotten => more,
         };
         match before {
-            Standing::Likely { .. } => {}
-            Standing::Doubtful => {
-                self.doubtful.retain(|other| *other != partition);
-                self.likely.push_back(partition);
-            }
-            Standing::Forgotten => self.likely.push_back(partition),
+            Standing::Uncounted => self.uncounted.retain(|other| *other != partition),
+            Standing::Doubtful => self.doubtful.retain(|other| *other != partition),
+            Standing::Heard { .. } | Standing::Forgotten => {}
         }
-        self.stand(partition, Standing::Likely { heard });
+        if !matches!(before, Standing::Heard { .. }) {
+            self.heard.push_back(partition);
+        }
+        self.stand(partition, Standing::Heard { heard });
+    }
+
+    /// Any number may wait in this partition.
+    fn wonder(&mut self, partition: Partition) {
+        match self.standing(partition) {
+            Some(Standing::Heard { .. }) => {
+                self.stand(partition, Standing::Heard { heard: UNCOUNTED });
+            }
+            Some(Standing::Forgotten) => {
+                self.uncounted.push_back(partition);
+                self.stand(partition, Standing::Uncounted);
+            }
+            Some(Standing::Doubtful) => {
+                self.doubtful.retain(|other| *other != partition);
+                self.uncounted.push_back(partition);
+                self.stand(partition, Standing::Uncounted);
+            }
+            Some(Standing::Uncounted) | None => {}
+        }
     }
 
     fn doubt(&mut self, partition: Partition) {
@@ -251,6 +298,23 @@ mod tests {
         assert!(!lane.look_again());
         assert_eq!(taken(&lane), Some((1, 1)));
         assert_eq!(taken(&lane), None);
+    }
+
+    #[test]
+    fn new_work_does_not_wait_for_a_look_at_all_partitions_nor_old_work_for_the_new() {
+        let lane = lane(8);
+        lane.hear(Partition::flow(6));
+        assert_eq!(taken(&lane), Some((6, UNCOUNTED)), "heard of first");
+        assert_eq!(taken(&lane), Some((0, UNCOUNTED)));
+        lane.hear(Partition::flow(6));
+        lane.hear(Partition::flow(7));
+        assert_eq!(taken(&lane), Some((6, 1)));
+        assert_eq!(taken(&lane), Some((1, UNCOUNTED)), "in turns");
+        assert_eq!(taken(&lane), Some((7, UNCOUNTED)));
+        let candidate = lane.take().expect("the next one");
+        lane.was_generous(candidate, 1);
+        let rest: Vec<_> = std::iter::from_fn(|| taken(&lane)).map(|(index, _)| index).collect();
+        assert_eq!(rest, [3, 4, 5, 2], "whoever had enough waits for its next turn");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! answer is kept for a while.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ff_core::contracts::LaneDepth;
@@ -10,10 +11,15 @@ use ff_core::limits;
 use ff_core::partition::Partition;
 use ff_core::types::{LaneId, TimestampMs};
 use tokio::sync::Mutex;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::text::Text;
 use crate::app::App;
+
+/// Partitions that are asked at the same time: one after the other, each would wait for its own
+/// sync of a busy journal.
+const ASKED_AT_ONCE_MAX: usize = 16;
 
 /// How long an answer is kept.
 const KEPT: Duration = Duration::from_secs(5);
@@ -87,12 +93,17 @@ pub(crate) async fn sum(
     if lanes.is_empty() {
         return Ok(depths);
     }
-    for partition in app.partitions().flow_partitions() {
-        for depth in app.backend.lane_depths(partition, lanes.clone()).await? {
-            add(&mut depths, depth);
+    let mut partitions = app.partitions().flow_partitions();
+    let mut asking = JoinSet::new();
+    loop {
+        for partition in partitions.by_ref().take(ASKED_AT_ONCE_MAX - asking.len()) {
+            let (backend, lanes) = (Arc::clone(&app.backend), lanes.clone());
+            asking.spawn(async move { backend.lane_depths(partition, lanes).await });
         }
+        let Some(answer) = asking.join_next().await else { return Ok(depths) };
+        let lost = |_| EngineError::Unavailable { op: "lane_depths" };
+        answer.map_err(lost)??.into_iter().for_each(|depth| add(&mut depths, depth));
     }
-    Ok(depths)
 }
 
 fn add(depths: &mut BTreeMap<LaneId, Depth>, part: LaneDepth) {

@@ -76,6 +76,13 @@ fn two_servers_share_the_partitions_and_the_timers_of_a_killed_one_fire() {
     while share(&one) + share(&other) != all {
         assert!(Instant::now() < deadline, "both still tick everything");
     }
+    // They know each other by the registry of workers, which shows workers only.
+    assert_eq!(one.get("/v1/workers").expect(200).json(), json!({"workers": []}));
+    let impostor = json!({
+        "worker_id": "flowfabric-engine", "worker_instance_id": "x", "lanes": [], "ttl_ms": 1000,
+    });
+    let problem = one.post("/v1/workers", &impostor).problem(400, "invalid_input");
+    assert_eq!(problem["field"], "worker_id");
     let delayed = json!({"kind": "a", "lane": "timers", "delay_ms": 500});
     let ids: Vec<String> = (0..100).map(|_| submit(&one, &delayed)).collect();
     first.kill9();

@@ -1,0 +1,61 @@
+//! Every scenario runs and reports what it is there for. How fast things are is not tested here.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+fn report(words: &str) -> Value {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ff-bench"));
+    let output = command.args(words.split(' ')).arg("--json").output().expect("it runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{words}: {errors}");
+    serde_json::from_slice(&output.stdout).expect("a JSON object")
+}
+
+/// All of these are there, and above zero.
+fn measured(report: &Value, names: &[&str]) {
+    for name in ["yardstick_us"].iter().chain(names) {
+        let value = report.get(name).and_then(Value::as_f64);
+        assert!(value.is_some_and(|value| value > 0.0), "{name} is {value:?} in {report}");
+    }
+}
+
+#[test]
+fn lives_over_http_are_counted_and_timed() {
+    for host in ["embedded", "valkey"] {
+        let report =
+            report(&format!("http --host {host} --concurrency 4 --seconds 1 --partitions 8"));
+        let names = ["throughput_per_s", "p50_us", "p99_us", "bare_rtt_us", "claim_p99_us"];
+        measured(&report, &names);
+        measured(&report, &["half_throughput_per_s", "half_p99_us", "server_us_per_execution"]);
+    }
+}
+
+#[test]
+fn lives_over_http_begin_at_a_rate() {
+    let report = report("http --rate 50 --seconds 2 --concurrency 4 --claim-batch 2");
+    measured(&report, &["throughput_per_s", "submit_p50_us", "complete_p99_us"]);
+    let lives = report["executions"].as_u64().expect("a number");
+    assert!((90..=110).contains(&lives), "{lives} lives at 50 a second in 2 seconds");
+}
+
+#[test]
+fn the_sdk_is_compared_with_a_list() {
+    let report = report("sdk --workers 4 --waiting 200 --rounds 1 --partitions 8");
+    let names = ["throughput_per_s", "raw_pushpop_per_s", "pushpop_ratio", "p50_us", "p99_us"];
+    measured(&report, &names);
+}
+
+#[test]
+fn the_way_from_a_submission_to_a_worker_is_timed() {
+    for way in ["--host embedded", "--host valkey", "--host valkey --through server"] {
+        let report = report(&format!("claim {way} --workers 4 --executions 50 --partitions 8"));
+        measured(&report, &["pickup_p50_us", "pickup_p99_us", "bare_rtt_us"]);
+    }
+}
+
+#[test]
+fn the_commands_of_an_idle_deployment_are_counted() {
+    let report = report("idle --workers 2 --seconds 2 --rest-seconds 1");
+    measured(&report, &["commands_per_s"]);
+}

@@ -122,12 +122,16 @@ async fn several_executions_are_claimed_from_several_partitions() {
 async fn a_claim_that_is_dropped_under_way_is_handed_back() {
     let site = Site::quiet().await;
     site.create(9).await;
-    let before = site.calls();
+    let mut before = site.calls();
     while site.calls() == before {
         let mut claim = Box::pin(site.scheduler.claim(request(1, LONG)));
         let polled = claim.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        assert!(polled.is_pending(), "the store is another thread");
         drop(claim);
+        if polled.is_ready() {
+            // The store, which is another thread, was quicker than we: once more.
+            site.create(9).await;
+            before = site.calls();
+        }
         tokio::task::yield_now().await;
     }
     site.scheduler.settled().await;

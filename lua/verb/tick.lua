@@ -81,6 +81,14 @@ local function next_due(p)
   return at
 end
 
+local NONE = {}
+
+local function answer(now, next_due_at, late_ms, counts)
+  return reply.ok(now, next_due_at or '', late_ms, counts.promoted or 0, counts.lapsed or 0,
+    counts.timed_out or 0, counts.expired or 0, counts.ungranted or 0, counts.purged or 0,
+    counts.forgotten or 0, counts.corrected or 0)
+end
+
 define {
   name = 'ff_tick',
   doc = 'Executes what is due in a partition and tells when it is next needed.',
@@ -91,14 +99,14 @@ define {
       'ungranted', 'purged', 'forgotten', 'corrected' },
   },
   run = function(p, a, now, w)
-    local counts, late_ms = {}, math.max(now - (next_due(p) or now), 0)
+    local at = next_due(p)
+    if not at or at > now then return answer(now, at, 0, NONE) end
+    local counts = {}
     local fired = fire_due(w, p, now, counts, a.items_max)
     if fired < a.items_max then purge_ended(w, p, now, counts, a.items_max - fired) end
     writes.apply(w)
     for i = #w, 1, -1 do w[i] = nil end
-    return reply.ok(now, next_due(p) or '', late_ms, counts.promoted or 0, counts.lapsed or 0,
-      counts.timed_out or 0, counts.expired or 0, counts.ungranted or 0, counts.purged or 0,
-      counts.forgotten or 0, counts.corrected or 0)
+    return answer(now, next_due(p), now - at, counts)
   end,
 }
 

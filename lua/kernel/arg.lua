@@ -25,13 +25,19 @@ local NONE = {}
 local EMPTY = { [''] = '' }
 local KNOWN_MAX = 256
 
+-- Empties a table but for what is known of the empty text.
+local function forget(known)
+  for text in pairs(known) do if text ~= '' then known[text] = nil end end
+  return 0
+end
+
 -- An argument that has the same few values again and again: what was parsed once need not be again.
 local function remembering(name, parse)
   local count, spec = 0, { name = name, known = {} }
   function spec.parse(text, p, now)
     local value, wrong = parse(text, p, now)
     if wrong then return nil, wrong end
-    if count == KNOWN_MAX then spec.known, count = { [''] = spec.known[''] }, 0 end
+    if count == KNOWN_MAX then count = forget(spec.known) end
     spec.known[text], count = value, count + 1
     return value
   end

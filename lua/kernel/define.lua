@@ -44,30 +44,37 @@ end
 -- The arguments by name, or nil and a refusal.
 local function parse(specs, argv, p, now)
   -- One table per function serves all its calls: each call assigns every name anew.
-  local a, count = specs.values, #specs
-  local last = specs[count]
-  local open = last and last.rest
-  if #argv > count and not open then
+  local a, names, known, fixed = specs.values, specs.names, specs.known, specs.fixed
+  if #argv > fixed and not specs.open then
     return nil, reply.refuse('invalid_input',
-      string.format('arguments must be at most %d, not %d', count, #argv))
+      string.format('arguments must be at most %d, not %d', fixed, #argv))
   end
-  for i = 1, open and count - 1 or count do
+  for i = 1, fixed do
     -- What is left out at the end is empty.
-    local spec, text = specs[i], argv[i] or ''
-    local value = spec.known[text]
+    local text = argv[i] or ''
+    local value = known[i][text]
     if value == nil then
       local wrong
-      value, wrong = spec.parse(text, p, now)
-      if wrong then return nil, refuse_argument(spec, wrong) end
+      value, wrong = specs[i].parse(text, p, now)
+      if wrong then return nil, refuse_argument(specs[i], wrong) end
     end
-    a[spec.name] = value
+    a[names[i]] = value
   end
-  if open then
-    local list, refusal = parse_rest(last, argv, count, p, now)
+  if specs.open then
+    local list, refusal = parse_rest(specs.open, argv, fixed + 1, p, now)
     if not list then return nil, refusal end
-    a[last.name] = list
+    a[specs.open.name] = list
   end
   return a
+end
+
+-- Prepares the arguments of a function, so that a call finds everything in place.
+local function prepare(specs)
+  local last = specs[#specs]
+  specs.open = last and last.rest and last
+  specs.fixed = specs.open and #specs - 1 or #specs
+  specs.values, specs.names, specs.known = {}, {}, {}
+  for i = 1, specs.fixed do specs.names[i], specs.known[i] = specs[i].name, specs[i].known end
 end
 
 -- A reply that was not declared is a bug of ours: it is raised before anything is written.
@@ -108,7 +115,7 @@ local function bare(spec)
 end
 
 function define.define(spec)
-  spec.args.values = {}
+  prepare(spec.args)
   define.functions[#define.functions + 1] = spec
   redis.register_function {
     function_name = spec.name .. '_v' .. limit.contract_major,

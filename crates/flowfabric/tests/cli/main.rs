@@ -10,6 +10,7 @@ mod trouble;
 
 mod work;
 
+mod chaos;
 mod examples;
 mod store;
 mod story;

@@ -1,0 +1,174 @@
+//! Servers, workers and the store are killed in any order while work goes on: nothing that was
+//! acknowledged is lost, and nothing ends twice.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+
+use ff_sdk::{BackendConfig, Client, Connection, ExecutionId, PublicState};
+use ff_test_valkey::{Reply, Valkey, ValkeyOptions};
+
+use crate::site::{Running, Site};
+
+const PARTITIONS: u16 = 16;
+/// A frozen worker stays so for longer.
+const LEASE_MS: &str = "1500";
+const FREEZE: Duration = Duration::from_millis(2500);
+const BREATH: Duration = Duration::from_millis(700);
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Everything that can be killed.
+struct Theatre {
+    valkey: Valkey,
+    servers: Vec<Option<Site>>,
+    addresses: Vec<String>,
+    workers: Vec<Running>,
+}
+
+impl Theatre {
+    fn open() -> Self {
+        let fsync = Some("always".to_owned());
+        let options =
+            ValkeyOptions { append_only: true, append_fsync: fsync, ..Default::default() };
+        let valkey = Valkey::start(options).expect("valkey-server starts");
+        let store = valkey.url();
+        let servers: Vec<_> = (0..2).map(|_| Site::start_with(&["--store", &store])).collect();
+        let address = |site: &Site| site.url.trim_start_matches("http://").to_owned();
+        let addresses = servers.iter().map(address).collect();
+        let workers = (0..3).map(|place| worker(&servers[place % 2])).collect();
+        Self { valkey, servers: servers.into_iter().map(Some).collect(), addresses, workers }
+    }
+
+    fn kill_server(&mut self, place: usize) {
+        // Dropping it kills it the hard way.
+        self.servers[place] = None;
+    }
+
+    fn restart_server(&mut self, place: usize) {
+        let store = self.valkey.url();
+        self.servers[place] = Some(Site::start_at(&self.addresses[place], &["--store", &store]));
+    }
+
+    fn replace_worker(&mut self, place: usize) {
+        let server = self.servers[place % 2].as_ref().expect("its server runs");
+        self.workers[place] = worker(server);
+    }
+
+    /// One act after the other, each while the load goes on.
+    fn play(&mut self) {
+        self.replace_worker(0);
+        sleep(BREATH);
+        self.kill_server(0);
+        sleep(BREATH);
+        self.restart_server(0);
+        self.workers[1].signal("-STOP");
+        sleep(FREEZE);
+        self.workers[1].signal("-CONT");
+        self.valkey.kill9().expect("killed");
+        sleep(BREATH);
+        self.valkey.restart().expect("restarted");
+        sleep(BREATH);
+        self.kill_server(1);
+        self.valkey.kill9().expect("killed");
+        self.valkey.restart().expect("restarted");
+        self.restart_server(1);
+        self.replace_worker(2);
+        sleep(BREATH);
+        self.kill_server(0);
+        self.kill_server(1);
+        sleep(BREATH);
+        self.restart_server(1);
+        self.restart_server(0);
+        self.replace_worker(1);
+        sleep(BREATH);
+    }
+}
+
+/// A worker process with a program of its own for each task.
+fn worker(server: &Site) -> Running {
+    let options = ["--kind", "chaos", "--lease-ttl-ms", LEASE_MS, "--concurrency", "2", "--quiet"];
+    server.worker(&options, &["sh", "-c", "sleep 0.02; cat"])
+}
+
+/// Submits to one server until told to stop; answers what was acknowledged.
+fn submit_until(url: &str, stop: &AtomicBool) -> Vec<ExecutionId> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        let connection =
+            Connection::open(BackendConfig::server(url, None)).await.expect("connected");
+        let client = Client::new(&connection);
+        let mut acknowledged = Vec::new();
+        while !stop.load(Ordering::Relaxed) {
+            // A submission that was not acknowledged may or may not be there: nothing is promised.
+            if let Ok(submitted) = client.submit("chaos", &acknowledged.len()).await {
+                acknowledged.push(submitted.execution_id());
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        acknowledged
+    })
+}
+
+/// Waits until every execution has ended, and checks that it ended well.
+fn all_completed(url: &str, ids: &[ExecutionId]) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        let connection =
+            Connection::open(BackendConfig::server(url, None)).await.expect("connected");
+        let client = Client::new(&connection);
+        let begun = Instant::now();
+        for id in ids {
+            let left = PATIENCE.saturating_sub(begun.elapsed());
+            let ended = client.await_result_raw(id, left).await;
+            assert!(ended.is_ok(), "{id}: {ended:?}");
+            let snapshot = client.describe(id).await.expect("answers").expect("it is there");
+            assert_eq!(snapshot.public_state(), PublicState::Completed, "{id}");
+        }
+    });
+}
+
+/// All texts of a reply, however deep.
+fn texts(reply: &Reply) -> Vec<&str> {
+    match reply {
+        Reply::List(replies) => replies.iter().flat_map(texts).collect(),
+        other => vec![other.text()],
+    }
+}
+
+/// How often each execution ended, by its uuid, as the logs of all partitions tell.
+fn endings(valkey: &Valkey) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for partition in 0..PARTITIONS {
+        let key = format!("ff:{{fp:{partition}}}:log");
+        let log = valkey.command(&["XRANGE", &key, "-", "+"]).expect("answers");
+        for text in texts(&log) {
+            let Some(event) = text.strip_prefix("ended:") else { continue };
+            let uuid = event.split(':').next().unwrap_or_default();
+            *counts.entry(uuid.to_owned()).or_default() += 1;
+        }
+    }
+    counts
+}
+
+#[test]
+fn whatever_is_killed_nothing_acknowledged_is_lost_or_ends_twice() {
+    let mut theatre = Theatre::open();
+    let stop = &AtomicBool::new(false);
+    let urls: Vec<_> =
+        theatre.addresses.iter().map(|address| format!("http://{address}")).collect();
+    let acknowledged: Vec<ExecutionId> = thread::scope(|scope| {
+        let submitters: Vec<_> =
+            urls.iter().map(|url| scope.spawn(move || submit_until(url, stop))).collect();
+        theatre.play();
+        stop.store(true, Ordering::Relaxed);
+        submitters.into_iter().flat_map(|it| it.join().expect("no panic")).collect()
+    });
+    assert!(acknowledged.len() > 100, "{} were submitted", acknowledged.len());
+    all_completed(&urls[0], &acknowledged);
+    let endings = endings(&theatre.valkey);
+    for id in &acknowledged {
+        assert_eq!(endings.get(&id.uuid().to_string()), Some(&1), "endings of {id}");
+    }
+    assert!(endings.values().all(|count| *count == 1), "{endings:?}");
+}

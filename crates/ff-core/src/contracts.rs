@@ -15,7 +15,7 @@ mod worker;
 pub use cancel::{CancelSource, PriorityChange, RevokeOutcome};
 pub use claim::{
     ClaimGrant, ClaimRequest, Claimed, GrantRequest, LeaseRequest, NextGrant, NextGrantRequest,
-    ReclaimGrant,
+    ReclaimGrant, payload_bytes,
 };
 pub use create::{Created, NewExecution};
 pub use event::{Event, EventPage};

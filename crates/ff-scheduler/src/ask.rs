@@ -6,9 +6,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use ff_core::contracts::ClaimRequest;
+use ff_core::contracts::{ClaimRequest, payload_bytes};
 use ff_core::engine_backend::{Answer, EngineBackend};
 use ff_core::error::EngineError;
+use ff_core::limits;
 
 use crate::hand_back::{Claims, OneUnderWay, UnderWay, go_on};
 use crate::lane::{Candidate, Lane};
@@ -60,7 +61,8 @@ impl Ask {
         let call = Box::pin(async move {
             let asked_for = request.lease_ids.len();
             let claimed = backend.claim_next(asked.candidate.partition, request).await?;
-            asked.found(claimed.len(), asked_for);
+            let ended_early = payload_bytes(&claimed) >= limits::CLAIM_BYTES_MAX;
+            asked.found(claimed.len(), if ended_early { claimed.len() } else { asked_for });
             Ok(Claims::new(backend, under_way, claimed))
         });
         Self { call: Some(call), begun: false }

@@ -86,6 +86,12 @@ pub struct Claimed {
     pub deadline_at: Option<TimestampMs>,
 }
 
+/// How much input several claimed executions have. A claim ends early when it reaches
+/// [`limits::CLAIM_BYTES_MAX`]: there may be more.
+pub fn payload_bytes(claimed: &[Claimed]) -> u64 {
+    claimed.iter().map(|one| one.payload.len() as u64).sum()
+}
+
 /// A scheduler reserves one execution for one worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrantRequest {

@@ -3,11 +3,12 @@
 use ff_core::backend::Handle;
 use ff_core::contracts::{
     ClaimGrant, ClaimRequest, Claimed, GrantRequest, LeaseRequest, NextGrant, NextGrantRequest,
-    ReclaimGrant,
+    ReclaimGrant, payload_bytes,
 };
 use ff_core::error::EngineError;
+use ff_core::limits;
 use ff_core::partition::Partition;
-use ff_core::types::{AttemptId, LeaseFence, WorkerId, WorkerInstanceId};
+use ff_core::types::{AttemptId, LeaseFence, LeaseId, WorkerId, WorkerInstanceId};
 
 use super::ScriptBackend;
 use crate::calls::claim::{
@@ -72,28 +73,19 @@ impl<H: Host> ScriptBackend<H> {
             worker_instance_id: &request.worker_instance_id,
             lease_ttl_ms: request.lease_ttl_ms,
         };
-        let mut call = ClaimNext {
-            lane: request.lane.clone(),
-            worker_id: request.worker_id.clone(),
-            worker_instance_id: request.worker_instance_id.clone(),
-            capabilities: request.capabilities.clone(),
-            lease_ttl_ms: request.lease_ttl_ms,
-            retry: request.retry,
-            kinds: Joined(request.kinds.clone()),
-            skip: 0,
-            lease_ids: Rest(request.lease_ids.clone()),
-        };
         // One call looks at a bounded part of the queue. What the worker cannot take may fill more
         // than that, and must not hide what it can.
-        loop {
+        let mut claimed = Vec::new();
+        let mut next = Some(0);
+        while let Some(skip) = next.filter(|_| wants_more(&claimed, &request)) {
+            let call = claim_next(&request, &request.lease_ids[claimed.len()..], skip);
             let (ClaimNextReply::Claimed { claims, next_skip }
             | ClaimNextReply::ClaimedBefore { claims, next_skip }) =
-                self.call(partition, call.clone()).await?;
-            match next_skip {
-                Some(skip) if claims.0.is_empty() => call.skip = skip,
-                _ => return Ok(claims.0.into_iter().map(|row| holder.claimed(row)).collect()),
-            }
+                self.call(partition, call).await?;
+            claimed.extend(claims.0.into_iter().map(|row| holder.claimed(row)));
+            next = next_skip;
         }
+        Ok(claimed)
     }
 
     pub(super) async fn grant_claim(
@@ -237,6 +229,24 @@ impl<H: Host> ScriptBackend<H> {
         | ReclaimExecutionReply::ClaimedBefore { claim }) =
             self.call_on(grant.execution_id, call).await?;
         Ok(holder(&grant.worker_id, &grant.worker_instance_id, lease).claimed(claim))
+    }
+}
+
+fn wants_more(claimed: &[Claimed], request: &ClaimRequest) -> bool {
+    claimed.len() < request.lease_ids.len() && payload_bytes(claimed) < limits::CLAIM_BYTES_MAX
+}
+
+fn claim_next(request: &ClaimRequest, lease_ids: &[LeaseId], skip: u32) -> ClaimNext {
+    ClaimNext {
+        lane: request.lane.clone(),
+        worker_id: request.worker_id.clone(),
+        worker_instance_id: request.worker_instance_id.clone(),
+        capabilities: request.capabilities.clone(),
+        lease_ttl_ms: request.lease_ttl_ms,
+        retry: request.retry,
+        kinds: Joined(request.kinds.clone()),
+        skip,
+        lease_ids: Rest(lease_ids.to_vec()),
     }
 }
 

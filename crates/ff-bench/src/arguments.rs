@@ -216,7 +216,7 @@ pub(crate) struct Lifecycle {
 
     /// Executions taken by one claim, as a worker with so many free places takes them. A caller
     /// creates as many, claims them with one call, and completes them one by one.
-    #[arg(long, value_name = "B", default_value_t = 8, value_parser = value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "B", default_value_t = 1, value_parser = value_parser!(u16).range(1..=256))]
     pub(crate) claim_batch: u16,
 
     /// Compare what a claim costs with these numbers of waiting executions, as in 1000,1000000.

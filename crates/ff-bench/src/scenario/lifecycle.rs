@@ -84,7 +84,7 @@ impl Plan {
             group,
             steps,
             phase_steps: per_round.min(PHASE_EXECUTIONS_PER_ROUND_MAX / group).max(1),
-            noop_calls: (per_round * 3).min(NOOP_CALLS_PER_ROUND_MAX),
+            noop_calls: (per_round * group * 3).min(NOOP_CALLS_PER_ROUND_MAX),
         }
     }
 

@@ -65,9 +65,15 @@ function lease.guard(x, a, now)
   return nil
 end
 
+local function next_epoch(x) return number.stored(x.lease_epoch, 0) + 1 end
+
+-- Takes the lease from a holder that did not ask for it: under the next epoch, what the holder
+-- still sends is refused and never taken for the repetition of something that was done.
+function lease.withdraw(x) record.set(x, 'lease_epoch', next_epoch(x)) end
+
 -- Gives the execution to the worker that the arguments name: a new lease with the next epoch.
 function lease.acquire(x, a, lease_id, now)
-  local epoch, expires_at = number.stored(x.lease_epoch, 0) + 1, now + a.lease_ttl_ms
+  local epoch, expires_at = next_epoch(x), now + a.lease_ttl_ms
   x.state, x.lease_id, x.lease_epoch, x.lease_expires_at = 'running', lease_id, epoch, expires_at
   x.worker_id, x.worker_instance_id = a.worker_id, a.worker_instance_id
   record.put(x, { 'HSET', x.key, field.state, 'running', field.lease_id, lease_id,

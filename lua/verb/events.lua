@@ -6,13 +6,18 @@ local event = require('kernel.event')
 local limit = require('kernel.limit')
 local reply = require('kernel.reply')
 
+-- Nineteen digits always fit in the 64 bits that the store has for each part of an id. It writes
+-- none with a leading zero, and not every store would read one.
+local function is_part(digits)
+  return #digits <= 19 and (digits == '0' or string.sub(digits, 1, 1) ~= '0')
+end
+
 -- `$` is the end of the log, empty its beginning, anything else the id of an entry.
 local function cursor()
   return arg.custom('cursor', function(text)
     if text == '' or text == '$' then return text end
     local ms, seq = string.match(text, '^(%d+)%-(%d+)$')
-    -- Nineteen digits always fit in the 64 bits that the store has for each part.
-    if ms and #ms <= 19 and #seq <= 19 then return text end
+    if ms and is_part(ms) and is_part(seq) then return text end
     return nil, 'must be empty, $ or the cursor of an earlier answer'
   end)
 end
@@ -22,9 +27,11 @@ local function last_id(key)
   return last[1] and last[1][1] or '0-0'
 end
 
--- Entries behind the cursor were trimmed away if the one it names is gone.
+-- Entries behind the cursor were trimmed away if the one it names is gone. The beginning names
+-- none: there, all that is known is that a log which was ever trimmed is full.
 local function truncated(key, from)
-  if from == '' or from == '0-0' then return false end
+  if from == '' then return false end
+  if from == '0-0' then return redis.call('XLEN', key) >= limit.event_log_length end
   return #redis.call('XRANGE', key, from, from) == 0
 end
 

@@ -11,6 +11,7 @@ local reply = require('kernel.reply')
 local attempt = require('model.attempt')
 local capability = require('model.capability')
 local claim = require('model.claim')
+local lease = require('model.lease')
 local pause = require('model.pause')
 
 local worker_id, worker_instance_id = claim.worker_args()
@@ -139,6 +140,7 @@ define {
       local x = record.read(p, live_ones[i])
       if x and x.state == 'running' and x.worker_instance_id == a.worker_instance_id
         and number.stored(x.lease_expires_at, 0) > now and released < limit.release_batch_max then
+        lease.withdraw(x)
         pause.until_time(w, p, x, now, now)
         event.append(w, p, 'released', x.uuid, attempt.index(x), 'worker_left')
         released = released + 1

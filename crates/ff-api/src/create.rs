@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use crate::bytes::{self, Base64};
 use crate::object::Object;
 use crate::problem::Problem;
+use crate::task::{moment_of, split_moment};
 
 /// The lane of an execution that names none.
 pub const DEFAULT_LANE: &str = "default";
@@ -103,12 +104,9 @@ impl CreateExecution {
         }
     }
 
-    /// The domain's request, once the id and the time of a relative delay are known.
-    pub fn into_new(
-        self,
-        execution_id: ExecutionId,
-        delay_until: Option<TimestampMs>,
-    ) -> Result<NewExecution, EngineError> {
+    /// The domain's request, once the id is known.
+    pub fn into_new(self, execution_id: ExecutionId) -> Result<NewExecution, EngineError> {
+        let delay_until = moment_of(self.delay_until, self.delay_ms)?;
         let payload = bytes::one_of(
             "payload",
             self.payload_base64,
@@ -134,6 +132,7 @@ impl CreateExecution {
 
 impl From<NewExecution> for CreateExecution {
     fn from(new: NewExecution) -> Self {
+        let (delay_until, delay_ms) = new.delay_until.map_or((None, None), split_moment);
         Self {
             kind: new.kind,
             execution_id: Some(new.execution_id),
@@ -145,8 +144,8 @@ impl From<NewExecution> for CreateExecution {
             payload: None,
             payload_text: None,
             payload_base64: Some(Base64(new.payload)),
-            delay_until: new.delay_until,
-            delay_ms: None,
+            delay_until,
+            delay_ms,
             deadline_at: new.deadline_at,
             tags: new.tags,
             idempotency_key: new.idempotency_key,
@@ -248,6 +247,7 @@ impl From<BulkItem> for Result<Created, EngineError> {
 mod tests {
     use super::*;
     use ff_core::partition::Partition;
+    use ff_core::types::Moment;
 
     fn id() -> ExecutionId {
         ExecutionId::from_parts(Partition::flow(3), uuid::Uuid::from_u128(9))
@@ -256,7 +256,7 @@ mod tests {
     fn read(json: &str) -> Result<NewExecution, String> {
         let request: Object<CreateExecution> =
             serde_json::from_str(json).map_err(|error| error.to_string())?;
-        request.0.into_new(id(), None).map_err(|error| error.to_string())
+        request.0.into_new(id()).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -300,9 +300,12 @@ mod tests {
             read(r#"{"kind":"k","payload_base64":"AP8=","tags":{"a.b":"c"}}"#).expect("valid");
         new.idempotency_key = IdempotencyKey::try_new("order-1").ok();
         new.policy.retention_ms = Some(5);
-        let wire = CreateExecution::from(new.clone());
-        let json = serde_json::to_string(&wire).expect("text");
-        assert_eq!(read(&json), Ok(new));
+        for until in [Moment::At(TimestampMs(9)), Moment::After(5)] {
+            new.delay_until = Some(until);
+            let wire = CreateExecution::from(new.clone());
+            let json = serde_json::to_string(&wire).expect("text");
+            assert_eq!(read(&json), Ok(new.clone()));
+        }
     }
 
     #[test]

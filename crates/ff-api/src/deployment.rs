@@ -55,6 +55,7 @@ pub struct LaneQuery {
     pub limit: Option<u32>,
     /// Depths of this partition only, by its index; of all of them if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", param(maximum = 65535))]
     pub partition: Option<u16>,
 }
 
@@ -97,6 +98,7 @@ same_fields! {
 #[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 pub struct EventQuery {
     /// The partition, by its index.
+    #[cfg_attr(feature = "openapi", param(maximum = 65535))]
     pub partition: u16,
     /// Events after this position; from the oldest one kept if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -164,10 +164,10 @@ pub struct Lease {
     #[cfg_attr(feature = "openapi", schema(value_type = u64))]
     pub lease_epoch: LeaseEpoch,
     /// The kind of worker.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Worker))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::WorkerName))]
     pub worker_id: WorkerId,
     /// The process.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Worker))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::WorkerName))]
     pub worker_instance_id: WorkerInstanceId,
     /// When it ends unless renewed.
     #[cfg_attr(feature = "openapi", schema(value_type = u64))]

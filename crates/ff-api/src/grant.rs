@@ -24,7 +24,7 @@ pub struct ClaimForWorker {
     #[cfg_attr(feature = "openapi", schema(value_type = schema::Lane))]
     pub lane_id: LaneId,
     /// The process.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Worker))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::WorkerName))]
     pub worker_instance_id: WorkerInstanceId,
     /// What the worker can do.
     #[serde(default)]
@@ -41,10 +41,10 @@ pub struct ClaimForWorker {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct GrantExecution {
     /// The kind of worker.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Worker))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::WorkerName))]
     pub worker_id: WorkerId,
     /// The process.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Worker))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::WorkerName))]
     pub worker_instance_id: WorkerInstanceId,
     /// What the worker can do.
     #[serde(default)]
@@ -225,10 +225,10 @@ pub struct ClaimGranted {
     #[cfg_attr(feature = "openapi", schema(value_type = schema::GrantKey))]
     pub grant_key: GrantKey,
     /// The kind of worker it was made for.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Worker))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::WorkerName))]
     pub worker_id: WorkerId,
     /// The process it was made for.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Worker))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::WorkerName))]
     pub worker_instance_id: WorkerInstanceId,
     /// How long the lease lasts without renewal.
     #[cfg_attr(feature = "openapi", schema(value_type = schema::TtlMs))]

@@ -24,6 +24,20 @@ pub const DEADLINE_AT: &str = "flowfabric-deadline-at";
 pub const CREATOR: &str = "flowfabric-creator";
 /// Its id, if the client chooses it.
 pub const EXECUTION_ID: &str = "flowfabric-execution-id";
+/// The headers that describe an execution submitted as raw bytes, and mean nothing with JSON.
+pub const OF_RAW: [&str; 11] = [
+    KIND,
+    LANE,
+    NAMESPACE,
+    PRIORITY,
+    POLICY,
+    TAGS,
+    DELAY_UNTIL,
+    DELAY_MS,
+    DEADLINE_AT,
+    CREATOR,
+    EXECUTION_ID,
+];
 /// The client's own name for a submission: the same key is the same execution.
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// The state of the execution whose bytes are answered.

@@ -47,10 +47,10 @@ pub struct Attempt {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>))]
     pub ended_at: Option<TimestampMs>,
     /// The kind of worker that ran it last.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Worker))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::WorkerName))]
     pub worker_id: WorkerId,
     /// The process that ran it last.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Worker))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::WorkerName))]
     pub worker_instance_id: WorkerInstanceId,
     /// The epoch of its last lease.
     #[cfg_attr(feature = "openapi", schema(value_type = u64))]

@@ -44,6 +44,7 @@ pub struct ListQuery {
     pub to: Option<TimestampMs>,
     /// Only this partition, by its index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", param(maximum = 65535))]
     pub partition: Option<u16>,
     /// Where to go on: the `next_cursor` of the page before, with the same filter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -149,7 +150,7 @@ pub struct ExecutionSummary {
     pub completed_at: Option<TimestampMs>,
     /// The worker of its latest attempt, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Worker>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::WorkerName>))]
     pub worker_id: Option<WorkerId>,
 }
 

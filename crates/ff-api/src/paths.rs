@@ -54,6 +54,8 @@ pub const TASK_COMPLETE: &str = "/v1/tasks/complete";
 pub const TASK_FAIL: &str = "/v1/tasks/fail";
 /// Give a task back until a time.
 pub const TASK_DELAY: &str = "/v1/tasks/delay";
+/// Give a task back until its children have ended.
+pub const TASK_WAIT_CHILDREN: &str = "/v1/tasks/wait-children";
 /// End a task as cancelled.
 pub const TASK_CANCEL: &str = "/v1/tasks/cancel";
 

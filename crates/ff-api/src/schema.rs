@@ -18,6 +18,8 @@ const EXECUTION_ID: &str =
 const GRANT_KEY: &str =
     "^(claim|resume|reclaim)\\.[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";
 const BASE64: &str = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$";
+const CAPABILITY: &str = "^[^\\x00-\\x20,\\x7f]+$";
+const EVENT_CURSOR: &str = "^(0|[1-9][0-9]{0,18})-(0|[1-9][0-9]{0,18})$";
 const TAG_KEY: &str = "^[a-z][a-z0-9_]*\\.[^.\\x00-\\x1f\\x7f][^\\x00-\\x1f\\x7f]*$";
 
 /// Declares a schema: its name in the document, its description, and how it is built.
@@ -63,7 +65,8 @@ fn words<T: Copy + std::fmt::Display>(all: &[T]) -> ObjectBuilder {
 }
 
 fn token() -> ObjectBuilder {
-    text().min_length(Some(1)).max_length(Some(64)).pattern(Some("^[!-+.-~-]+$"))
+    let bytes_max = limits::CAPABILITIES_BYTES_MAX as usize;
+    text().min_length(Some(1)).max_length(Some(bytes_max)).pattern(Some(CAPABILITY))
 }
 
 fn tags() -> ObjectBuilder {
@@ -89,7 +92,7 @@ schemas! {
         = name(limits::LANE_BYTES_MAX);
     Namespace "The name of a tenant or environment."
         = name(limits::NAMESPACE_BYTES_MAX);
-    Worker "The name of a kind of worker, or of a worker process."
+    WorkerName "The name of a kind of worker, or of a worker process."
         = name(limits::WORKER_BYTES_MAX);
     IdempotencyKey "The client's own name for a submission."
         = name(limits::IDEMPOTENCY_KEY_BYTES_MAX);
@@ -109,7 +112,7 @@ schemas! {
     WaitMs "How long to wait, in milliseconds."
         = number(0, limits::CLAIM_WAIT_MS_MAX);
     EventCursor "A position in a partition's event log, as received."
-        = text().pattern(Some("^[0-9]{1,16}-[0-9]{1,16}$"));
+        = text().pattern(Some(EVENT_CURSOR));
     Base64 "Bytes as base64 with padding."
         = text().pattern(Some(BASE64))
             .format(Some(SchemaFormat::Custom("byte".to_owned())));

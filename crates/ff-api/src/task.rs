@@ -8,8 +8,8 @@ use ff_core::contracts::{Claimed, Tags};
 use ff_core::error::EngineError;
 use ff_core::state::AttemptType;
 use ff_core::types::{
-    AttemptId, AttemptIndex, ExecutionId, ExecutionKind, LaneId, LeaseEpoch, LeaseId, Namespace,
-    TimestampMs, WorkerId, WorkerInstanceId,
+    AttemptId, AttemptIndex, ExecutionId, ExecutionKind, LaneId, LeaseEpoch, LeaseId, Moment,
+    Namespace, TimestampMs, WorkerId, WorkerInstanceId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -91,10 +91,10 @@ pub struct Task {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>))]
     pub deadline_at: Option<TimestampMs>,
     /// The kind of worker that holds it.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Worker))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::WorkerName))]
     pub worker_id: WorkerId,
     /// The process that holds it.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Worker))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::WorkerName))]
     pub worker_instance_id: WorkerInstanceId,
 }
 
@@ -338,6 +338,57 @@ pub struct DelayTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::DelayMs>))]
     pub delay_ms: Option<u64>,
+}
+
+impl DelayTask {
+    /// A pause for the wire.
+    pub fn new(handle: &Handle, until: Moment) -> Self {
+        let (delay_until, delay_ms) = split_moment(until);
+        Self { task_token: Some(token_of(handle)), delay_until, delay_ms }
+    }
+
+    /// When the attempt goes on.
+    pub fn until(&self) -> Result<Moment, EngineError> {
+        let moment = moment_of(self.delay_until, self.delay_ms)?;
+        let neither = || EngineError::invalid("delay_until", "or delay_ms must be given");
+        moment.ok_or_else(neither)
+    }
+}
+
+/// The two fields that a moment stands in on the wire.
+pub(crate) fn split_moment(moment: Moment) -> (Option<TimestampMs>, Option<u64>) {
+    match moment {
+        Moment::At(time) => (Some(time), None),
+        Moment::After(millis) => (None, Some(millis)),
+    }
+}
+
+/// The moment that two fields name; at most one of them is given.
+pub(crate) fn moment_of(
+    delay_until: Option<TimestampMs>,
+    delay_ms: Option<u64>,
+) -> Result<Option<Moment>, EngineError> {
+    let (field, moment) = match (delay_until, delay_ms) {
+        (Some(_), Some(_)) => {
+            let rule = "must not be given together with delay_until";
+            return Err(EngineError::invalid("delay_ms", rule));
+        }
+        (Some(time), None) => ("delay_until", Moment::At(time)),
+        (None, Some(millis)) => ("delay_ms", Moment::After(millis)),
+        (None, None) => return Ok(None),
+    };
+    moment.check(field).map(|()| Some(moment))
+}
+
+/// Gives the execution back until its children have ended; then the same attempt goes on, with any
+/// worker. At once if it has none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct WaitChildrenTask {
+    /// The task, unless the header names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_token: Option<String>,
 }
 
 /// Ends the execution as cancelled, by the holder of its lease.

@@ -20,10 +20,10 @@ use crate::task::Task;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RegisterWorker {
     /// The kind of worker.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Worker))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::WorkerName))]
     pub worker_id: WorkerId,
     /// The process. Only one live process may have it.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Worker))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::WorkerName))]
     pub worker_instance_id: WorkerInstanceId,
     /// Chosen by the process at its start; the server chooses one if it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -125,10 +125,10 @@ pub struct WorkerList {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Worker {
     /// The kind of worker.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Worker))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::WorkerName))]
     pub worker_id: WorkerId,
     /// The process.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Worker))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::WorkerName))]
     pub worker_instance_id: WorkerInstanceId,
     /// The lanes it takes from.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::Lane>))]
@@ -156,10 +156,10 @@ same_fields! {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Claim {
     /// The kind of worker.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Worker))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::WorkerName))]
     pub worker_id: WorkerId,
     /// The process.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Worker))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::WorkerName))]
     pub worker_instance_id: WorkerInstanceId,
     /// The lanes to take from, each in its turn.
     #[cfg_attr(

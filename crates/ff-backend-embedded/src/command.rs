@@ -113,6 +113,7 @@ commands! {
     "ZSCORE"     3 reads  First sorted_set::zscore;
     "ZCARD"      2 reads  First sorted_set::zcard;
     "XADD"      -5 writes First stream::xadd;
+    "XLEN"       2 reads  First stream::xlen;
     "XRANGE"    -4 reads  First stream::xrange;
     "XREVRANGE" -4 reads  First stream::xrevrange;
     "RPUSH"     -3 writes First list::rpush;

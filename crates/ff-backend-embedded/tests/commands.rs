@@ -127,6 +127,8 @@ async fn streams() {
         XADD K 5 a => ERR Wrong number of args calling command from script
         XADD K 5 a b c => ERR wrong number of arguments for 'xadd' command
         XADD K 5-7 g h => "5-7"
+        XLEN K => 3
+        XLEN K2 => 0
         XRANGE K - + => [["1-0" ["a" "b"]] ["1-1" ["c" "d" "e" "f"]] ["5-7" ["g" "h"]]]
         XRANGE K (1 5 => [["1-1" ["c" "d" "e" "f"]] ["5-7" ["g" "h"]]]
         XRANGE K 1 1 => [["1-0" ["a" "b"]] ["1-1" ["c" "d" "e" "f"]]]

@@ -106,7 +106,7 @@ impl NewExecution<'_> {
 
     /// Not before this time.
     pub fn delay_until(mut self, at: TimestampMs) -> Self {
-        self.call.delay_until = Some(at);
+        self.call.delay_until = Some(at.into());
         self
     }
 

@@ -3,7 +3,7 @@
 use ff_core::capability::CapabilitySet;
 use ff_core::partition::Partition;
 use ff_core::types::{
-    AttemptId, ExecutionId, GrantId, LeaseEpoch, LeaseId, TimestampMs, WorkerId, WorkerInstanceId,
+    AttemptId, ExecutionId, GrantId, LeaseEpoch, LeaseId, Moment, WorkerId, WorkerInstanceId,
 };
 use ff_script::calls::cancel::CancelExecution;
 use ff_script::calls::claim::ClaimRow;
@@ -193,8 +193,9 @@ impl Held {
     }
 
     /// Gives the lease back until a time.
-    pub fn delay(&self, delay_until: TimestampMs) -> DelayExecution {
+    pub fn delay(&self, until: impl Into<Moment>) -> DelayExecution {
         let Self { id: execution_id, lease_id, lease_epoch, attempt_id, .. } = *self;
+        let delay_until = until.into();
         DelayExecution { execution_id, lease_id, lease_epoch, attempt_id, delay_until }
     }
 

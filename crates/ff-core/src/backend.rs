@@ -34,6 +34,9 @@ pub struct CompletionPayload {
     pub flow_id: Option<FlowId>,
     /// The position of this event in the log of the execution's partition.
     pub cursor: EventCursor,
+    /// True if the partition's log was trimmed behind the subscriber's position, for the first
+    /// completion after that: earlier ones may be missing, and are found by listing.
+    pub after_gap: bool,
 }
 
 /// Which executions somebody wants to hear about. What is absent does not restrict.

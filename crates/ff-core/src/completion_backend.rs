@@ -22,8 +22,9 @@ pub type CompletionStream = Pin<Box<dyn Stream<Item = CompletionPayload> + Send>
 /// Delivery is at least once: after a resumption or a reconnect an event may come again, and the
 /// consumer must not mind. Events of one partition come in order; those of different partitions do
 /// not. The log behind it is bounded: a consumer that stays away for longer than
-/// [`crate::limits::EVENT_LOG_LENGTH`] events of a partition misses the oldest ones, and finds them
-/// by listing.
+/// [`crate::limits::EVENT_LOG_LENGTH`] events of a partition misses the oldest ones. The next
+/// completion of that partition says so ([`CompletionPayload::after_gap`]); what is missing is
+/// found by listing.
 pub trait CompletionBackend: Send + Sync + 'static {
     /// The end of every partition's log now. A consumer that must miss nothing stores it before it
     /// subscribes from it.
@@ -131,6 +132,7 @@ mod tests {
             produced_at: TimestampMs(1),
             flow_id: None,
             cursor: EventCursor::parse(cursor).expect("valid"),
+            after_gap: false,
         }
     }
 

@@ -14,7 +14,7 @@ use crate::error::EngineError;
 use crate::partition::{Partition, PartitionConfig};
 use crate::state::PublicState;
 use crate::types::{
-    EventCursor, ExecutionId, LaneId, LeaseId, TimestampMs, WorkerInstanceId, WorkerSession,
+    EventCursor, ExecutionId, LaneId, LeaseId, Moment, TimestampMs, WorkerInstanceId, WorkerSession,
 };
 
 /// What a call answers in the end.
@@ -112,7 +112,7 @@ pub trait EngineBackend: Send + Sync + 'static {
 
     /// Gives the execution back until a time; then the same attempt goes on, with any worker. A
     /// repetition with the same handle is recognised.
-    fn delay<'a>(&'a self, handle: &'a Handle, until: TimestampMs) -> Answer<'a, ()>;
+    fn delay<'a>(&'a self, handle: &'a Handle, until: Moment) -> Answer<'a, ()>;
 
     /// Gives the execution back until its children have ended; then the same attempt goes on, with
     /// any worker. At once if it has none. A repetition with the same handle is recognised.

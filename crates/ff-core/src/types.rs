@@ -3,12 +3,14 @@
 
 mod event_cursor;
 mod execution_id;
+mod moment;
 mod names;
 mod numbers;
 mod uuid_ids;
 
 pub use event_cursor::{EventCursor, EventCursorParseError};
 pub use execution_id::{ExecutionId, ExecutionIdParseError, PartitionOutOfRange};
+pub use moment::Moment;
 pub use names::{
     ExecutionKind, IdempotencyKey, LaneId, NameError, NameRule, Namespace, WorkerId,
     WorkerInstanceId,

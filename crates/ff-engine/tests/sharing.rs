@@ -128,7 +128,7 @@ fn delayed(partition: Partition, until: TimestampMs) -> NewExecution {
         creator: String::new(),
         policy: ExecutionPolicy::default(),
         payload: Vec::new(),
-        delay_until: Some(until),
+        delay_until: Some(until.into()),
         deadline_at: None,
         tags: Default::default(),
         idempotency_key: None,

@@ -38,7 +38,7 @@ fn new_execution(policy: ExecutionPolicy, delay_until: Option<TimestampMs>) -> N
         creator: String::new(),
         policy,
         payload: Vec::new(),
-        delay_until,
+        delay_until: delay_until.map(Into::into),
         deadline_at: None,
         tags: Default::default(),
         idempotency_key: None,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ff_core::contracts::Claimed;
 use ff_core::engine_backend::EngineBackend;
-use ff_core::types::TimestampMs;
+use ff_core::types::Moment;
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::watch;
 
@@ -90,7 +90,7 @@ impl Drop for Claims {
 /// A time that has come gives the execution back at once; its attempt goes on with another worker.
 async fn hand_back(backend: Arc<dyn EngineBackend>, _one: OneUnderWay, claimed: Vec<Claimed>) {
     for task in claimed {
-        let given = backend.delay(&task.handle, TimestampMs::new(1)).await;
+        let given = backend.delay(&task.handle, Moment::After(0)).await;
         if let Err(error) = given {
             let id = task.handle.execution_id;
             tracing::warn!(%id, %error, "could not hand back what nobody took; its lease will lapse");

@@ -25,7 +25,7 @@ use ff_core::error::EngineError;
 use ff_core::partition::{Partition, PartitionConfig};
 use ff_core::state::PublicState;
 use ff_core::types::{
-    EventCursor, ExecutionId, LaneId, LeaseId, TimestampMs, WorkerInstanceId, WorkerSession,
+    EventCursor, ExecutionId, LaneId, LeaseId, Moment, TimestampMs, WorkerInstanceId, WorkerSession,
 };
 use futures_core::future::BoxFuture;
 
@@ -190,7 +190,7 @@ impl<H: Host> EngineBackend for ScriptBackend<H> {
         Box::pin(self.cancel_attempt(handle, reason))
     }
 
-    fn delay<'a>(&'a self, handle: &'a Handle, until: TimestampMs) -> Answer<'a, ()> {
+    fn delay<'a>(&'a self, handle: &'a Handle, until: Moment) -> Answer<'a, ()> {
         Box::pin(self.delay_attempt(handle, until))
     }
 

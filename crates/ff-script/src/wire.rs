@@ -11,7 +11,7 @@ use ff_core::state::{
 };
 use ff_core::types::{
     AttemptId, AttemptIndex, EventCursor, ExecutionId, ExecutionKind, FlowId, GrantId,
-    IdempotencyKey, LaneId, LeaseEpoch, LeaseId, Namespace, TimestampMs, WorkerId,
+    IdempotencyKey, LaneId, LeaseEpoch, LeaseId, Moment, Namespace, TimestampMs, WorkerId,
     WorkerInstanceId, WorkerSession,
 };
 
@@ -113,6 +113,16 @@ impl Argument for CapabilitySet {
 impl Argument for bool {
     fn encode(&self, args: &mut Args) {
         args.push(if *self { b"1" } else { b"0" });
+    }
+}
+
+/// A plus sign marks a pause from now.
+impl Argument for Moment {
+    fn encode(&self, args: &mut Args) {
+        match self {
+            Self::At(time) => time.encode(args),
+            Self::After(millis) => args.push_display(&format_args!("+{millis}")),
+        }
     }
 }
 

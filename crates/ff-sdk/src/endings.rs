@@ -127,7 +127,10 @@ fn ended(wake: &Wake) -> Option<ExecutionId> {
 
 async fn hear_completions(mut completions: CompletionStream, board: Arc<Board>) {
     while let Some(completion) = next(&mut completions).await {
-        board.tell(&completion.execution_id);
+        match completion.after_gap {
+            true => board.tell_all(),
+            false => board.tell(&completion.execution_id),
+        }
     }
 }
 

@@ -22,7 +22,6 @@ mod connection;
 mod endings;
 mod http;
 mod store_clock;
-mod wall_clock;
 
 mod task;
 mod worker;

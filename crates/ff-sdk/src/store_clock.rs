@@ -38,13 +38,6 @@ impl StoreClock {
         Some(received + Duration::from_millis(store.millis_until(time)))
     }
 
-    /// The store's time now, or a little later.
-    pub(crate) fn latest_now(&self) -> Option<TimestampMs> {
-        let Reading { sent, store, .. } = (*self.lock())?;
-        let elapsed = u64::try_from(sent.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Some(store.plus_millis(elapsed.saturating_add(1)))
-    }
-
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Reading>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -64,6 +57,5 @@ mod tests {
         assert_eq!(clock.earliest(TimestampMs(1_500)), Some(sent + Duration::from_millis(500)));
         let received = sent + Duration::from_millis(40);
         assert_eq!(clock.latest(TimestampMs(1_500)), Some(received + Duration::from_millis(500)));
-        assert_eq!(clock.latest_now(), Some(TimestampMs(1_041)));
     }
 }

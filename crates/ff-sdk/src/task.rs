@@ -15,8 +15,8 @@ use ff_core::contracts::{Claimed, Tags};
 use ff_core::engine_backend::EngineBackend;
 use ff_core::error::{Code, EngineError};
 use ff_core::types::{
-    AttemptId, AttemptIndex, ExecutionId, LaneId, LeaseEpoch, LeaseFence, LeaseId, Namespace,
-    TimestampMs,
+    AttemptId, AttemptIndex, ExecutionId, LaneId, LeaseEpoch, LeaseFence, LeaseId, Moment,
+    Namespace, TimestampMs,
 };
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
@@ -278,14 +278,13 @@ impl ClaimedTask {
     /// Gives the execution back until a time of the store's clock. Then the same attempt goes on,
     /// with any worker.
     pub async fn delay_execution(self, delay_until: TimestampMs) -> Result<(), TerminalError> {
-        self.settle(Outcome::Delay(delay_until)).await.map(drop)
+        self.settle(Outcome::Delay(delay_until.into())).await.map(drop)
     }
 
-    /// Gives the execution back for a while, by the store's clock as this worker knows it.
+    /// Gives the execution back for a while, by the store's clock.
     pub async fn delay_for(self, pause: Duration) -> Result<(), TerminalError> {
         let pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
-        let now = self.shared.clock.latest_now().unwrap_or_else(|| self.claimed_at());
-        self.delay_execution(now.plus_millis(pause_ms)).await
+        self.settle(Outcome::Delay(Moment::After(pause_ms))).await.map(drop)
     }
 
     /// Gives the execution back until the executions it waits for have ended.
@@ -293,21 +292,11 @@ impl ClaimedTask {
         self.settle(Outcome::WaitChildren).await.map(drop)
     }
 
-    /// When the lease began, by the store's clock: a time that has certainly passed there.
-    fn claimed_at(&self) -> TimestampMs {
-        claimed_at(&self.core.claimed)
-    }
-
     /// Nothing is left to do: no renewal, no handing back.
     fn finish(&mut self) {
         self.finished = true;
         self.core.lease.settle();
     }
-}
-
-fn claimed_at(claimed: &Claimed) -> TimestampMs {
-    let expires_at = claimed.lease_expires_at.as_millis();
-    TimestampMs::new(expires_at.saturating_sub(claimed.handle.lease_ttl_ms).max(1))
 }
 
 impl Drop for ClaimedTask {
@@ -338,8 +327,8 @@ pub(crate) fn give_back(claimed: Claimed, deadline: Instant, shared: &Arc<Shared
 
 /// Gives the lease back so that the execution can be claimed at once.
 async fn hand_back(core: Arc<TaskCore>) {
-    let until = claimed_at(&core.claimed);
-    let reported = outcome::report(&core, &Outcome::Delay(until), &mut false).await;
+    let at_once = Outcome::Delay(Moment::After(0));
+    let reported = outcome::report(&core, &at_once, &mut false).await;
     if let Err(error) = reported {
         let execution_id = core.handle().execution_id;
         tracing::warn!(%execution_id, %error, "could not hand it back; its lease will lapse");

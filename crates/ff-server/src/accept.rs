@@ -17,6 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 
 use crate::app::App;
+use crate::courtesy::Courteous;
 use crate::stream::Timed;
 
 /// Files that are not connections: the journal, the store's connections, logs.
@@ -116,13 +117,14 @@ impl Acceptor {
 
     async fn serve_http(&self, stream: impl AsyncRead + AsyncWrite + Unpin) {
         let limits = &self.app.limits;
-        let timed = TokioIo::new(Timed::new(stream, limits.write_timeout()));
+        let timed = Timed::new(stream, limits.write_timeout());
+        let polite = TokioIo::new(Courteous::new(timed));
         let service = TowerToHyperService::new(self.router.clone());
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(limits.header_timeout())
             .max_buf_size(HEAD_BYTES_MAX)
-            .serve_connection(timed, service);
+            .serve_connection(polite, service);
         let mut connection = std::pin::pin!(connection);
         let (mut draining, mut ended) = (self.phase.clone(), self.phase.clone());
         // What goes wrong here is the client's doing, and the client is gone.

@@ -74,15 +74,4 @@ impl App {
     ) -> Result<TimestampMs, EngineError> {
         self.backend.tick(partition, 1).await.map(|report| report.now)
     }
-
-    /// The time after this many milliseconds, by the store's clock.
-    pub(crate) async fn after_millis(
-        &self,
-        partition: Partition,
-        millis: u64,
-    ) -> Result<TimestampMs, EngineError> {
-        let limit = 0..=ff_core::limits::DELAY_MS_MAX;
-        ff_core::argument::check_range("delay_ms", millis, limit)?;
-        self.store_time(partition).await.map(|now| now.plus_millis(millis))
-    }
 }

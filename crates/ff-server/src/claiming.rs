@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ff_core::backend::Handle;
 use ff_core::contracts::{ClaimGrant, Claimed, LeaseRequest, NextGrant, ReclaimGrant, WorkRequest};
 use ff_core::error::EngineError;
-use ff_core::types::TimestampMs;
+use ff_core::types::Moment;
 use tokio::sync::oneshot;
 
 use crate::app::App;
@@ -67,7 +67,7 @@ async fn deliver(app: &App, give: oneshot::Sender<Answer>, answer: Answer) {
 /// The execution waits again, in its old place and with its attempt, for any worker. If even that
 /// fails, its lease lapses.
 async fn hand_back(app: &App, handle: &Handle) {
-    if let Err(error) = app.backend.delay(handle, TimestampMs::new(1)).await {
+    if let Err(error) = app.backend.delay(handle, Moment::After(0)).await {
         tracing::warn!(execution = %handle.execution_id, %error, "handing back failed");
     }
 }

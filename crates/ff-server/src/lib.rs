@@ -16,7 +16,7 @@
 //! |---|---|
 //! | what can be configured | `config` |
 //! | start and end | `server`, `store` |
-//! | connections and their limits | `accept`, `stream`, `tls` |
+//! | connections and their limits | `accept`, `stream`, `courtesy`, `tls` |
 //! | what surrounds every request | `around`, `access`, `gate` |
 //! | how requests are read | `extract`, `body` |
 //! | what each path does | `routes`: one file for each group |
@@ -30,6 +30,7 @@ mod config;
 mod server;
 
 mod accept;
+mod courtesy;
 mod store;
 mod stream;
 mod tls;

@@ -17,9 +17,10 @@ use utoipa::openapi::{
 use crate::routes;
 
 const ABOUT: &str = "A durable execution engine. Times are milliseconds since the Unix epoch by the \
-    store's clock. Bytes travel raw, or as base64 in JSON. Every error is a problem document \
-    (RFC 9457) with a stable code, a class that says what to do, and retryable. Requests refuse \
-    fields they do not know; answers may grow new ones.";
+    store's clock. Integers are written without a point or an exponent. Bytes travel raw, or as \
+    base64 in JSON. Every error is a problem document (RFC 9457) with a stable code, a class that \
+    says what to do, and retryable. Requests refuse fields they do not know; answers may grow new \
+    ones.";
 
 /// The statuses of refusals, and what they mean in general.
 const REFUSALS: [(u16, &str); 13] = [
@@ -93,4 +94,18 @@ fn problem(status: u16, about: &str) -> Response {
         .schema(utoipa::schema!(u64))
         .description(Some("Seconds to wait before trying again."));
     response.header("Retry-After", retry_after.build()).build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_schemas_share_a_name() {
+        let mut known: BTreeMap<String, RefOr<Schema>> = BTreeMap::new();
+        for (name, schema) in routes::all().into_iter().flat_map(|route| route.document().1) {
+            let before = known.entry(name.clone()).or_insert_with(|| schema.clone());
+            assert!(*before == schema, "{name} means two things");
+        }
+    }
 }

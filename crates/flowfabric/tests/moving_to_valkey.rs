@@ -39,7 +39,7 @@ fn execution(kind: &str, delay_until: Option<TimestampMs>) -> NewExecution {
         creator: "test".to_owned(),
         policy: ExecutionPolicy::default(),
         payload: (0..=255).cycle().take(1000).collect(),
-        delay_until,
+        delay_until: delay_until.map(Into::into),
         deadline_at: None,
         tags: [("team.name".to_owned(), "a".to_owned())].into(),
         idempotency_key: None,

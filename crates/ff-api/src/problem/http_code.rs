@@ -65,10 +65,14 @@ http_codes! {
         "The execution was skipped, so it has no result.";
     BodyTooLarge "body_too_large" Terminal 413
         "The body is larger than this path accepts.";
+    UriTooLong "uri_too_long" Terminal 414
+        "The path and its query are longer than the server reads.";
     UnsupportedMediaType "unsupported_media_type" Terminal 415
         "The path does not accept bodies of this content type.";
     TooManyWaiting "too_many_waiting" Retryable 429
         "As many requests as the server allows are waiting; ask again without a wait or later.";
+    HeadersTooLarge "headers_too_large" Terminal 431
+        "There are more headers, or larger ones, than the server reads.";
     Internal "internal" Bug 500
         "Something is wrong inside the server.";
     Overloaded "overloaded" Retryable 503

@@ -45,6 +45,13 @@ pub(super) fn xadd(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect,
     Ok(Effect::Recorded)
 }
 
+/// `XLEN key`
+pub(super) fn xlen(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
+    let count = stage.keyspace.get::<Stream>(args[1])?.map_or(0, Stream::len);
+    stage.reply.count(count);
+    Ok(Effect::None)
+}
+
 /// What the journal keeps: the id that was chosen and the length that was left, so that a replay
 /// depends neither on the time nor on how blocks were cut.
 fn record(

@@ -185,7 +185,7 @@ fn use_lease(op: Op, dice: &mut Dice, lease: Lease, world: &World) -> Sent {
         Op::Fail => on(execution_id, &fail(dice, lease)),
         Op::CancelHeld => on(execution_id, &cancel_held(dice, lease)),
         Op::Delay => {
-            let delay_until = moment(dice, world);
+            let delay_until = moment(dice, world).into();
             let call =
                 DelayExecution { execution_id, lease_id, lease_epoch, attempt_id, delay_until };
             on(execution_id, &call)

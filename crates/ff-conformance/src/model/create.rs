@@ -33,7 +33,7 @@ pub(super) fn new_execution(dice: &mut Dice, world: &World) -> CreateExecution {
         creator: if dice.chance(20) { "somebody".to_owned() } else { String::new() },
         policy_json: policy_json(dice),
         payload: bytes(dice),
-        delay_until: dice.sometimes(25, |dice| moment(dice, world)),
+        delay_until: dice.sometimes(25, |dice| moment(dice, world).into()),
         deadline_at: dice.sometimes(15, |dice| moment(dice, world)),
         tags_json: tags_json(dice),
         content_digest: idempotency_key.as_ref().map_or("", |_| digest(dice)).to_owned(),

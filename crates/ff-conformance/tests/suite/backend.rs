@@ -124,7 +124,7 @@ conformance! {
             lossy(d, losses).cancel(&handle, "enough").await.expect("cancelled");
             let handle = held(d).await;
             let until = d.now().plus_millis(600_000);
-            lossy(d, losses).delay(&handle, until).await.expect("delayed");
+            lossy(d, losses).delay(&handle, until.into()).await.expect("delayed");
             assert_eq!(d.describe(handle.execution_id).await.delay_until, Some(until));
             let handle = held(d).await;
             lossy(d, losses).wait_children(&handle).await.expect("set aside");
@@ -302,7 +302,7 @@ conformance! {
         d.backend.progress(&handle, None, Some("half".to_owned())).await.expect("recorded");
         assert_eq!(record(&d.dump().await, handle.execution_id)["pm"], "half");
         let until = TimestampMs::new(d.now().get() + 5);
-        d.backend.delay(&handle, until).await.expect("delayed");
+        d.backend.delay(&handle, until.into()).await.expect("delayed");
         let error = d.backend.renew(&handle).await.expect_err("given back");
         assert_eq!(error.code(), Some(Code::ExecutionNotActive));
     }

@@ -91,10 +91,12 @@ conformance! {
         let most = limits::EVENT_LOG_LENGTH;
         assert!((most..most + most / 5).contains(&length), "{length}");
         assert!(raw(d, &first, 1).await.2, "what it had not read is gone");
+        assert!(raw(d, "0-0", 1).await.2, "nor is the beginning there any more");
+        assert!(!raw(d, "", 1).await.2, "whoever wants what is left gets it");
     }
 
     async fn a_malformed_position_is_refused(d: &Deployment) {
-        for text in ["-", "+", "0", "1-", "-1", "1-1-1", "(1-1", "1-1 ", "a-b", "0-0\n",
+        for text in ["-", "+", "0", "1-", "-1", "1-1-1", "(1-1", "1-1 ", "a-b", "01-1", "1-00", "0-0\n",
             "99999999999999999999-0", "0-99999999999999999999",
             "18446744073709551615-18446744073709551615"] {
             let answer = d.raw("ff_read_events", &[text.as_bytes(), b"10"]).await;

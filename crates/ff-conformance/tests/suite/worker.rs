@@ -173,6 +173,18 @@ conformance! {
         assert_eq!(d.describe(first.id).await.reclaim_count, 0, "a leave costs no reclaim");
     }
 
+    async fn a_pause_after_the_lease_was_handed_back_is_refused(d: &Deployment) {
+        let held = d.create_and_claim().await;
+        assert_eq!(release(d, INSTANCE).await, 1);
+        let late = d.now().plus_millis(500);
+        assert_eq!(d.refused(held.delay(late)).await, Code::ExecutionNotActive);
+        assert_eq!(d.refused(held.wait_for_children()).await, Code::ExecutionNotActive);
+        let resumed = d.claim(LANE).await;
+        assert_eq!((resumed.id, resumed.attempt_id), (held.id, held.attempt_id));
+        assert!(resumed.lease_epoch > held.lease_epoch);
+        assert_eq!(d.refused(held.delay(late)).await, Code::StaleLease);
+    }
+
     async fn a_lease_past_its_time_is_not_handed_back(d: &Deployment) {
         let held = d.create_and_claim().await;
         d.advance(LEASE_MS).await;

@@ -7,7 +7,9 @@ use crate::limits;
 use crate::partition::PartitionConfig;
 use crate::policy::ExecutionPolicy;
 use crate::state::PublicState;
-use crate::types::{ExecutionId, ExecutionKind, IdempotencyKey, LaneId, Namespace, TimestampMs};
+use crate::types::{
+    ExecutionId, ExecutionKind, IdempotencyKey, LaneId, Moment, Namespace, TimestampMs,
+};
 
 /// Everything about an execution that its submitter decides.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,7 +31,7 @@ pub struct NewExecution {
     /// The input, opaque.
     pub payload: Vec<u8>,
     /// Not to be claimed before this time.
-    pub delay_until: Option<TimestampMs>,
+    pub delay_until: Option<Moment>,
     /// Expires at this time if it has not ended. The policy may set one too; the earlier counts.
     pub deadline_at: Option<TimestampMs>,
     /// Labels.
@@ -47,8 +49,8 @@ impl NewExecution {
         argument::check_range("priority", self.priority.into(), 0..=limits::PRIORITY_MAX)?;
         argument::check_bytes("creator", self.creator.len(), limits::CREATOR_BYTES_MAX)?;
         check_payload(self.payload.len())?;
-        check_time("delay_until", self.delay_until)?;
-        check_time("deadline_at", self.deadline_at)?;
+        self.delay_until.map_or(Ok(()), |until| until.check("delay_until"))?;
+        self.deadline_at.map_or(Ok(()), |time| Moment::At(time).check("deadline_at"))?;
         check_tags(&self.tags)
     }
 }
@@ -59,12 +61,6 @@ fn check_payload(len: usize) -> Result<(), EngineError> {
     }
     let details = vec![len.to_string(), limits::PAYLOAD_BYTES_MAX.to_string()];
     Err(EngineError::Refused { code: Code::PayloadTooLarge, details })
-}
-
-/// Zero is refused: it would read as 1970 here and as "none" elsewhere.
-fn check_time(field: &str, time: Option<TimestampMs>) -> Result<(), EngineError> {
-    let range = 1..=limits::TIMESTAMP_MS_MAX;
-    time.map_or(Ok(()), |time| argument::check_range(field, time.as_millis(), range))
 }
 
 /// The answer to a submission.
@@ -150,7 +146,9 @@ mod tests {
         assert!(refused(|new| new.priority = 9001).starts_with("priority must be from 0 to 9000"));
         assert!(refused(|new| new.creator = "x".repeat(257)).starts_with("creator must be"));
         assert!(refused(|new| new.payload = vec![0; 8_388_609]).contains("[8388609, 8388608]"));
-        assert!(refused(|new| new.delay_until = Some(TimestampMs(0))).starts_with("delay_until"));
+        assert!(
+            refused(|new| new.delay_until = Some(TimestampMs(0).into())).starts_with("delay_until")
+        );
         assert!(
             refused(|new| new.deadline_at = Some(TimestampMs(limits::TIMESTAMP_MS_MAX + 1)))
                 .starts_with("deadline_at")

@@ -19,7 +19,7 @@ due zset $b=2400 $d=3000 $e=9000 i:n:key=7000
 ended:success zset $c=2010
 ended:cancelled zset $f=86401700
 idem hash n:key=7000:$a:digest
-log stream e=created,x=$a,a=,w= e=claimed,x=$b,a=0,w=initial
+log stream e=created:$a:: e=claimed:$b:0:initial
 x:$a hash st=waiting la=main ki=k ns=n ct=1000 pr=2 iu=7000 in=payload po={} ca=cpu,gpu
 x:$b hash st=running la=main ki=k ns=n ct=1001 ac=2 li=$b ep=3 le=5000 wo=w wi=i as=1500 \
     sa=1100 ty=retry rr=1:fixed:100:0:1000:0: rc=1 at=900 ta=2400
@@ -269,7 +269,7 @@ const BREAKS: &[(&str, &str, &str)] = &[
     ("put ff:{fp:2}:x:$a:tags hash team.name=blue", "I9", "belongs to no execution"),
     ("put ff:{fp:2}:x:$a:result string x", "I9", "belongs to no execution"),
     ("put ff:{fp:2}:x:$a:attempts list x", "I9", "belongs to no execution"),
-    ("put log stream e=created,x=$a", "I9", "an entry with other fields"),
+    ("put log stream e=created,x=$a", "I9", "an entry that is no event"),
     ("put ff:{fp:0}:deployment hash flow=8 budget=1 quota=1", "I9", "other partition counts"),
 ];
 

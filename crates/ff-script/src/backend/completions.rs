@@ -1,6 +1,7 @@
 //! Completions: the ended events of all partitions as one stream, at least once, from a cursor that
 //! can be stored. Wake-ups only say where to look; a slow sweep finds what a lost one missed.
 
+use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -74,7 +75,8 @@ async fn subscribe<H: Host>(
         None => end_of_logs(backend).await?,
     };
     let (sender, receiver) = mpsc::channel(QUEUE);
-    let follower = Follower { backend: Arc::clone(backend), filter, cursor, sender };
+    let follower =
+        Follower { backend: Arc::clone(backend), filter, cursor, gaps: BTreeSet::new(), sender };
     tokio::spawn(follower.run(wakes));
     Ok(Box::pin(Receiver(receiver)))
 }
@@ -94,6 +96,8 @@ struct Follower<H> {
     backend: Arc<ScriptBackend<H>>,
     filter: ScannerFilter,
     cursor: CompletionCursor,
+    /// Where events were trimmed unread and the subscriber has not been told yet.
+    gaps: BTreeSet<u16>,
     sender: mpsc::Sender<CompletionPayload>,
 }
 
@@ -134,7 +138,7 @@ impl<H: Host> Follower<H> {
                 Ok(page) => page,
                 Err(error) => return Ok(Err(error)),
             };
-            if page.truncated {
+            if page.truncated && self.gaps.insert(partition.index) {
                 tracing::warn!(%partition, "events were trimmed before this subscriber read them");
             }
             let full = page.events.len() == PAGE as usize;
@@ -151,9 +155,10 @@ impl<H: Host> Follower<H> {
         }
     }
 
-    async fn hand_on(&self, event: &Event) -> Result<(), HandOn> {
-        let Some(completion) = completion(event) else { return Ok(()) };
+    async fn hand_on(&mut self, event: &Event) -> Result<(), HandOn> {
+        let Some(mut completion) = completion(event) else { return Ok(()) };
         if self.passes(&completion).await.map_err(HandOn::Failed)? {
+            completion.after_gap = self.gaps.remove(&completion.execution_id.partition().index);
             self.sender.send(completion).await.map_err(|_| HandOn::Gone)?;
         }
         Ok(())
@@ -202,5 +207,6 @@ fn completion(event: &Event) -> Option<CompletionPayload> {
         produced_at: event.at,
         flow_id: None,
         cursor: event.cursor.clone(),
+        after_gap: false,
     })
 }

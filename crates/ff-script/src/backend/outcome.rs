@@ -7,7 +7,7 @@ use ff_core::contracts::{
 use ff_core::error::EngineError;
 use ff_core::partition::Partition;
 use ff_core::state::PublicState;
-use ff_core::types::{ExecutionId, LeaseId, TimestampMs};
+use ff_core::types::{ExecutionId, LeaseId, Moment};
 
 use super::ScriptBackend;
 use crate::calls::cancel::CancelExecution;
@@ -114,7 +114,7 @@ impl<H: Host> ScriptBackend<H> {
     pub(super) async fn delay_attempt(
         &self,
         handle: &Handle,
-        delay_until: TimestampMs,
+        delay_until: Moment,
     ) -> Result<(), EngineError> {
         let call = DelayExecution {
             execution_id: handle.execution_id,

@@ -1,7 +1,9 @@
 //! Creating executions.
 
 use ff_core::state::PublicState;
-use ff_core::types::{ExecutionId, ExecutionKind, IdempotencyKey, LaneId, Namespace, TimestampMs};
+use ff_core::types::{
+    ExecutionId, ExecutionKind, IdempotencyKey, LaneId, Moment, Namespace, TimestampMs,
+};
 
 use crate::call::functions;
 use crate::value::Value;
@@ -18,7 +20,7 @@ functions! {
         creator: String,
         policy_json: String,
         payload: Vec<u8>,
-        delay_until: Option<TimestampMs>,
+        delay_until: Option<Moment>,
         deadline_at: Option<TimestampMs>,
         tags_json: String,
         idempotency_key: Option<IdempotencyKey>,

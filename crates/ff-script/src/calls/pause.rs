@@ -1,7 +1,7 @@
 //! Giving a lease back while the attempt goes on later.
 
 use ff_core::state::PublicState;
-use ff_core::types::{AttemptId, ExecutionId, LeaseEpoch, LeaseId, TimestampMs};
+use ff_core::types::{AttemptId, ExecutionId, LeaseEpoch, LeaseId, Moment, TimestampMs};
 
 use crate::call::functions;
 
@@ -12,7 +12,7 @@ functions! {
         lease_id: LeaseId,
         lease_epoch: LeaseEpoch,
         attempt_id: AttemptId,
-        delay_until: TimestampMs,
+        delay_until: Moment,
     })
     -> DelayExecutionReply {
         "OK" => Delayed { delay_until: TimestampMs },

@@ -8,13 +8,12 @@ use ff_core::capability::CapabilitySet;
 use ff_core::contracts::{Created, NewExecution, Tags};
 use ff_core::policy::{ExecutionPolicy, RetryPolicy, RoutingRequirements, TimeoutPolicy};
 use ff_core::types::{
-    ExecutionId, ExecutionKind, IdempotencyKey, LaneId, NameError, Namespace, TimestampMs,
+    ExecutionId, ExecutionKind, IdempotencyKey, LaneId, Moment, NameError, Namespace, TimestampMs,
 };
 use ff_script::ids::{IdSource, SystemIds};
 
 use super::Client;
 use crate::error::SdkError;
-use crate::wall_clock;
 
 const CONTEXT: &str = "submission";
 
@@ -36,7 +35,7 @@ pub struct Submission {
     policy: ExecutionPolicy,
     required_capabilities: Vec<String>,
     payload: Result<Vec<u8>, serde_json::Error>,
-    delay_until: Option<TimestampMs>,
+    delay_until: Option<Moment>,
     deadline_at: Option<TimestampMs>,
     tags: Tags,
     idempotency_key: Option<String>,
@@ -131,15 +130,16 @@ impl Submission {
         self
     }
 
-    /// Not to be claimed before this much time has passed, by this machine's clock.
+    /// Not to be claimed before this much time has passed since the submission, by the store's
+    /// clock.
     pub fn delay(mut self, delay: Duration) -> Self {
-        self.delay_until = Some(wall_clock::now().plus_millis(millis(delay)));
+        self.delay_until = Some(Moment::After(millis(delay)));
         self
     }
 
     /// Not to be claimed before this time, by the store's clock.
     pub fn delay_until(mut self, time: TimestampMs) -> Self {
-        self.delay_until = Some(time);
+        self.delay_until = Some(time.into());
         self
     }
 

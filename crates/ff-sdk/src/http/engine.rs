@@ -12,7 +12,7 @@ use ff_api::history::{Attempts, EventPage as WireEventPage};
 use ff_api::object::Object;
 use ff_api::task::{
     CancelTask, DelayTask, FailTask, FailedTask, ProgressTask, RenewTask, RenewedTask, Task,
-    token_of,
+    WaitChildrenTask, token_of,
 };
 use ff_api::worker::{Disconnect, Disconnected, Heartbeat, RegisterWorker, Registered, WorkerList};
 use ff_api::{headers, paths};
@@ -29,7 +29,7 @@ use ff_core::limits;
 use ff_core::partition::{Partition, PartitionConfig};
 use ff_core::state::PublicState;
 use ff_core::types::{
-    EventCursor, ExecutionId, LaneId, LeaseId, TimestampMs, WorkerInstanceId, WorkerSession,
+    EventCursor, ExecutionId, LaneId, LeaseId, Moment, TimestampMs, WorkerInstanceId, WorkerSession,
 };
 use futures_core::future::BoxFuture;
 
@@ -149,8 +149,9 @@ impl EngineBackend for HttpBackend {
         })
     }
 
+    /// A server looks for work on all partitions: see [`super::work`].
     fn claim_next(&self, _: Partition, _: ClaimRequest) -> Answer<'_, Vec<Claimed>> {
-        unavailable("claim_next")
+        unavailable("claim_next on one partition through a server")
     }
 
     fn issue_claim_grant(&self, request: GrantRequest) -> Answer<'_, ClaimGrant> {
@@ -164,8 +165,9 @@ impl EngineBackend for HttpBackend {
         })
     }
 
+    /// The same: a server grants for the whole deployment.
     fn grant_next(&self, _: Partition, _: NextGrantRequest) -> Answer<'_, Option<NextGrant>> {
-        unavailable("grant_next")
+        unavailable("grant_next on one partition through a server")
     }
 
     fn claim_from_grant<'a>(
@@ -249,16 +251,18 @@ impl EngineBackend for HttpBackend {
         })
     }
 
-    fn delay<'a>(&'a self, handle: &'a Handle, until: TimestampMs) -> Answer<'a, ()> {
+    fn delay<'a>(&'a self, handle: &'a Handle, until: Moment) -> Answer<'a, ()> {
         Box::pin(async move {
-            let delay_until = Some(until);
-            let body = DelayTask { task_token: token(handle), delay_until, delay_ms: None };
+            let body = DelayTask::new(handle, until);
             self.done(Call::post(paths::TASK_DELAY, &body)?).await
         })
     }
 
-    fn wait_children<'a>(&'a self, _: &'a Handle) -> Answer<'a, ()> {
-        unavailable("wait_children")
+    fn wait_children<'a>(&'a self, handle: &'a Handle) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let body = WaitChildrenTask { task_token: token(handle) };
+            self.done(Call::post(paths::TASK_WAIT_CHILDREN, &body)?).await
+        })
     }
 
     /// Whoever cancels through a server is an operator to the engine.
@@ -437,8 +441,9 @@ impl EngineBackend for HttpBackend {
         Box::pin(self.depths(partition, lanes))
     }
 
+    /// A server ticks by itself.
     fn tick(&self, _: Partition, _: u32) -> Answer<'_, TickReport> {
-        unavailable("tick")
+        unavailable("tick through a server")
     }
 
     fn partition_config(&self) -> PartitionConfig {

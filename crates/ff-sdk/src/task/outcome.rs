@@ -6,7 +6,7 @@ use std::time::Duration;
 use ff_core::backend::{FailOutcome, FailureClass, FailureReason};
 use ff_core::backend_error::Retry;
 use ff_core::error::{Code, EngineError};
-use ff_core::types::TimestampMs;
+use ff_core::types::Moment;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::renewal::is_lease_gone;
@@ -23,7 +23,7 @@ pub(super) enum Outcome {
     Complete(Option<Vec<u8>>),
     Fail(FailureReason, FailureClass),
     Cancel(String),
-    Delay(TimestampMs),
+    Delay(Moment),
     WaitChildren,
 }
 

@@ -15,7 +15,7 @@ use ff_core::error::EngineError;
 use ff_core::partition::{Partition, PartitionConfig};
 use ff_core::state::PublicState;
 use ff_core::types::{
-    EventCursor, ExecutionId, LaneId, LeaseId, TimestampMs, WorkerInstanceId, WorkerSession,
+    EventCursor, ExecutionId, LaneId, LeaseId, Moment, TimestampMs, WorkerInstanceId, WorkerSession,
 };
 use ff_core::work_source::WorkSource;
 use ff_sdk::Connection;
@@ -137,7 +137,7 @@ impl EngineBackend for Recorder {
         fn complete<'a>(handle: &'a Handle, result: Option<Vec<u8>>) -> ();
         fn fail<'a>(handle: &'a Handle, reason: FailureReason, class: FailureClass) -> FailOutcome;
         fn cancel<'a>(handle: &'a Handle, reason: &'a str) -> ();
-        fn delay<'a>(handle: &'a Handle, until: TimestampMs) -> ();
+        fn delay<'a>(handle: &'a Handle, until: Moment) -> ();
         fn wait_children<'a>(handle: &'a Handle) -> ();
         fn cancel_execution<'a>(id: ExecutionId, reason: &'a str, source: CancelSource) -> ();
         fn revoke_lease<'a>(

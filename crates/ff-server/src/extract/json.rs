@@ -32,6 +32,7 @@ macro_rules! plain {
 }
 
 plain!(
+    ff_api::task::WaitChildrenTask,
     CancelExecution,
     ChangePriority,
     ReplayExecution,

@@ -101,7 +101,7 @@ async fn create(State(app): State<Arc<App>>, request: Request) -> Answered<Creat
     };
     let key = extract::header(&parts.headers, headers::IDEMPOTENCY_KEY)?;
     place::merge_key(&mut submission, key)?;
-    let new = place::prepare(&app, submission).await?;
+    let new = place::prepare(&app, submission)?;
     let created = app.backend.create(new).await?;
     let status = if created.is_new() { StatusCode::CREATED } else { StatusCode::OK };
     Ok(Json(status, created.into()))
@@ -116,7 +116,7 @@ async fn create_bulk(
     let mut results = Vec::with_capacity(bulk.executions.len());
     let mut accepted: Vec<NewExecution> = Vec::with_capacity(bulk.executions.len());
     for submission in bulk.executions {
-        match place::prepare(&app, submission.0).await {
+        match place::prepare(&app, submission.0) {
             Ok(new) => {
                 accepted.push(new);
                 results.push(None);
@@ -144,6 +144,10 @@ async fn list(
     let limit = query.limit.unwrap_or(LIMIT_DEFAULT);
     check_range("limit", limit.into(), 1..=limits::LIST_LIMIT_MAX)?;
     let filter = query.filter();
+    for (field, time) in [("from", filter.from), ("to", filter.to)] {
+        let millis = time.map_or(1, |time| time.as_millis());
+        check_range(field, millis, 1..=limits::TIMESTAMP_MS_MAX)?;
+    }
     let mut at = Some(Position::first(&app, &query)?);
     let mut executions = Vec::new();
     let mut calls = 0;

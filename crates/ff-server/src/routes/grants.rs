@@ -31,7 +31,7 @@ pub(super) fn routes() -> Vec<Route> {
         Route::post(paths::WORKER_CLAIM, grant_next)
             .says("claimForWorker", TAG, "Reserves the next execution of a lane for a worker.")
             .explains(NEXT)
-            .path_parameter::<schema::Worker>("worker", "The kind of worker, percent-encoded.")
+            .path_parameter::<schema::WorkerName>("worker", "The kind of worker, percent-encoded.")
             .takes::<ClaimForWorker>()
             .answers::<Grant>(200, "It is reserved.")
             .answers_nothing("There is no work.")

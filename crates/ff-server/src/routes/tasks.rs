@@ -6,13 +6,13 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use ff_api::paths;
 use ff_api::task::{
-    CancelTask, CompleteTask, DelayTask, FailTask, FailedTask, ProgressTask, RenewTask, RenewedTask,
+    CancelTask, CompleteTask, DelayTask, FailTask, FailedTask, ProgressTask, RenewTask,
+    RenewedTask, WaitChildrenTask,
 };
 use ff_core::argument::{check_bytes, check_range};
 use ff_core::backend::{FailOutcome, Handle};
 use ff_core::error::EngineError;
 use ff_core::limits;
-use ff_core::types::TimestampMs;
 
 use crate::answer::{Answered, ok};
 use crate::app::App;
@@ -27,6 +27,9 @@ const TAG: &str = "tasks";
 const COMPLETE: &str = "With the token in the header, a body of any type but application/json is \
     the result itself. A repetition with the same token is recognised and answered as the first \
     time.";
+
+const WAIT_CHILDREN: &str = "Then its attempt goes on, with any worker; at once if it has none. A \
+    repetition with the same token is recognised.";
 
 type Done = Result<StatusCode, Refusal>;
 
@@ -53,6 +56,11 @@ pub(super) fn routes() -> Vec<Route> {
         of_task(Route::post(paths::TASK_DELAY, delay))
             .says("delayTask", TAG, "Gives a task back until a time; then its attempt goes on.")
             .takes::<DelayTask>()
+            .answers_nothing("It is given back."),
+        of_task(Route::post(paths::TASK_WAIT_CHILDREN, wait_children))
+            .says("waitChildrenTask", TAG, "Gives a task back until its children have ended.")
+            .explains(WAIT_CHILDREN)
+            .may_take::<WaitChildrenTask>()
             .answers_nothing("It is given back."),
         of_task(Route::post(paths::TASK_CANCEL, cancel))
             .says("cancelTask", TAG, "Ends a task as cancelled.")
@@ -142,24 +150,18 @@ async fn delay(
     Json(mut request, _): Json<DelayTask>,
 ) -> Done {
     let handle = handle(&app, header, request.task_token.take())?;
-    let until = until(&app, &handle, &request).await?;
-    app.backend.delay(&handle, until).await?;
+    app.backend.delay(&handle, request.until()?).await?;
     Ok(ended(&app, &handle, Outcome::Delayed))
 }
 
-async fn until(
-    app: &App,
-    handle: &Handle,
-    request: &DelayTask,
-) -> Result<TimestampMs, EngineError> {
-    match (request.delay_until, request.delay_ms) {
-        (Some(until), None) => {
-            check_range("delay_until", until.as_millis(), 1..=limits::TIMESTAMP_MS_MAX)?;
-            Ok(until)
-        }
-        (None, Some(millis)) => app.after_millis(handle.execution_id.partition(), millis).await,
-        _ => Err(EngineError::invalid("delay_until", "or delay_ms must be given, but not both")),
-    }
+async fn wait_children(
+    State(app): State<Arc<App>>,
+    header: TaskHeader,
+    OptionalJson(request): OptionalJson<WaitChildrenTask>,
+) -> Done {
+    let handle = handle(&app, header, request.task_token)?;
+    app.backend.wait_children(&handle).await?;
+    Ok(ended(&app, &handle, Outcome::Delayed))
 }
 
 async fn cancel(

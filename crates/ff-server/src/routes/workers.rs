@@ -48,7 +48,10 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 fn of_instance(route: Route) -> Route {
-    route.path_parameter::<schema::Worker>("worker", "The worker's instance id, percent-encoded.")
+    route.path_parameter::<schema::WorkerName>(
+        "worker",
+        "The worker's instance id, percent-encoded.",
+    )
 }
 
 async fn register(

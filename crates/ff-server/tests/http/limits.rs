@@ -12,7 +12,7 @@ use crate::suite::submit;
 
 const MIB: usize = 1024 * 1024;
 
-fn send_raw(client: &Client, request: &str) -> BufReader<TcpStream> {
+pub(crate) fn send_raw(client: &Client, request: &str) -> BufReader<TcpStream> {
     let mut stream = client.connect().expect("a connection");
     stream.write_all(request.as_bytes()).expect("sent");
     BufReader::new(stream)
@@ -111,7 +111,7 @@ fn an_answer_that_nobody_reads_is_given_up() {
     wait_for_line(&client, "ff_http_connections 1");
 }
 
-fn wait_for_line(client: &Client, wanted: &str) {
+pub(crate) fn wait_for_line(client: &Client, wanted: &str) {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
         let text = String::from_utf8(client.get("/metrics").expect(200).body).expect("text");

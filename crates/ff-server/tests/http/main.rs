@@ -11,6 +11,7 @@ mod crash;
 mod document;
 mod drain;
 mod limits;
+mod rude;
 mod several;
 mod tls;
 
@@ -63,6 +64,7 @@ on_every_store! {
     work::a_worker_registers_claims_renews_and_completes,
     work::a_failure_is_retried_and_then_final,
     work::a_delayed_task_goes_on_with_the_same_attempt,
+    work::a_task_without_children_goes_on_at_once,
     work::a_cancelled_task_ends_without_a_result,
     work::a_worker_that_leaves_hands_its_tasks_back,
     work::several_lanes_and_several_tasks_come_in_one_claim,

@@ -88,7 +88,8 @@ fn counters(seen: &Seen<'_>, before: Fields<'_>, after: Fields<'_>) -> Checked {
     let claims = CLAIMS.contains(&name);
     let replays = u64::from(name == "ff_replay_execution");
     let epochs = grown(before, after, field::LEASE_EPOCH);
-    rule(epochs == Some(u64::from(claims)), || format!("the epoch grew by {epochs:?}"))?;
+    let new_epoch = claims || name == "ff_release_worker_leases";
+    rule(epochs == Some(u64::from(new_epoch)), || format!("the epoch grew by {epochs:?}"))?;
     let attempts = grown(before, after, field::ATTEMPT_COUNT);
     let most = u64::from(claims && before.text(field::NEXT_ATTEMPT) != "resume");
     rule(attempts == Some(most), || format!("the attempts grew by {attempts:?}"))?;

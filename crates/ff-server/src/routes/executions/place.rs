@@ -1,4 +1,4 @@
-//! Where a submission goes: its id, its partition, and the time of a relative delay.
+//! Where a submission goes: its id and its partition.
 
 use ff_api::create::CreateExecution;
 use ff_core::contracts::NewExecution;
@@ -28,21 +28,10 @@ pub(super) fn merge_key(
 }
 
 /// The domain's request for a submission.
-pub(super) async fn prepare(
-    app: &App,
-    submission: CreateExecution,
-) -> Result<NewExecution, EngineError> {
+pub(super) fn prepare(app: &App, submission: CreateExecution) -> Result<NewExecution, EngineError> {
     let id = place(app, &submission)?;
     id.check(&app.partitions())?;
-    let delay_until = match (submission.delay_until, submission.delay_ms) {
-        (Some(_), Some(_)) => {
-            let rule = "must not be given together with delay_until";
-            return Err(EngineError::invalid("delay_ms", rule));
-        }
-        (None, Some(millis)) => Some(app.after_millis(id.partition(), millis).await?),
-        (until, None) => until,
-    };
-    submission.into_new(id, delay_until)
+    submission.into_new(id)
 }
 
 /// An idempotency key decides the partition, so that every repetition meets the first submission.

@@ -18,13 +18,15 @@ use crate::refusal::Refusal;
 
 /// Refuses bodies that are neither JSON nor announced as raw, and JSON that is announced as both.
 pub(super) fn check(kind: Kind, headers: &HeaderMap) -> Result<(), Refusal> {
-    match (kind, headers.contains_key(headers::KIND)) {
-        (Kind::Json, false) | (Kind::Other | Kind::Unsaid, true) => Ok(()),
-        (Kind::Json, true) => {
-            let rule = "is for raw bytes: send application/octet-stream, or kind in the JSON";
-            Err(Refusal::invalid("FlowFabric-Kind", rule))
+    let about_raw = headers::OF_RAW.into_iter().find(|name| headers.contains_key(*name));
+    match (kind, about_raw) {
+        (Kind::Json, None) => Ok(()),
+        (Kind::Json, Some(name)) => {
+            let rule = "is for raw bytes: send application/octet-stream, or say it in the JSON";
+            Err(Refusal::invalid(name, rule))
         }
-        (Kind::Other | Kind::Unsaid, false) => Err(Problem::new(
+        (Kind::Other | Kind::Unsaid, _) if headers.contains_key(headers::KIND) => Ok(()),
+        (Kind::Other | Kind::Unsaid, _) => Err(Problem::new(
             HttpCode::UnsupportedMediaType,
             "send application/json, or application/octet-stream with a header FlowFabric-Kind",
         )

@@ -91,6 +91,21 @@ pub(crate) fn a_delayed_task_goes_on_with_the_same_attempt(client: &Client) {
     assert_eq!(neither.problem(400, "invalid_input")["field"], "delay_until");
 }
 
+pub(crate) fn a_task_without_children_goes_on_at_once(client: &Client) {
+    let id = submit(client, &json!({"kind": "job", "lane": "children"}));
+    let task = claim(client, "children");
+    let wait = json!({"task_token": token(&task)});
+    client.post("/v1/tasks/wait-children", &wait).expect(204);
+    // A repetition is answered as the first time.
+    client.post("/v1/tasks/wait-children", &wait).expect(204);
+    client.post("/v1/tasks/renew", &wait).problem(409, "execution_not_active");
+    let resumed = claim(client, "children");
+    assert_eq!(resumed["execution_id"], json!(id));
+    assert_eq!(resumed["handle_kind"], "resumed");
+    client.post("/v1/tasks/wait-children", &wait).problem(409, "stale_lease");
+    complete(client, &resumed, b"");
+}
+
 pub(crate) fn a_cancelled_task_ends_without_a_result(client: &Client) {
     let id = submit(client, &json!({"kind": "job", "lane": "task-cancel"}));
     let task = claim(client, "task-cancel");

@@ -87,6 +87,8 @@ const MISTAKES: &[Mistake] = &[
     ("GET", "/v1/executions?state=running", "", 400, "invalid_input", "state"),
     ("GET", "/v1/executions?colour=red", "", 400, "invalid_input", "colour"),
     ("GET", "/v1/executions?from=-1", "", 400, "invalid_input", "from"),
+    ("GET", "/v1/executions?to=0", "", 400, "invalid_input", "to"),
+    ("GET", "/v1/events?partition=0&after=01-1", "", 400, "invalid_input", "after"),
     (
         "POST",
         "/v1/claims",
@@ -206,7 +208,10 @@ pub(crate) fn every_mistake_is_named_with_its_status(client: &Client) {
     problem.problem(415, "unsupported_media_type");
     let both = [("content-type", "application/json"), ("flowfabric-kind", "a")];
     let problem = client.send("POST", "/v1/executions", &both, br#"{"kind":"a"}"#);
-    check(&problem.problem(400, "invalid_input"), "FlowFabric-Kind", "kind twice");
+    check(&problem.problem(400, "invalid_input"), "flowfabric-kind", "kind twice");
+    let ignored = [("content-type", "application/json"), ("flowfabric-priority", "7")];
+    let problem = client.send("POST", "/v1/executions", &ignored, br#"{"kind":"a"}"#);
+    check(&problem.problem(400, "invalid_input"), "flowfabric-priority", "not about JSON");
     let raw = [("flowfabric-kind", "a"), ("flowfabric-priority", "high")];
     let problem = client.send("POST", "/v1/executions", &raw, b"x");
     check(&problem.problem(400, "invalid_input"), "flowfabric-priority", "a word as a number");

@@ -1,0 +1,117 @@
+"""What an OpenAPI document cannot say, told to the fuzzer, so that it reaches what is behind.
+
+The first two change nothing about whether a request keeps the document; the others are for
+requests that are meant to keep it.
+"""
+
+import json
+import re
+
+import schemathesis
+from schemathesis import GenerationMode
+
+PARTITIONS = 4
+WAIT_MS_MAX = 20
+EXECUTION_ID = re.compile(r"^\{fp:(\d+)\}:")
+PAYLOADS = ("payload", "payload_text", "payload_base64")
+RESULTS = ("result", "result_text", "result_base64")
+DELAYS = ("delay_until", "delay_ms")
+NUMBERS = ("wait_ms", "partition")
+OPAQUE = ("cursor",)
+
+
+def at_home(text):
+    """The id of an execution on a partition that this deployment has."""
+    return EXECUTION_ID.sub(lambda found: "{fp:%d}:" % (int(found[1]) % PARTITIONS), text)
+
+
+def plain(name, value):
+    """Integers without a point, short waits, partitions that exist."""
+    if isinstance(value, dict):
+        return {key: plain(key, inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [plain(name, inner) for inner in value]
+    if isinstance(value, str) and not (name in NUMBERS and re.fullmatch("[0-9]{1,5}", value)):
+        return at_home(value)
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        value = int(value)
+    if name in NUMBERS and not isinstance(value, (bool, float, type(None))):
+        return fitting(name, int(value))
+    return value
+
+
+def fitting(name, value):
+    if name == "wait_ms" and WAIT_MS_MAX < value <= 60_000:
+        return WAIT_MS_MAX
+    if name == "partition" and 0 <= value <= 65_535:
+        return value % PARTITIONS
+    return value
+
+
+def keep_one(body, names):
+    given = [name for name in names if body.get(name) is not None]
+    for name in given[1:]:
+        del body[name]
+
+
+def agree(body):
+    """What may be given once is given once."""
+    for names in (PAYLOADS, RESULTS, DELAYS):
+        keep_one(body, names)
+    if body.get("idempotency_key") is not None:
+        # The key decides the partition, and the id must be on it.
+        body.pop("execution_id", None)
+    for inner in body.get("executions", []):
+        agree(inner)
+
+
+def is_json(text):
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
+
+
+def fit_headers(case):
+    """Headers describe raw bytes, and only those; two of them are JSON inside."""
+    headers = case.headers
+    if case.media_type == "application/json":
+        for name in [name for name in headers if name.lower().startswith("flowfabric-")]:
+            del headers[name]
+        body = case.body if isinstance(case.body, dict) else {}
+        if "idempotency-key" in headers:
+            for name in ("idempotency_key", "execution_id"):
+                body.pop(name, None)
+        return
+    headers.setdefault("FlowFabric-Kind", "fuzz")
+    for name in ("FlowFabric-Policy", "FlowFabric-Tags"):
+        if name in headers and not is_json(headers[name]):
+            del headers[name]
+    if "FlowFabric-Delay-Ms" in headers:
+        headers.pop("FlowFabric-Delay-Until", None)
+    if "Idempotency-Key" in headers:
+        headers.pop("FlowFabric-Execution-Id", None)
+
+
+def keeps_document(case):
+    return case.meta is not None and case.meta.generation.mode == GenerationMode.POSITIVE
+
+
+@schemathesis.hook
+def before_call(context, case, kwargs):
+    for name in ("query", "body", "path_parameters"):
+        values = getattr(case, name)
+        changed = plain(name, values)
+        # By text, because 1.0 equals 1. What is set is judged anew by its text on the wire, where
+        # %11 is printable, so it is only set if it has to be.
+        if isinstance(values, (dict, list)) and repr(changed) != repr(values):
+            setattr(case, name, changed)
+    if not keeps_document(case):
+        return
+    for name in OPAQUE:
+        if isinstance(case.query, dict):
+            case.query.pop(name, None)
+    if isinstance(case.body, dict):
+        agree(case.body)
+    if case.operation.path == "/v1/executions" and case.method == "POST":
+        fit_headers(case)

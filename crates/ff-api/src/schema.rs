@@ -211,11 +211,34 @@ pub struct RetryPolicy {
     retryable_categories: Vec<Category>,
 }
 
+/// The pause before a retry: one of [`BackoffForms`], without any other field.
+#[derive(Clone, Copy, Debug)]
+pub struct Backoff;
+
+impl PartialSchema for Backoff {
+    fn schema() -> RefOr<Schema> {
+        let mut schema = BackoffForms::schema();
+        let RefOr::T(Schema::OneOf(forms)) = &mut schema else { return schema };
+        for form in &mut forms.items {
+            if let RefOr::T(Schema::Object(form)) = form {
+                form.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(false)));
+            }
+        }
+        schema
+    }
+}
+
+impl ToSchema for Backoff {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("Backoff")
+    }
+}
+
 /// The pause before a retry.
 #[derive(ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[allow(dead_code, reason = "describes ff_core::policy::Backoff")]
-pub enum Backoff {
+pub enum BackoffForms {
     /// Always the same.
     Fixed {
         /// The pause; 1000 if absent.

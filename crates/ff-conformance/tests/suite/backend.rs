@@ -14,7 +14,7 @@ use ff_core::error::{Code, EngineError};
 use ff_core::policy::ExecutionPolicy;
 use ff_core::state::PublicState;
 use ff_core::types::{
-    ExecutionId, ExecutionKind, GrantId, LeaseId, Namespace, TimestampMs, WorkerSession,
+    ExecutionId, ExecutionKind, GrantId, LeaseId, Moment, Namespace, TimestampMs, WorkerSession,
 };
 
 /// As many replies in a row may get lost; with one more the caller hears of it.
@@ -107,6 +107,18 @@ conformance! {
             let result = d.backend.read_result(id).await.expect("it can be read");
             assert_eq!(result.as_deref(), Some(b"done".as_slice()));
         }
+    }
+
+    async fn a_pause_from_now_counts_by_the_stores_clock(d: &Deployment) {
+        let id = d.new_id();
+        let later = NewExecution { delay_until: Some(Moment::After(700)), ..new(d, id) };
+        d.backend.create(later).await.expect("created");
+        assert_eq!(d.describe(id).await.delay_until, Some(d.now().plus_millis(700)));
+        let handle = held(d).await;
+        d.advance(20).await;
+        d.backend.delay(&handle, Moment::After(300)).await.expect("delayed");
+        let until = d.describe(handle.execution_id).await.delay_until;
+        assert_eq!(until, Some(d.now().plus_millis(300)));
     }
 
     async fn every_way_to_end_an_attempt_has_one_effect_although_replies_get_lost(d: &Deployment) {

@@ -46,7 +46,7 @@ pub(crate) struct Site {
 
 enum Ground {
     Embedded { directory: TempDir, host: Arc<EmbeddedHost> },
-    Valkey { server: Valkey, host: Arc<ValkeyHost> },
+    Valkey { server: Box<Valkey>, host: Arc<ValkeyHost> },
 }
 
 fn config() -> PartitionConfig {
@@ -80,7 +80,7 @@ pub(crate) async fn valkey() -> Site {
         append_fsync: Some("always".to_owned()),
         ..ValkeyOptions::default()
     };
-    let server = Valkey::start(options).expect("a server");
+    let server = Box::new(Valkey::start(options).expect("a server"));
     let host = connect(&server).await;
     Site::on(&Arc::clone(&host), Ground::Valkey { server, host }).await
 }

@@ -46,7 +46,7 @@ pub(crate) struct Site {
 
 enum Ground {
     Embedded { directory: TempDir, host: Arc<EmbeddedHost> },
-    Valkey { server: Valkey, host: Arc<ValkeyHost> },
+    Valkey { server: Box<Valkey>, host: Arc<ValkeyHost> },
 }
 
 fn config() -> PartitionConfig {
@@ -80,7 +80,7 @@ pub(crate) async fn valkey() -> Site {
         append_fsync: Some("always".to_owned()),
         ..ValkeyOptions::default()
     };
-    let server = Valkey::start(options).expect("a server");
+    let server = Box::new(Valkey::start(options).expect("a server"));
     let host = connect(&server).await;
     Site::on(&Arc::clone(&host), Ground::Valkey { server, host }).await
 }
@@ -285,24 +285,16 @@ impl Site {
 pub(crate) struct Heard(CompletionStream);
 
 impl Heard {
-    async fn next(&mut self) -> CompletionPayload {
+    pub(crate) async fn next(&mut self) -> CompletionPayload {
         let next = poll_fn(|context| self.0.as_mut().poll_next(context)).await;
         next.expect("the store is open")
     }
 
     /// The next so many.
     pub(crate) async fn take(&mut self, count: usize) -> Vec<CompletionPayload> {
-        self.take_within(count, PATIENCE).await
-    }
-
-    pub(crate) async fn take_within(
-        &mut self,
-        count: usize,
-        limit: Duration,
-    ) -> Vec<CompletionPayload> {
         let mut heard = Vec::new();
         for _ in 0..count {
-            let next = tokio::time::timeout(limit, self.next()).await;
+            let next = tokio::time::timeout(PATIENCE, self.next()).await;
             heard.push(next.unwrap_or_else(|_| panic!("only {} of {count} came", heard.len())));
         }
         heard

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use ff_backend_embedded::SyncMode;
 use ff_server::{Server, ServerConfig, StoreConfig, TlsFiles, Token};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::failure::Failure;
 use crate::settings::Settings;
@@ -158,11 +160,12 @@ fn store_config(settings: &Settings) -> Result<StoreConfig, Failure> {
 }
 
 fn log_to_stderr(settings: &Settings) -> Result<(), Failure> {
-    let filter: EnvFilter = settings.parse("log", "a filter like info or ff_server=debug")?;
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let filter: Targets = settings.parse("log", "a filter like info or ff_server=debug")?;
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let logs = tracing_subscriber::registry().with(filter);
     match settings.text("log_format") {
-        "text" => logs.init(),
-        "json" => logs.json().init(),
+        "text" => logs.with(lines).init(),
+        "json" => logs.with(lines.json()).init(),
         _ => return Err("log_format must be text or json".into()),
     }
     Ok(())

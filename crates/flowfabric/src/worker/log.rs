@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use ff_sdk::{Context, TaskError};
 use serde_json::json;
+use tracing_subscriber::filter::LevelFilter;
 
 use super::Job;
 use crate::time;
 
 /// What the worker itself has to say: that the server is away, that a lease was lost.
 pub(super) fn warnings_to_stderr() {
-    let logs = tracing_subscriber::fmt().with_env_filter("warn").with_writer(std::io::stderr);
+    let logs = tracing_subscriber::fmt().with_max_level(LevelFilter::WARN);
+    let logs = logs.with_writer(std::io::stderr);
     // Somebody else logs already: nothing to do.
     let _ = logs.with_target(false).with_ansi(std::io::stderr().is_terminal()).try_init();
 }

@@ -91,14 +91,16 @@ end
 -- Several such names, joined by colons, which no name contains; parsed into a set.
 function arg.labels(name, bytes_max, count_max)
   local one = arg.label(name, bytes_max)
+  local rule = 'must be at most ' .. count_max .. ' names'
   return remembering(name, function(text)
+    if #text > count_max * (bytes_max + 1) then return nil, rule end
     local set, count = {}, 0
     for label in string.gmatch(text .. ':', '([^:]*):') do
       local value, wrong = one.parse(label)
       if wrong then return nil, wrong end
       set[value], count = true, count + 1
     end
-    if count > count_max then return nil, 'must be at most ' .. count_max .. ' names' end
+    if count > count_max then return nil, rule end
     return set
   end)
 end

@@ -1,6 +1,7 @@
--- Arguments: each kind is a constructor that gives a name, a parser, and the texts whose values are
--- known without it. A parser gets the text, the partition's keys and the time, and answers the
--- parsed value, or nil and what is wrong. The value false means: not given.
+-- Arguments: each kind is a constructor that gives a name, a parser, the texts whose values are
+-- known without it, and up to which length any text is its own value. A parser gets the text, the
+-- partition's keys and the time, and answers the parsed value, or nil and what is wrong. The value
+-- false means: not given.
 
 local number = require('kernel.number')
 local limit = require('kernel.limit')
@@ -33,7 +34,7 @@ end
 
 -- An argument that has the same few values again and again: what was parsed once need not be again.
 local function remembering(name, parse)
-  local count, spec = 0, { name = name, known = {} }
+  local count, spec = 0, { name = name, known = {}, cap = -1 }
   function spec.parse(text, p, now)
     local value, wrong = parse(text, p, now)
     if wrong then return nil, wrong end
@@ -45,7 +46,7 @@ local function remembering(name, parse)
 end
 
 -- An argument with a parser of its own.
-function arg.custom(name, parse) return { name = name, known = NONE, parse = parse } end
+function arg.custom(name, parse) return { name = name, known = NONE, cap = -1, parse = parse } end
 
 -- The id of an execution of this partition; parsed into its uuid.
 function arg.execution(name)
@@ -107,10 +108,11 @@ end
 
 -- Any bytes up to a number.
 local function capped(name, bytes_max, too_large)
-  return { name = name, known = EMPTY, too_large = too_large, parse = function(text)
+  local function parse(text)
     if #text > bytes_max then return nil, 'must be at most ' .. bytes_max .. ' bytes' end
     return text
-  end }
+  end
+  return { name = name, known = EMPTY, cap = bytes_max, parse = parse, too_large = too_large }
 end
 
 function arg.text(name, bytes_max) return capped(name, bytes_max, false) end
@@ -148,7 +150,7 @@ function arg.choice(name, words)
     rule = rule .. ' ' .. words[i]
     known[words[i]] = words[i]
   end
-  return { name = name, known = known, parse = function() return nil, rule end }
+  return { name = name, known = known, cap = -1, parse = function() return nil, rule end }
 end
 
 -- Empty means not given; otherwise as the inner kind.

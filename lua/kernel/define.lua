@@ -16,11 +16,8 @@ local writes = require('kernel.writes')
 
 local define = { functions = {} }
 
--- The names of the values of the codes that any function may answer.
-local COMMON = {
-  invalid_input = { 'text' },
-  payload_too_large = { 'text' },
-}
+-- The codes that any function may answer, with a text.
+local COMMON = { invalid_input = true, payload_too_large = true }
 
 local function refuse_argument(spec, wrong)
   local code = spec.too_large and 'payload_too_large' or 'invalid_input'
@@ -44,24 +41,33 @@ end
 -- The arguments by name, or nil and a refusal.
 local function parse(specs, argv, p, now)
   -- One table per function serves all its calls: each call assigns every name anew.
-  local a, names, known, fixed = specs.values, specs.names, specs.known, specs.fixed
-  if #argv > fixed and not specs.open then
-    return nil, reply.refuse('invalid_input',
-      string.format('arguments must be at most %d, not %d', fixed, #argv))
+  local a, names, known, caps = specs.values, specs.names, specs.known, specs.caps
+  local last = specs.required
+  if #argv > last then
+    if #argv > specs.fixed and not specs.open then
+      return nil, reply.refuse('invalid_input',
+        string.format('arguments must be at most %d, not %d', specs.fixed, #argv))
+    end
+    last = specs.open and specs.fixed or #argv
   end
-  for i = 1, fixed do
-    -- What is left out at the end is empty.
+  -- What is left out at the end is empty; an earlier call may have filled it.
+  for i = last + 1, specs.filled do a[names[i]] = known[i][''] end
+  specs.filled = last
+  for i = 1, last do
     local text = argv[i] or ''
-    local value = known[i][text]
+    local value, wrong = known[i][text], nil
     if value == nil then
-      local wrong
-      value, wrong = specs[i].parse(text, p, now)
-      if wrong then return nil, refuse_argument(specs[i], wrong) end
+      if #text <= caps[i] then
+        value = text
+      else
+        value, wrong = specs[i].parse(text, p, now)
+        if wrong then return nil, refuse_argument(specs[i], wrong) end
+      end
     end
     a[names[i]] = value
   end
   if specs.open then
-    local list, refusal = parse_rest(specs.open, argv, fixed + 1, p, now)
+    local list, refusal = parse_rest(specs.open, argv, specs.fixed + 1, p, now)
     if not list then return nil, refusal end
     a[specs.open.name] = list
   end
@@ -73,35 +79,35 @@ local function prepare(specs)
   local last = specs[#specs]
   specs.open = last and last.rest and last
   specs.fixed = specs.open and #specs - 1 or #specs
-  specs.values, specs.names, specs.known = {}, {}, {}
-  for i = 1, specs.fixed do specs.names[i], specs.known[i] = specs[i].name, specs[i].known end
+  specs.values, specs.names, specs.known, specs.caps = {}, {}, {}, {}
+  specs.filled, specs.required = specs.fixed, 0
+  for i = 1, specs.fixed do
+    specs.names[i], specs.known[i], specs.caps[i] = specs[i].name, specs[i].known, specs[i].cap
+    if specs.open or specs[i].known[''] == nil then specs.required = i end
+  end
 end
 
 -- A reply that was not declared is a bug of ours: it is raised before anything is written.
-local function check_declared(spec, answer)
-  local names = spec.gives[answer[2]] or COMMON[answer[2]]
-  if not names then error(spec.name .. ' gives an undeclared outcome ' .. answer[2]) end
-  if not names.open and #answer - 2 ~= #names then
-    error(spec.name .. ' gives ' .. answer[2] .. ' with the wrong number of values')
-  end
-  return answer
+local function check_common(spec, word)
+  if not COMMON[word] then error(spec.name .. ' gives an undeclared outcome ' .. word) end
 end
 
 local function runner(spec)
-  local specs, run = spec.args, spec.run
+  local specs, run, gives, partitions = spec.args, spec.run, spec.gives, keys.known
   return function(key_list, argv)
     if not unpack then bind() end
-    local p = keys.partition(key_list[1])
+    local p = partitions[key_list[1]] or keys.partition(key_list[1])
     if not p then
       return reply.refuse('invalid_input', 'the key must be a partition, as in ff:{fp:7}')
     end
     local now = take_time(p.key)
     local a, refusal = parse(specs, argv, p, now)
     if not a then return refusal end
-    local w = { nil, nil, nil, nil, nil, nil, nil, nil }
-    local answer = check_declared(spec, run(p, a, now, w))
+    local w = { nil }
+    local answer = run(p, a, now, w)
+    if not gives[answer[2]] then check_common(spec, answer[2]) end
     -- A refusal never writes, whatever was collected on the way to it.
-    if answer[1] == 1 then writes.apply(w) end
+    if answer[1] == 1 then writes.apply(w, p, now) end
     return answer
   end
 end

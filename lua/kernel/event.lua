@@ -1,26 +1,23 @@
--- Events: every transition appends one to the partition's bounded log, and publishes a wake-up
--- where somebody may be waiting.
+-- Events: every transition appends one to the partition's bounded log.
 
 local limit = require('kernel.limit')
+local number = require('kernel.number')
 
 local event = {}
 
-local LENGTH = limit.event_log_length
-
--- One text per event, `name:uuid:attempt:why`: each value of an entry costs as much again.
-function event.append(w, p, name, uuid, attempt, why)
-  w[#w + 1] = { 'XADD', p.log, 'MAXLEN', '~', LENGTH, '*', 'e',
-    name .. ':' .. uuid .. ':' .. (attempt or '') .. ':' .. (why or '') }
+-- Ends a transition: the execution is written when all is decided, and the log tells what happened
+-- to it. One text per event, `name:uuid:attempts so far:why`: a value of its own for each part
+-- would cost as much again.
+function event.tell(w, x, name, why)
+  x.event = name .. ':' .. x.uuid .. ':' .. (x.attempt_count or '') .. ':' .. (why or '')
+  w[#w + 1] = x
 end
 
--- The parts of an event's text.
-function event.parse(text) return string.match(text, '^([^:]*):([^:]*):([^:]*):(.*)$') end
-
--- Work became claimable in a lane.
-function event.ready(w, p, lane) w[#w + 1] = { 'SPUBLISH', p.ready_channel, lane } end
-
--- An execution ended.
-function event.ended(w, p, uuid) w[#w + 1] = { 'SPUBLISH', p.ended_channel, uuid } end
+-- The parts of an event's text: name, uuid, index of the attempt or the empty text, why.
+function event.parse(text)
+  local name, uuid, count, why = string.match(text, '^([^:]*):([^:]*):([^:]*):(.*)$')
+  return name, uuid, count == '' and '' or number.text(number.stored(count, 1) - 1), why
+end
 
 -- A timer was set. Timers beyond the next sweep need no push: the sweep will see them.
 function event.due(w, p, at, now)

@@ -17,6 +17,7 @@ local function build(key)
     lanes = key .. ':lanes',              -- set: lanes in use (first partition only)
     workers = key .. ':workers',          -- hash: connected workers (first partition only)
     ended = {},                           -- outcome -> zset: what is over, by purge time
+    untrimmed = 0,                        -- appends to the log since it was last trimmed
     ready_channel = key .. ':ready',
     ended_channel = key .. ':ended',
     due_channel = key .. ':due',
@@ -27,15 +28,13 @@ local function build(key)
   return p
 end
 
-local known = {}
+keys.known = {}
 
 -- The keys of a partition, made once; nil if the key does not name a partition.
 function keys.partition(key)
-  local p = known[key]
-  if p then return p end
   if not key or not string.find(key, '^ff:{%l+:%d+}$') then return nil end
-  p = build(key)
-  known[key] = p
+  local p = build(key)
+  keys.known[key] = p
   return p
 end
 

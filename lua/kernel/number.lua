@@ -23,6 +23,13 @@ function number.stored(text, default)
   return default
 end
 
+-- One more than a stored count, which is absent while it is zero. The first is a text, ready for
+-- use: turning a number into one is dear.
+function number.one_more(text) return text and number.stored(text, 0) + 1 or '1' end
+
+-- The digits of a small number, also while the library loads and has no other way to write it.
+function number.constant(value) return value .. '' end
+
 -- Plain digits, whatever the size: Lua's own conversion turns to exponents at 15 digits.
 function number.text(value)
   return string.format('%.0f', value)

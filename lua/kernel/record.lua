@@ -1,25 +1,26 @@
--- Records: an execution as a table. Reading takes the fields a function needs, by name. `set` and
--- `put` assign fields, `drop` removes them, and `save` turns all that into writes.
+-- Records: an execution as a table. Reading takes the fields a function needs, by name, and keeps
+-- what says where the execution was listed. `set` and `put` assign fields, `drop` removes them; the
+-- changes are written by model/index.lua, or by `save` if they concern no index.
 
 local field = require('model.field')
 
 local record = {}
 
--- Empty records. Naming the fields that most functions use gives the table its size at once;
--- growing it field by field costs more than all the rest of a read.
+-- Empty records. Naming the fields that most functions use gives the table its size at once, a
+-- power of two; growing it field by field costs more than all the rest of a read.
 local function blank(uuid, key)
   return { uuid = uuid, key = key, state = nil, lane = nil, kind = nil, namespace = nil,
-    created_at = nil, payload = nil, lease_id = nil, lease_epoch = nil, lease_expires_at = nil,
-    worker_id = nil, worker_instance_id = nil, attempt_count = nil, attempt_started_at = nil,
-    ended_at = nil, sets = nil }
+    created_at = nil, payload = nil, payload2 = nil, lease_id = nil, lease_epoch = nil,
+    lease_expires_at = nil, attempt_count = nil, was = nil, sets = nil, event = nil }
 end
 
 local function small_blank(uuid, key, state)
-  return { uuid = uuid, key = key, state = state, lease_id = nil, lease_epoch = nil,
-    lease_expires_at = nil, attempt_count = nil, ended_at = nil, sets = nil }
+  return { uuid = uuid, key = key, state = state, was = state, lease_id = nil, lease_epoch = nil,
+    lease_expires_at = nil, attempt_count = nil, ended_at = nil, sets = nil, event = nil }
 end
 
--- A function that reads these fields of an execution; nil if there is no such execution.
+-- A function that reads these fields of an execution, false for those without a value; nil if there
+-- is no such execution.
 function record.reader(names)
   local command, count = { 'HMGET', '', field.state }, #names
   for i = 1, count do command[i + 3] = field[names[i]] end
@@ -29,10 +30,7 @@ function record.reader(names)
     local values = redis.call(unpack(command))
     if not values[1] then return nil end
     local x = small_blank(uuid, key, values[1])
-    for i = 1, count do
-      local value = values[i + 1]
-      if value then x[names[i]] = value end
-    end
+    for i = 1, count do x[names[i]] = values[i + 1] end
     return x
   end
 end
@@ -58,6 +56,8 @@ function record.read(p, uuid)
     -- A field we do not know is a newer library's business; it must not stop an older one.
     if name then x[name] = flat[i + 1] end
   end
+  x.was = x.state
+  if x.grant_expires_at then x.reserved = true end
   return x
 end
 
@@ -97,11 +97,10 @@ function record.drop(x, names)
   end
 end
 
--- Turns all that into writes: what is removed first, so that a field can be given a new value.
+-- Writes the record alone: for changes that concern no index and are no event.
 function record.save(x, w)
   if x.drops then w[#w + 1] = x.drops end
   if x.sets then w[#w + 1] = x.sets end
-  x.drops, x.sets = nil, nil
 end
 
 return record

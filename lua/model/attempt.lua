@@ -6,6 +6,7 @@ local keys = require('kernel.keys')
 local limit = require('kernel.limit')
 local number = require('kernel.number')
 local record = require('kernel.record')
+local field = require('model.field')
 local lease = require('model.lease')
 local state = require('model.state')
 
@@ -36,7 +37,11 @@ function attempt.first_started_at(x) return x.started_at or x.attempt_started_at
 
 function attempt.ended_at(x) return x.attempt_ended_at or x.ended_at end
 
-function attempt.index(x) return number.stored(x.attempt_count, 0) - 1 end
+function attempt.index(x)
+  -- Most attempts are the first.
+  if x.attempt_count == '1' then return 0 end
+  return number.stored(x.attempt_count, 0) - 1
+end
 
 -- One line: no id contains a colon, and the free texts come last, the first with its length.
 function attempt.pack(x)
@@ -105,7 +110,7 @@ local function follow(w, x)
   if kind ~= 'initial' then record.set(x, 'attempt_type', kind) end
   if why then record.set(x, 'attempt_cause', why) end
   if kind == 'reclaim' then
-    record.set(x, 'reclaim_count', number.stored(x.reclaim_count, 0) + 1)
+    record.set(x, 'reclaim_count', number.one_more(x.reclaim_count))
   end
   return kind
 end
@@ -116,9 +121,9 @@ function attempt.begin(w, x, a, lease_id, now)
   -- A fresh execution has nothing to put away, and most executions are fresh.
   if x.attempt_count or x.next_attempt then kind = follow(w, x) end
   if x.grant_id then record.drop(x, attempt.GRANT) end
-  lease.acquire(x, a, lease_id, now)
-  record.set(x, 'attempt_count', number.stored(x.attempt_count, 0) + 1)
-  record.set(x, 'attempt_started_at', now)
+  local count = number.one_more(x.attempt_count)
+  x.attempt_count = count
+  lease.acquire(x, a, lease_id, now, field.attempt_count, count, field.attempt_started_at, now)
   if a.attempt_id then record.set(x, 'attempt_id', a.attempt_id) end
   arm_timeout(x, now, x.attempt_timeout_ms)
   return kind
@@ -131,8 +136,7 @@ function attempt.resume(x, a, lease_id, now)
   record.drop(x, PENDING)
   record.drop(x, { 'timeout_left_ms', 'renewed_at', 'progress_pct', 'progress_message',
     'progress_at' })
-  lease.acquire(x, a, lease_id, now)
-  record.set(x, 'resumed_at', now)
+  lease.acquire(x, a, lease_id, now, field.resumed_at, now)
   arm_timeout(x, now, left_ms)
   return 'resumed'
 end

@@ -7,9 +7,7 @@ local event = require('kernel.event')
 local keys = require('kernel.keys')
 local limit = require('kernel.limit')
 local number = require('kernel.number')
-local record = require('kernel.record')
 local attempt = require('model.attempt')
-local index = require('model.index')
 local lease = require('model.lease')
 
 local claim = {}
@@ -37,24 +35,20 @@ function claim.row(p, x, kind)
 end
 
 -- Takes the execution: a paused attempt goes on, otherwise a new one begins.
-function claim.take(w, p, x, a, lease_id, now)
-  local queue, due = index.places(x)
+function claim.take(w, x, a, lease_id, now)
   local kind
   if x.next_attempt == 'resume' and x.state == 'waiting' then
     kind = attempt.resume(x, a, lease_id, now)
   else
     kind = attempt.begin(w, x, a, lease_id, now)
   end
-  record.save(x, w)
-  index.settle(w, p, x, queue, due, now)
-  event.append(w, p, 'claimed', x.uuid, attempt.index(x), kind)
+  event.tell(w, x, 'claimed', kind)
   return kind
 end
 
 -- May a claim start this execution at all? One past its deadline is left to the tick.
 function claim.in_time(x, now)
-  local deadline_at = number.stored(x.deadline_at, nil)
-  return not deadline_at or deadline_at > now
+  return not x.deadline_at or number.stored(x.deadline_at, now + 1) > now
 end
 
 -- What the latest claim of a running execution was, for a repeated call.

@@ -6,7 +6,6 @@ local record = require('kernel.record')
 local attempt = require('model.attempt')
 local delay = require('model.delay')
 local ending = require('model.ending')
-local index = require('model.index')
 local retry = require('model.retry')
 
 local failure = {}
@@ -16,31 +15,28 @@ local function note(x, reason, category)
   record.set(x, 'failure_category', category)
 end
 
-local function schedule(w, p, x, now, at)
-  local queue, due = index.places(x)
+local function schedule(w, x, now, at)
   record.drop(x, { 'timeout_at', 'lease_expires_at' })
   delay.until_time(x, at, 'retry_backoff', now)
   record.set(x, 'transition_at', now)
   record.set(x, 'next_attempt', 'retry')
-  record.set(x, 'retry_count', number.stored(x.retry_count, 0) + 1)
-  record.save(x, w)
-  index.settle(w, p, x, queue, due, now)
-  event.append(w, p, 'retry_scheduled', x.uuid, attempt.index(x), x.failure_category)
+  record.set(x, 'retry_count', number.one_more(x.retry_count))
+  event.tell(w, x, 'retry_scheduled', x.failure_category)
 end
 
 -- Ends the running attempt as failed. Gives the time of the retry, or nil if there is none.
 -- A retry that would start after the deadline is no retry.
-function failure.attempt_failed(w, p, x, now, how, reason, category, outcome)
+function failure.attempt_failed(w, x, now, how, reason, category, outcome)
   local delay_ms = retry.delay_ms(x, category)
   local at = delay_ms and now + delay_ms
   local deadline_at = number.stored(x.deadline_at, nil)
   note(x, reason, category)
   attempt.close(x, how, now)
   if at and not (deadline_at and at >= deadline_at) then
-    schedule(w, p, x, now, at)
+    schedule(w, x, now, at)
     return at
   end
-  ending.finish(w, p, x, now, outcome, how == 'timeout' and 'attempt_timeout' or 'failed')
+  ending.finish(w, x, now, outcome, how == 'timeout' and 'attempt_timeout' or 'failed')
   return nil
 end
 

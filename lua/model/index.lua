@@ -1,12 +1,11 @@
--- Indexes: where an execution is listed follows from its record alone. A transition asks `places`
--- before it changes the record, and `settle` moves the entry to where the changed record belongs.
+-- Indexes: where an execution is listed follows from its record alone. A record remembers where it
+-- was listed when it was read; `commit` writes it and moves its entries to where it now belongs.
 --
 --   queue of its lane   claimable and not reserved by a grant
 --   due                 live, with a time to come
 --   ended:<outcome>     over; scored by the time of the purge
 --   all                 always
 
-local event = require('kernel.event')
 local limit = require('kernel.limit')
 local number = require('kernel.number')
 local state = require('model.state')
@@ -14,10 +13,15 @@ local state = require('model.state')
 local index = {}
 
 local stored = number.stored
+local CLAIMABLE = state.CLAIMABLE
 local STRICT_STEP = 1000000000000
+local LOG_LENGTH = number.constant(limit.event_log_length)
+local TRIM_EVERY = 64
+local SWEEP_MS = limit.tick_sweep_ms
+local RETENTION_MS = limit.retention_ms_default
 
 -- Lowest first. A priority step outweighs any age unless the policy says how much age it is worth.
-function index.queue_score(x)
+local function queue_score(x)
   local created_at, priority = stored(x.created_at, 0), x.priority
   if not priority then return created_at end
   return created_at - stored(priority, 0) * stored(x.ageing_ms, STRICT_STEP)
@@ -46,44 +50,68 @@ end
 
 -- What is over is kept for its retention, and while its idempotency key may still be asked for.
 function index.purge_at(x)
-  local at = stored(x.ended_at, 0) + stored(x.retention_ms, limit.retention_ms_default)
-  return x.remembered_until and math.max(at, stored(x.remembered_until, 0)) or at
+  local kept, at = RETENTION_MS, stored(x.ended_at, 0)
+  if x.retention_ms then kept = stored(x.retention_ms, RETENTION_MS) end
+  if x.remembered_until then return math.max(at + kept, stored(x.remembered_until, 0)) end
+  return at + kept
 end
 
--- Where a live execution is listed: the lane whose queue it is in, and its time in `due`.
-function index.places(x)
-  local queued = state.CLAIMABLE[x.state] and not x.grant_expires_at
-  return queued and x.lane or nil, index.due_at(x)
+-- Writes the record: what is removed first, so that a field can be given a new value.
+local function save(call, x)
+  if x.drops then call(unpack(x.drops)) end
+  if x.sets then call(unpack(x.sets)) end
 end
 
--- As `places`, for an execution that leaves them all: whether it is in `due`, not since when.
-function index.membership(x)
-  local queued = state.CLAIMABLE[x.state] and not x.grant_expires_at
-  local timed = x.state == 'running' or x.state == 'delayed'
-  return queued and x.lane or nil, timed or x.deadline_at or x.grant_expires_at
-end
-
--- Takes an execution that is over out of the live indexes.
-function index.leave(w, p, x, queue, due)
-  if queue then w[#w + 1] = { 'ZREM', p.queue .. queue, x.uuid } end
-  if due then w[#w + 1] = { 'ZREM', p.due, x.uuid } end
-end
-
--- Moves a live execution from where it was to where its record now belongs.
-function index.settle(w, p, x, was_queue, was_due, now)
-  local queue, due = index.places(x)
-  if queue then
-    w[#w + 1] = { 'ZADD', p.queue .. queue, index.queue_score(x), x.uuid }
-    if not was_queue then event.ready(w, p, queue) end
-  elseif was_queue then
-    w[#w + 1] = { 'ZREM', p.queue .. was_queue, x.uuid }
+-- Appends to the log. Trimming costs a fifth of that, so it is done only now and then.
+local function log(call, p, text)
+  local untrimmed = p.untrimmed + 1
+  if untrimmed < TRIM_EVERY then
+    p.untrimmed = untrimmed
+    call('XADD', p.log, '*', 'e', text)
+  else
+    p.untrimmed = 0
+    call('XADD', p.log, 'MAXLEN', '~', LOG_LENGTH, '*', 'e', text)
   end
-  if not due then
-    if was_due then w[#w + 1] = { 'ZREM', p.due, x.uuid } end
-  elseif due ~= was_due then
-    w[#w + 1] = { 'ZADD', p.due, due, x.uuid }
-    event.due(w, p, due, now)
+end
+
+-- An execution that is over leaves the live indexes.
+local function commit_ended(call, p, x, queue)
+  local uuid, ended, purge_at = x.uuid, p.ended[x.state], index.purge_at(x)
+  save(call, x)
+  if queue then call('ZREM', queue, uuid) end
+  call('ZREM', p.due, uuid)
+  call('ZADD', ended, purge_at, uuid)
+  if x.event then log(call, p, x.event) end
+  call('SPUBLISH', p.ended_channel, uuid)
+end
+
+-- A live execution that was in this queue, if any.
+local function commit_live(call, p, x, queue, now)
+  local uuid, was, due = x.uuid, x.was, index.due_at(x)
+  local score = CLAIMABLE[x.state] and not x.grant_expires_at and queue_score(x)
+  save(call, x)
+  if score then
+    call('ZADD', p.queue .. x.lane, score, uuid)
+    if not queue then call('SPUBLISH', p.ready_channel, x.lane) end
+    if p.ended[was] then call('ZREM', p.ended[was], uuid) end
+  elseif queue then
+    call('ZREM', queue, uuid)
   end
+  if due then
+    call('ZADD', p.due, due, uuid)
+    if due - now < SWEEP_MS then call('SPUBLISH', p.due_channel, due) end
+  elseif was then
+    call('ZREM', p.due, uuid)
+  end
+  if x.event then log(call, p, x.event) end
+end
+
+-- Writes a changed record, its entries in the indexes, its event and the pushes that follow. All
+-- that is derived is derived before the first write.
+function index.commit(p, x, now)
+  local queue = CLAIMABLE[x.was] and not x.reserved and p.queue .. x.lane
+  local commit = state.ENDED[x.state] and commit_ended or commit_live
+  return commit(redis.call, p, x, queue, now)
 end
 
 return index

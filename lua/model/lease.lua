@@ -65,20 +65,23 @@ function lease.guard(x, a, now)
   return nil
 end
 
-local function next_epoch(x) return number.stored(x.lease_epoch, 0) + 1 end
+local function next_epoch(x) return number.one_more(x.lease_epoch) end
 
 -- Takes the lease from a holder that did not ask for it: under the next epoch, what the holder
 -- still sends is refused and never taken for the repetition of something that was done.
 function lease.withdraw(x) record.set(x, 'lease_epoch', next_epoch(x)) end
 
--- Gives the execution to the worker that the arguments name: a new lease with the next epoch.
-function lease.acquire(x, a, lease_id, now)
+local STATE, LEASE_ID, EPOCH, EXPIRES_AT, WORKER_ID, INSTANCE_ID = field.state, field.lease_id,
+  field.lease_epoch, field.lease_expires_at, field.worker_id, field.worker_instance_id
+
+-- Gives the execution to the worker that the arguments name: a new lease with the next epoch. One
+-- or two more fields are stored along with it.
+function lease.acquire(x, a, lease_id, now, name, value, name2, value2)
   local epoch, expires_at = next_epoch(x), now + a.lease_ttl_ms
   x.state, x.lease_id, x.lease_epoch, x.lease_expires_at = 'running', lease_id, epoch, expires_at
-  x.worker_id, x.worker_instance_id = a.worker_id, a.worker_instance_id
-  record.put(x, { 'HSET', x.key, field.state, 'running', field.lease_id, lease_id,
-    field.lease_epoch, epoch, field.lease_expires_at, expires_at, field.worker_id, a.worker_id,
-    field.worker_instance_id, a.worker_instance_id, nil, nil, nil, nil })
+  record.put(x, { 'HSET', x.key, STATE, 'running', LEASE_ID, lease_id, EPOCH, epoch,
+    EXPIRES_AT, expires_at, WORKER_ID, a.worker_id, INSTANCE_ID, a.worker_instance_id,
+    name, value, name2, value2 })
 end
 
 return lease

@@ -8,7 +8,6 @@ local record = require('kernel.record')
 local reply = require('kernel.reply')
 local attempt = require('model.attempt')
 local ending = require('model.ending')
-local index = require('model.index')
 
 local loss = {}
 
@@ -24,22 +23,18 @@ end
 
 -- Takes the lease away. `how` is lapse or revoke, `to` the state that follows. Gives true if the
 -- execution may be claimed again, false if that was its last chance and it has failed.
-function loss.lose(w, p, x, now, how, to)
+function loss.lose(w, x, now, how, to)
   attempt.close(x, how, now)
   if exhausted(x) then
     record.set(x, 'failure_reason', 'max_reclaims_exceeded')
     record.set(x, 'failure_category', 'infra_crash')
-    ending.finish(w, p, x, now, 'failed', 'max_reclaims_exceeded')
+    ending.finish(w, x, now, 'failed', 'max_reclaims_exceeded')
     return false
   end
-  local queue, due = index.places(x)
   record.drop(x, { 'timeout_at', 'lease_expires_at' })
   record.set(x, 'state', to)
   record.set(x, 'transition_at', now)
-  record.save(x, w)
-  index.settle(w, p, x, queue, due, now)
-  event.append(w, p, to == 'lapsed' and 'lease_expired' or 'lease_revoked', x.uuid,
-    attempt.index(x), x.revoke_reason)
+  event.tell(w, x, to == 'lapsed' and 'lease_expired' or 'lease_revoked', x.revoke_reason)
   return true
 end
 

@@ -8,7 +8,6 @@ local attempt = require('model.attempt')
 local delay = require('model.delay')
 local ending = require('model.ending')
 local failure = require('model.failure')
-local index = require('model.index')
 local loss = require('model.loss')
 local state = require('model.state')
 
@@ -25,52 +24,46 @@ end
 
 function timer.timeout_passed(x, now) return x.state == 'running' and passed(x.timeout_at, now) end
 
-function timer.expire(w, p, x, now)
+function timer.expire(w, x, now)
   record.set(x, 'failure_reason', 'execution_deadline')
-  ending.finish(w, p, x, now, 'expired', 'execution_deadline')
+  ending.finish(w, x, now, 'expired', 'execution_deadline')
 end
 
 -- An attempt that ran out of time is a failed attempt: the retry policy decides what follows.
-function timer.time_out(w, p, x, now)
-  return failure.attempt_failed(w, p, x, now, 'timeout', 'attempt_timeout', 'timeout', 'expired')
+function timer.time_out(w, x, now)
+  return failure.attempt_failed(w, x, now, 'timeout', 'attempt_timeout', 'timeout', 'expired')
 end
 
-function timer.promote(w, p, x, now)
-  local queue, due = index.places(x)
+function timer.promote(w, x, now)
   delay.promote(x, now)
-  record.save(x, w)
-  index.settle(w, p, x, queue, due, now)
-  event.append(w, p, 'promoted', x.uuid, x.attempt_count and attempt.index(x), '')
+  event.tell(w, x, 'promoted')
 end
 
-local function withdraw_grant(w, p, x, now)
-  local queue, due = index.places(x)
+local function withdraw_grant(w, x)
   record.drop(x, attempt.GRANT)
-  record.save(x, w)
-  index.settle(w, p, x, queue, due, now)
-  event.append(w, p, 'grant_expired', x.uuid, x.attempt_count and attempt.index(x), '')
+  event.tell(w, x, 'grant_expired')
 end
 
 -- Does the first thing that is due; gives its name, or nil if nothing is.
-function timer.fire(w, p, x, now)
+function timer.fire(w, x, now)
   if timer.deadline_passed(x, now) then
-    timer.expire(w, p, x, now)
+    timer.expire(w, x, now)
     return 'expired'
   end
   if timer.timeout_passed(x, now) then
-    timer.time_out(w, p, x, now)
+    timer.time_out(w, x, now)
     return 'timed_out'
   end
   if x.state == 'running' and number.stored(x.lease_expires_at, 0) <= now then
-    loss.lose(w, p, x, now, 'lapse', 'lapsed')
+    loss.lose(w, x, now, 'lapse', 'lapsed')
     return 'lapsed'
   end
   if x.state == 'delayed' and number.stored(x.delay_until, 0) <= now then
-    timer.promote(w, p, x, now)
+    timer.promote(w, x, now)
     return 'promoted'
   end
   if passed(x.grant_expires_at, now) then
-    withdraw_grant(w, p, x, now)
+    withdraw_grant(w, x)
     return 'ungranted'
   end
   return nil

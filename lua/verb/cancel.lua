@@ -37,7 +37,7 @@ define {
     local before = state.phase(x)
     if a.reason ~= '' then record.set(x, 'cancel_reason', a.reason) end
     record.set(x, 'cancelled_by', a.source)
-    ending.finish(w, p, x, now, 'cancelled', 'cancelled')
+    ending.finish(w, x, now, 'cancelled', 'cancelled')
     return reply.ok('cancelled', before)
   end,
 }

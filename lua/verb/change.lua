@@ -7,8 +7,6 @@ local keys = require('kernel.keys')
 local limit = require('kernel.limit')
 local record = require('kernel.record')
 local reply = require('kernel.reply')
-local attempt = require('model.attempt')
-local index = require('model.index')
 local lease = require('model.lease')
 local state = require('model.state')
 local tags = require('model.tags')
@@ -30,12 +28,10 @@ define {
     local x = record.read(p, a.execution_id)
     if not x then return reply.refuse('execution_not_found') end
     if state.ENDED[x.state] then return lease.not_active(x) end
-    local old, queue, due = x.priority or '0', index.places(x)
+    local old = x.priority or '0'
     record.set(x, 'priority', a.priority)
     record.set(x, 'mutation_at', now)
-    record.save(x, w)
-    index.settle(w, p, x, queue, due, now)
-    event.append(w, p, 'priority_changed', x.uuid, x.attempt_count and attempt.index(x), old)
+    event.tell(w, x, 'priority_changed', old)
     return reply.ok(old, a.priority)
   end,
 }

@@ -54,7 +54,7 @@ local function wrong_grant(x, a, kind, now)
 end
 
 local function take(w, p, x, a, now)
-  local kind = claim.take(w, p, x, a, a.lease_id, now)
+  local kind = claim.take(w, x, a, a.lease_id, now)
   return reply.ok(claim.row(p, x, kind))
 end
 

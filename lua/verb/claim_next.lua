@@ -13,21 +13,29 @@ local queue = require('model.queue')
 -- Where a claim's row has the payload.
 local PAYLOAD = 15
 
+local NONE = {}
+
+-- Rows are joined to one flat list: an inner array for each would cost more than its contents.
+local function joined(rows, row)
+  if not rows then return row end
+  for i = 1, #row do rows[#rows + 1] = row[i] end
+  return rows
+end
+
 local function pick(w, p, a, now, has)
-  local rows, lease_ids, bytes = { nil, nil }, a.lease_ids, 0
+  local rows, lease_ids, count, bytes = nil, a.lease_ids, 0, 0
   local next_skip = queue.walk(w, p, a, has, now, #lease_ids, function(x)
-    local count = #rows + 1
-    local kind = claim.take(w, p, x, a, lease_ids[count], now)
-    local row = claim.row(p, x, kind)
-    rows[count], bytes = row, bytes + #row[PAYLOAD]
+    count = count + 1
+    local row = claim.row(p, x, claim.take(w, x, a, lease_ids[count], now))
+    rows, bytes = joined(rows, row), bytes + #row[PAYLOAD]
     return count < #lease_ids and bytes < limit.claim_bytes_max
   end)
-  return rows, next_skip
+  return rows or NONE, next_skip
 end
 
 -- What an earlier, unanswered send of this very claim took: running under one of its lease ids.
 local function taken_before(p, a, now)
-  local wanted, rows = {}, {}
+  local wanted, rows = {}, nil
   for i = 1, #a.lease_ids do wanted[a.lease_ids[i]] = true end
   local live = redis.call('ZRANGE', p.due, '(' .. string.format('%.0f', now), '+inf', 'BYSCORE',
     'LIMIT', 0, limit.claim_recall_max)
@@ -35,7 +43,7 @@ local function taken_before(p, a, now)
     local x = record.read(p, live[i])
     if x and x.state == 'running' and wanted[x.lease_id]
       and x.worker_instance_id == a.worker_instance_id then
-      rows[#rows + 1] = claim.row(p, x, claim.kind_of(x))
+      rows = joined(rows, claim.row(p, x, claim.kind_of(x)))
     end
   end
   return rows
@@ -68,7 +76,7 @@ define {
     if not has then return reply.refuse('invalid_capabilities', 'worker:' .. wrong) end
     if a.retry == 1 then
       local before = taken_before(p, a, now)
-      if #before > 0 then return reply.duplicate(before, '') end
+      if before then return reply.duplicate(before, '') end
     end
     return reply.ok(pick(w, p, a, now, has))
   end,

@@ -25,7 +25,7 @@ define {
     local refusal = lease.guard(x, a, now)
     if refusal then return refusal end
     blob.put(x, w, 'result', a.result)
-    ending.finish(w, p, x, now, 'success', 'completed')
+    ending.finish(w, x, now, 'success', 'completed')
     return reply.ok('completed')
   end,
 }

@@ -12,7 +12,6 @@ local reply = require('kernel.reply')
 local writes = require('kernel.writes')
 local delay = require('model.delay')
 local field = require('model.field')
-local index = require('model.index')
 local policy = require('model.policy')
 local state = require('model.state')
 local tags = require('model.tags')
@@ -43,7 +42,7 @@ local GIVES = {
   invalid_tag_key = { 'key' },
 }
 
--- The answer to an id that exists: its current state.
+-- The answer to an id that exists: its current state; nil if there is no such record.
 local function duplicate(p, uuid)
   local word = redis.call('HGET', p.execution .. uuid, field.state)
   return word and reply.duplicate(p.tag .. uuid, state.public { state = word })
@@ -95,19 +94,23 @@ local function build(w, p, a, compiled, now)
   end
   policy.store(x, compiled)
   blob.put(x, w, 'payload', a.payload)
-  blob.put(x, w, 'policy', a.policy_json)
+  if a.policy_json ~= '' then blob.put(x, w, 'policy', a.policy_json) end
   return x
 end
 
-local function write(w, p, x, pairs_of_tags, now)
+local function write(w, x, pairs_of_tags)
   if #pairs_of_tags > 0 then
     record.set(x, 'tagged', '1')
     w[#w + 1] = { 'HSET', keys.tags(x.key), unpack(pairs_of_tags) }
   end
-  record.save(x, w)
-  w[#w + 1] = { 'ZADD', p.all, now, x.uuid }
-  index.settle(w, p, x, nil, nil, now)
-  event.append(w, p, 'created', x.uuid, '', x.delay_until and 'delayed' or '')
+  event.tell(w, x, 'created', x.delay_until and 'delayed')
+end
+
+-- Enters the id into the list of all; nil if that was new, otherwise the answer. It is a write, so
+-- nothing may be left that could be refused.
+local function enlist(p, uuid, now)
+  if redis.call('ZADD', p.all, 'NX', now, uuid) == 1 then return nil end
+  return duplicate(p, uuid)
 end
 
 local function create(p, a, now, w)
@@ -116,10 +119,10 @@ local function create(p, a, now, w)
   local tag_pairs
   tag_pairs, code, detail = tags.read(a.tags_json)
   if not tag_pairs then return reply.refuse(code, detail) end
-  local before = remembered(p, a, now) or duplicate(p, a.execution_id)
+  local before = remembered(p, a, now) or enlist(p, a.execution_id, now)
   if before then return before end
   local x = build(w, p, a, compiled, now)
-  write(w, p, x, tag_pairs, now)
+  write(w, x, tag_pairs)
   remember(w, p, a, x.remembered_until)
   return reply.ok(p.tag .. x.uuid, state.public(x))
 end
@@ -140,7 +143,7 @@ local function create_item(p, argv, now)
   if not a then return refusal end
   local w = {}
   local answer = create(p, a, now, w)
-  writes.apply(w)
+  writes.apply(w, p, now)
   return answer
 end
 

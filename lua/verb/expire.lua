@@ -8,17 +8,17 @@ local reply = require('kernel.reply')
 local state = require('model.state')
 local timer = require('model.timer')
 
-local function expire_deadline(w, p, x, now)
+local function expire_deadline(w, x, now)
   if not timer.deadline_passed(x, now) then return reply.already('not_due') end
   local before = state.phase(x)
-  timer.expire(w, p, x, now)
+  timer.expire(w, x, now)
   return reply.ok('expired', before)
 end
 
-local function expire_attempt(w, p, x, now)
+local function expire_attempt(w, x, now)
   if x.state ~= 'running' then return reply.already('not_applicable') end
   if not timer.timeout_passed(x, now) then return reply.already('not_due') end
-  local at = timer.time_out(w, p, x, now)
+  local at = timer.time_out(w, x, now)
   return reply.ok(at and 'retry_scheduled' or 'expired', 'active')
 end
 
@@ -35,8 +35,8 @@ define {
     local x = record.read(p, a.execution_id)
     if not x then return reply.already('execution_not_found') end
     if state.ENDED[x.state] then return reply.already('already_terminal') end
-    if a.expire_reason == 'execution_deadline' then return expire_deadline(w, p, x, now) end
-    return expire_attempt(w, p, x, now)
+    if a.expire_reason == 'execution_deadline' then return expire_deadline(w, x, now) end
+    return expire_attempt(w, x, now)
   end,
 }
 
@@ -51,7 +51,7 @@ define {
     if not x then return reply.already('execution_not_found') end
     if x.state ~= 'delayed' then return reply.already('not_delayed') end
     if number.stored(x.delay_until, 0) > now then return reply.already('not_yet_due') end
-    timer.promote(w, p, x, now)
+    timer.promote(w, x, now)
     return reply.ok('promoted')
   end,
 }

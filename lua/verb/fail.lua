@@ -40,7 +40,7 @@ define {
     if answer then return answer end
     blob.put(x, w, 'detail', a.failure_detail)
     if a.is_final == 1 then x.retry_rule = nil end
-    local at = failure.attempt_failed(w, p, x, now, 'fail', a.failure_reason, a.failure_category,
+    local at = failure.attempt_failed(w, x, now, 'fail', a.failure_reason, a.failure_category,
       'failed')
     if at then return reply.ok('retry_scheduled', at) end
     return reply.ok('terminal_failed', '')

@@ -7,7 +7,6 @@ local number = require('kernel.number')
 local record = require('kernel.record')
 local reply = require('kernel.reply')
 local claim = require('model.claim')
-local index = require('model.index')
 local lease = require('model.lease')
 local loss = require('model.loss')
 
@@ -25,12 +24,10 @@ define {
     if not x then return reply.refuse('execution_not_found') end
     local refusal = lease.guard(x, a, now)
     if refusal then return refusal end
-    local queue, due = index.places(x)
     local expires_at = math.max(number.stored(x.lease_expires_at, 0), now + a.lease_ttl_ms)
     record.set(x, 'lease_expires_at', expires_at)
     record.set(x, 'renewed_at', now)
-    record.save(x, w)
-    index.settle(w, p, x, queue, due, now)
+    w[1] = x
     return reply.ok(expires_at, x.lease_epoch)
   end,
 }
@@ -61,7 +58,7 @@ define {
       return reply.refuse('stale_lease')
     end
     if a.reason ~= '' then record.set(x, 'revoke_reason', a.reason) end
-    local again = loss.lose(w, p, x, now, 'revoke', 'revoked')
+    local again = loss.lose(w, x, now, 'revoke', 'revoked')
     return reply.ok(again and 'revoked' or 'terminal_failed', x.lease_id, x.lease_epoch)
   end,
 }
@@ -79,7 +76,7 @@ define {
     if x.state == 'revoked' then return reply.already('already_revoked') end
     if x.state ~= 'running' then return reply.already('not_active') end
     if number.stored(x.lease_expires_at, 0) > now then return reply.already('not_yet_expired') end
-    local again = loss.lose(w, p, x, now, 'lapse', 'lapsed')
+    local again = loss.lose(w, x, now, 'lapse', 'lapsed')
     return reply.ok(again and 'marked_expired' or 'terminal_failed')
   end,
 }

@@ -3,18 +3,11 @@
 
 local arg = require('kernel.arg')
 local define = require('kernel.define').define
-local event = require('kernel.event')
 local record = require('kernel.record')
 local reply = require('kernel.reply')
-local attempt = require('model.attempt')
 local lease = require('model.lease')
 local pause = require('model.pause')
 local state = require('model.state')
-
-local function put_aside(w, p, x, at, now, name)
-  pause.until_time(w, p, x, at, now)
-  event.append(w, p, name, x.uuid, attempt.index(x), 'paused')
-end
 
 -- This very pause was done before and its answer was lost.
 local function repeated(x, a)
@@ -33,7 +26,7 @@ define {
     if repeated(x, a) then return reply.duplicate(x.delay_until or x.transition_at) end
     local refusal = lease.guard(x, a, now)
     if refusal then return refusal end
-    put_aside(w, p, x, a.delay_until, now, 'delayed')
+    pause.until_time(w, x, a.delay_until, now, 'delayed', 'paused')
     return reply.ok(a.delay_until)
   end,
 }
@@ -50,7 +43,7 @@ define {
     if repeated(x, a) then return reply.duplicate(state.public(x)) end
     local refusal = lease.guard(x, a, now)
     if refusal then return refusal end
-    put_aside(w, p, x, now, now, 'waiting_children')
+    pause.until_time(w, x, now, now, 'waiting_children', 'paused')
     return reply.ok(state.public(x))
   end,
 }

@@ -9,8 +9,6 @@ local limit = require('kernel.limit')
 local number = require('kernel.number')
 local record = require('kernel.record')
 local reply = require('kernel.reply')
-local attempt = require('model.attempt')
-local index = require('model.index')
 local state = require('model.state')
 
 -- What belongs to the run that is over. The failure stays until the next attempt begins, because
@@ -31,7 +29,7 @@ local function reopen(w, x, a, now)
   record.set(x, 'state', 'waiting')
   record.set(x, 'transition_at', now)
   record.set(x, 'next_attempt', 'replay')
-  record.set(x, 'replay_count', number.stored(x.replay_count, 0) + 1)
+  record.set(x, 'replay_count', number.one_more(x.replay_count))
   if a.reason ~= '' then record.set(x, 'replay_reason', a.reason) end
   if a.requested_by ~= '' then record.set(x, 'replay_requested_by', a.requested_by) end
   local deadline_ms = number.stored(x.deadline_ms, nil)
@@ -69,11 +67,8 @@ define {
     if count >= number.stored(x.replays_max, limit.replays_default) then
       return reply.refuse('max_replays_exhausted')
     end
-    w[1] = { 'ZREM', p.ended[x.state], x.uuid }
     reopen(w, x, a, now)
-    record.save(x, w)
-    index.settle(w, p, x, nil, nil, now)
-    event.append(w, p, 'replayed', x.uuid, x.attempt_count and attempt.index(x), a.requested_by)
+    event.tell(w, x, 'replayed', a.requested_by)
     return reply.ok(state.public(x), count + 1)
   end,
 }

@@ -43,7 +43,7 @@ local function fire(w, p, member, now)
   if prefix == 'i:' then return forget(w, p, member) end
   if prefix == 'w:' then return drop_worker(w, p, member) end
   local x = record.read(p, member)
-  return x and timer.fire(w, p, x, now) or correct(w, p, member, x)
+  return x and timer.fire(w, x, now) or correct(w, p, member, x)
 end
 
 local function fire_due(w, p, now, counts, most)
@@ -104,7 +104,7 @@ define {
     local counts = {}
     local fired = fire_due(w, p, now, counts, a.items_max)
     if fired < a.items_max then purge_ended(w, p, now, counts, a.items_max - fired) end
-    writes.apply(w)
+    writes.apply(w, p, now)
     for i = #w, 1, -1 do w[i] = nil end
     return answer(now, next_due(p), now - at, counts)
   end,

@@ -8,7 +8,6 @@ local limit = require('kernel.limit')
 local number = require('kernel.number')
 local record = require('kernel.record')
 local reply = require('kernel.reply')
-local attempt = require('model.attempt')
 local capability = require('model.capability')
 local claim = require('model.claim')
 local lease = require('model.lease')
@@ -141,8 +140,7 @@ define {
       if x and x.state == 'running' and x.worker_instance_id == a.worker_instance_id
         and number.stored(x.lease_expires_at, 0) > now and released < limit.release_batch_max then
         lease.withdraw(x)
-        pause.until_time(w, p, x, now, now)
-        event.append(w, p, 'released', x.uuid, attempt.index(x), 'worker_left')
+        pause.until_time(w, x, now, now, 'released', 'worker_left')
         released = released + 1
       end
     end

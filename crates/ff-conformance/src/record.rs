@@ -85,8 +85,15 @@ pub fn log_entry(entry: &StreamEntry) -> LogEntry {
     let [(_, text)] = entry.fields.as_slice() else { panic!("{entry:?} is not one text") };
     let text = String::from_utf8_lossy(text);
     let parts: Vec<&str> = text.splitn(4, ':').collect();
-    let [event, uuid, attempt, why] = parts[..] else { panic!("{entry:?} lacks a part") };
-    LogEntry { event: event.into(), uuid: uuid.into(), attempt: attempt.into(), why: why.into() }
+    let [event, uuid, attempts, why] = parts[..] else { panic!("{entry:?} lacks a part") };
+    // The log counts attempts; they are numbered from zero.
+    let attempt = attempts.parse::<u32>().map(|count| (count - 1).to_string());
+    LogEntry {
+        event: event.into(),
+        uuid: uuid.into(),
+        attempt: attempt.unwrap_or_default(),
+        why: why.into(),
+    }
 }
 
 /// What happened to one execution, as `event attempt why`.

@@ -41,19 +41,19 @@ const BUGS: &[Bug] = &[
     Bug {
         what: "the epoch does not grow",
         module: "model/lease",
-        right: "number.stored(x.lease_epoch, 0) + 1",
-        wrong: "math.max(number.stored(x.lease_epoch, 0), 1)",
+        right: "number.one_more(x.lease_epoch)",
+        wrong: "(x.lease_epoch or '1')",
     },
     Bug {
         what: "what leaves is still due",
         module: "model/index",
-        right: "if due then w[#w + 1] = { 'ZREM', p.due, x.uuid } end",
-        wrong: "",
+        right: "call('ZREM', p.due, uuid)\n  call('ZADD', ended, purge_at, uuid)",
+        wrong: "call('ZADD', ended, purge_at, uuid)",
     },
     Bug {
         what: "what leaves is still in its queue",
         module: "model/index",
-        right: "if queue then w[#w + 1] = { 'ZREM', p.queue .. queue, x.uuid } end",
+        right: "if queue then call('ZREM', queue, uuid) end",
         wrong: "",
     },
     Bug {
@@ -96,8 +96,8 @@ const BUGS: &[Bug] = &[
     Bug {
         what: "an end without an event",
         module: "model/ending",
-        right: "event.append(w, p, 'ended',",
-        wrong: "event.append({}, p, 'ended',",
+        right: "event.tell(w, x, 'ended', outcome .. ':' .. cause .. ':' .. (x.namespace or ''))",
+        wrong: "w[#w + 1] = x",
     },
     Bug {
         what: "an idempotency key is not looked at",
@@ -120,7 +120,7 @@ const BUGS: &[Bug] = &[
     Bug {
         what: "a replay is not counted",
         module: "verb/replay",
-        right: "number.stored(x.replay_count, 0) + 1)",
+        right: "number.one_more(x.replay_count))",
         wrong: "number.stored(x.replay_count, 0))",
     },
     Bug {

@@ -232,6 +232,28 @@ impl<T: Reading> Reading for List<T> {
     }
 }
 
+/// A group of values that stands for one thing.
+pub trait Row: Sized {
+    /// Takes its values off the front; `None` if they are not of this form.
+    fn take(values: &mut std::vec::IntoIter<Value>) -> Option<Self>;
+}
+
+/// An inner array of rows, one behind the other without arrays of their own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rows<T>(pub Vec<T>);
+
+impl<T: Row> Reading for Rows<T> {
+    fn read(value: Value) -> Option<Self> {
+        let Value::Array(values) = value else { return None };
+        let mut values = values.into_iter();
+        let mut rows = Vec::new();
+        while !values.as_slice().is_empty() {
+            rows.push(T::take(&mut values)?);
+        }
+        Some(Self(rows))
+    }
+}
+
 /// An inner array that is decoded later.
 impl Reading for Value {
     fn read(value: Value) -> Option<Self> {

@@ -7,8 +7,7 @@ use ff_core::types::{
 };
 use ff_script::calls::claim::ClaimRow;
 use ff_script::dump::Dump;
-use ff_script::value::Value;
-use ff_script::wire::Reading;
+use ff_script::wire::{Reading, Rows};
 
 use super::sent::Sent;
 use super::view::{Fields, View};
@@ -112,8 +111,8 @@ fn grant(sent: &Sent, answer: &Answer) -> Option<Grant> {
 /// What a claim answered: one row, or a list of them.
 pub(super) fn claim_rows(sent: &Sent, answer: &Answer) -> Vec<ClaimRow> {
     match (sent.name(), answer.values.as_slice()) {
-        ("ff_claim_next", [Value::Array(rows), _]) => {
-            rows.iter().cloned().filter_map(ClaimRow::read).collect()
+        ("ff_claim_next", [rows, _]) => {
+            Rows::read(rows.clone()).map_or_else(Vec::new, |rows| rows.0)
         }
         ("ff_claim_execution" | "ff_claim_resumed_execution" | "ff_reclaim_execution", [row]) => {
             ClaimRow::read(row.clone()).into_iter().collect()

@@ -10,7 +10,7 @@ use ff_core::types::{
 
 use crate::call::functions;
 use crate::value::Value;
-use crate::wire::Reading;
+use crate::wire::{Reading, Row, Rows};
 
 functions! {
     /// Starts a new attempt of a granted execution under a lease.
@@ -89,12 +89,10 @@ pub struct ClaimRow {
     pub tags: Tags,
 }
 
-impl Reading for ClaimRow {
-    fn read(value: Value) -> Option<Self> {
-        let Value::Array(parts) = value else { return None };
-        let mut parts = parts.into_iter();
-        let mut next = || parts.next();
-        let row = Self {
+impl Row for ClaimRow {
+    fn take(values: &mut std::vec::IntoIter<Value>) -> Option<Self> {
+        let mut next = || values.next();
+        Some(Self {
             execution_id: Reading::read(next()?)?,
             lease_id: Reading::read(next()?)?,
             lease_epoch: Reading::read(next()?)?,
@@ -111,8 +109,15 @@ impl Reading for ClaimRow {
             deadline_at: Reading::read(next()?)?,
             payload: Reading::read(next()?)?,
             tags: Reading::read(next()?)?,
-        };
-        parts.next().is_none().then_some(row)
+        })
+    }
+}
+
+impl Reading for ClaimRow {
+    fn read(value: Value) -> Option<Self> {
+        let mut rows = Rows::<Self>::read(value)?.0;
+        let row = rows.pop()?;
+        rows.is_empty().then_some(row)
     }
 }
 

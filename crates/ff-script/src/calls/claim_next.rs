@@ -5,7 +5,7 @@ use ff_core::types::{ExecutionKind, LaneId, LeaseId, WorkerId, WorkerInstanceId}
 
 use super::claim::ClaimRow;
 use crate::call::functions;
-use crate::wire::{Joined, List, Rest};
+use crate::wire::{Joined, Rest, Rows};
 
 functions! {
     /// Claims the best claimable executions of a lane: as many as lease ids are given, at most.
@@ -22,8 +22,8 @@ functions! {
         lease_ids: Rest<LeaseId>,
     })
     -> ClaimNextReply {
-        "OK" => Claimed { claims: List<ClaimRow>, next_skip: Option<u32> },
-        "DUPLICATE" => ClaimedBefore { claims: List<ClaimRow>, next_skip: Option<u32> },
+        "OK" => Claimed { claims: Rows<ClaimRow>, next_skip: Option<u32> },
+        "DUPLICATE" => ClaimedBefore { claims: Rows<ClaimRow>, next_skip: Option<u32> },
     }
     refuses [InvalidCapabilities];
 }

@@ -1,6 +1,7 @@
 //! All keys of one shard, in memory.
 
 mod hash;
+mod map;
 mod sorted_set;
 mod stream;
 
@@ -13,6 +14,7 @@ use ff_script::dump::{Dump, Stored};
 use crate::fault::Fault;
 
 pub(crate) use hash::Hash;
+use map::Map;
 pub(crate) use sorted_set::{Bound, SortedSet};
 pub(crate) use stream::{EntryId, Stream};
 
@@ -37,7 +39,7 @@ pub(crate) enum Object {
 /// Keys and values of one shard.
 #[derive(Debug, Default)]
 pub(crate) struct Keyspace {
-    objects: hashbrown::HashMap<Bytes, Object, Seeded>,
+    objects: Map<Bytes, Object>,
 }
 
 /// A type that can be the value of a key.
@@ -98,7 +100,7 @@ impl Keyspace {
 
     /// The value of a key, which is made if there is none.
     pub(crate) fn get_or_new<T: Kind>(&mut self, key: &[u8]) -> Result<&mut T, Fault> {
-        let object = self.objects.entry_ref(key).or_insert_with(|| T::default().into_object());
+        let object = self.objects.get_or_insert_with(key, || T::default().into_object());
         T::of_mut(object).ok_or(Fault::WRONG_TYPE)
     }
 

@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::Seeded;
+use super::map::Map;
 
 /// A run is split when it grows beyond this.
 const RUN_MAX: usize = 128;
@@ -14,7 +14,7 @@ const RUN_MIN: usize = 24;
 /// Members with their scores, ordered by score and then by bytes.
 #[derive(Debug, Default)]
 pub(crate) struct SortedSet {
-    scores: hashbrown::HashMap<Arc<[u8]>, f64, Seeded>,
+    scores: Map<Arc<[u8]>, f64>,
     runs: Vec<Vec<Ranked>>,
 }
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ff_core::types::ExecutionKind;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::config::WorkerConfig;
 use crate::connection::Connection;
@@ -90,6 +90,31 @@ enum Source {
 struct Kinds<S> {
     state: Arc<S>,
     by_name: HashMap<ExecutionKind, Kind<S>>,
+    /// Told whenever a handler of a kind with a limit is done.
+    freed: Notify,
+}
+
+/// One of the places that a kind with a limit has.
+type Place = OwnedSemaphorePermit;
+
+impl<S> Kinds<S> {
+    /// The kinds that have room, and how many executions to take at most, so that none of them is
+    /// taken only to wait here while another worker could run it.
+    fn with_room(&self) -> (Vec<ExecutionKind>, usize) {
+        let rooms = self.by_name.iter().map(|(name, kind)| {
+            let room = kind.permits.as_ref().map_or(usize::MAX, |it| it.available_permits());
+            (name, room)
+        });
+        let rooms: Vec<_> = rooms.filter(|(_, room)| *room > 0).collect();
+        let most = rooms.iter().map(|(_, room)| *room).min().unwrap_or(0);
+        (rooms.into_iter().map(|(name, _)| name.clone()).collect(), most)
+    }
+
+    /// Takes one of the kind's places, if it has a limit.
+    fn place_for(&self, kind: &ExecutionKind) -> Option<Place> {
+        let permits = self.by_name.get(kind)?.permits.as_ref()?;
+        Arc::clone(permits).try_acquire_owned().ok()
+    }
 }
 
 /// One handler, and how many of it may run at a time.

@@ -93,6 +93,7 @@ on_every_backend! {
         a_result_that_the_store_refuses_is_a_failure
         a_raw_handler_sees_the_bytes
         no_more_run_at_a_time_than_the_worker_and_the_kind_allow
+        what_a_full_kind_has_no_room_for_is_left_to_others
         a_handler_is_dropped_when_its_lease_is_lost
         a_stopped_worker_finishes_what_it_has_begun
         handlers_that_do_not_end_in_time_are_handed_back

@@ -148,18 +148,19 @@ impl BaseWriter {
         if self.pending.len() >= WRITE_BYTES { self.flush() } else { Ok(()) }
     }
 
+    /// Writes what was collected and syncs it at once: calls wait for the journal's own syncs, and
+    /// those wait for the disk, which a large file synced as a whole would keep busy for long.
     fn flush(&mut self) -> io::Result<()> {
         write_all(&mut *self.file, &self.pending)?;
         self.length += self.pending.len() as u64;
         self.pending.clear();
-        Ok(())
+        self.file.sync()
     }
 
     fn finish(mut self, covers: u64) -> io::Result<u64> {
         self.end_transaction()?;
         record::write_line(&mut self.pending, Word::Sealed, covers, self.salt);
         self.flush()?;
-        self.file.sync()?;
         Ok(self.length)
     }
 }

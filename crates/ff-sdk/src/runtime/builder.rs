@@ -10,7 +10,7 @@ use ff_core::types::{ExecutionKind, LaneId, NameError, Namespace, WorkerId, Work
 use ff_script::ids::{IdSource, SystemIds};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 
 use super::context::Context;
 use super::handler::{self, Handler};
@@ -227,7 +227,7 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
             Some(Backend::Connection(shared)) => (Source::Shared(shared), unused()),
             Some(Backend::Worker(worker)) => {
                 let config = worker.config().clone();
-                let kinds = Arc::new(Kinds { state: self.state, by_name });
+                let kinds = Arc::new(Kinds { state: self.state, by_name, freed: Notify::new() });
                 return Ok(Worker::new(Source::Worker(worker), config, kinds, self.drain));
             }
             None => return Err(SdkError::config(CONTEXT, "backend", "must be given")),
@@ -249,7 +249,7 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
             max_concurrent_tasks: positive("concurrency", self.concurrency)?,
         };
         config.validate()?;
-        let kinds = Arc::new(Kinds { state: self.state, by_name });
+        let kinds = Arc::new(Kinds { state: self.state, by_name, freed: Notify::new() });
         Ok(Worker::new(source, config, kinds, self.drain))
     }
 }

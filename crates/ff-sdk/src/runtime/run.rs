@@ -12,14 +12,12 @@ use tracing::Instrument as _;
 use super::context::Context;
 use super::handler;
 use super::task_error::TaskError;
-use super::{INVALID_OUTPUT, Kinds, Source, UNKNOWN_KIND, Worker};
+use super::{INVALID_OUTPUT, Kinds, Place, Source, UNKNOWN_KIND, Worker};
 use crate::connection::Connection;
 use crate::error::{SdkError, TerminalError};
 use crate::task::ClaimedTask;
 use crate::worker::{FlowFabricWorker, ShutdownReport};
 
-/// As many as fit, which the permits decide.
-const AS_MANY_AS_FIT: usize = usize::MAX;
 /// A wait for work comes back now and then, so that a dead connection is noticed.
 const WAIT: Duration = Duration::from_secs(60);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -81,14 +79,21 @@ async fn work<S: Send + Sync + 'static>(
     attempts: &mut JoinSet<()>,
 ) -> SdkError {
     let mut pause = FIRST_PAUSE;
-    let wanted: Vec<_> = kinds.by_name.keys().cloned().collect();
     loop {
         while attempts.try_join_next().is_some() {}
-        match worker.claim_kinds(&wanted, AS_MANY_AS_FIT, WAIT).await {
+        let (wanted, most) = kinds.with_room();
+        let all = wanted.len() == kinds.by_name.len();
+        let claimed = tokio::select! {
+            claimed = worker.claim_kinds(&wanted, most, WAIT), if !wanted.is_empty() => claimed,
+            // A kind that was left out has room again: ask anew, for it too.
+            () = kinds.freed.notified(), if !all => continue,
+        };
+        match claimed {
             Ok(tasks) => {
                 pause = FIRST_PAUSE;
                 for task in tasks {
-                    attempts.spawn(attempt(task, Arc::clone(kinds)));
+                    let place = kinds.place_for(&task.core().claimed.kind);
+                    attempts.spawn(attempt(task, place, Arc::clone(kinds)));
                 }
             }
             Err(error) if error.is_retryable() => {
@@ -102,7 +107,11 @@ async fn work<S: Send + Sync + 'static>(
 }
 
 /// One attempt, from its claim to its outcome.
-async fn attempt<S: Send + Sync + 'static>(task: ClaimedTask, kinds: Arc<Kinds<S>>) {
+async fn attempt<S: Send + Sync + 'static>(
+    task: ClaimedTask,
+    place: Option<Place>,
+    kinds: Arc<Kinds<S>>,
+) {
     let span = tracing::info_span!(
         "attempt",
         execution_id = %task.execution_id(),
@@ -123,6 +132,10 @@ async fn attempt<S: Send + Sync + 'static>(task: ClaimedTask, kinds: Arc<Kinds<S
     if let Err(error) = reported.instrument(span.clone()).await {
         span.in_scope(|| tracing::error!(error = %error.source, "the outcome was not reported"));
     }
+    if place.is_some() {
+        drop(place);
+        kinds.freed.notify_one();
+    }
 }
 
 /// Runs the handler of the task's kind.
@@ -134,10 +147,6 @@ async fn handle<S: Send + Sync + 'static>(
         // It was not asked for: whoever gave it to us is not the engine we know.
         let message = format!("this worker has no handler for {:?}", task.execution_kind());
         return Err(TaskError::fail(message).with_category(UNKNOWN_KIND));
-    };
-    let _permit = match &kind.permits {
-        Some(permits) => permits.acquire().await.ok(),
-        None => None,
     };
     let context = Context::new(Arc::clone(task.core()), Arc::clone(&kinds.state));
     handler::run(Arc::clone(&kind.handler), context).await

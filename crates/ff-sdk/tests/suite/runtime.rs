@@ -264,6 +264,40 @@ pub(crate) async fn no_more_run_at_a_time_than_the_worker_and_the_kind_allow(sit
     assert_eq!(narrow.most(), 1);
 }
 
+pub(crate) async fn what_a_full_kind_has_no_room_for_is_left_to_others(site: Site) {
+    let (started, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let seen = (Arc::clone(&started), Arc::clone(&go_on));
+    let busy = site.handlers().concurrency(4).on_with(
+        "narrow",
+        KindOptions::concurrency(1),
+        move |_: Context, (): ()| {
+            let (started, go_on) = seen.clone();
+            async move {
+                started.notify_one();
+                go_on.notified().await;
+                Ok(1)
+            }
+        },
+    );
+    let busy = Running::start(busy.build().expect("valid"));
+    let first = submit(&site, "narrow").await;
+    started.notified().await;
+    let second = submit(&site, "narrow").await;
+    let idle = site.handlers().on("narrow", |_: Context, (): ()| async move { Ok(2) });
+    let idle = Running::start(idle.build().expect("valid"));
+    let by: i32 = site.client.await_result(&second, LONG).await.expect("the other runs it");
+    assert_eq!(by, 2);
+    go_on.notify_one();
+    let by: i32 = site.client.await_result(&first, LONG).await.expect("done");
+    assert_eq!(by, 1);
+    idle.stop().await;
+    let third = submit(&site, "narrow").await;
+    go_on.notify_one();
+    let by: i32 = site.client.await_result(&third, LONG).await.expect("there is room again");
+    assert_eq!(by, 1);
+    busy.stop().await;
+}
+
 /// Tells when it is dropped.
 struct Dropped(Arc<Notify>);
 

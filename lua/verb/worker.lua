@@ -126,25 +126,37 @@ define {
   end,
 }
 
+local read_holder = record.reader { 'worker_instance_id', 'lease_expires_at' }
+
+-- Does this worker hold a live lease of the execution?
+local function holds(p, uuid, instance_id, now)
+  local x = read_holder(p, uuid)
+  return x and x.state == 'running' and x.worker_instance_id == instance_id
+    and number.stored(x.lease_expires_at, 0) > now
+end
+
 define {
   name = 'ff_release_worker_leases',
   doc = 'Hands back the leases of a leaving worker; their attempts go on with any other worker.',
   flags = { 'allow-oom' },
-  args = { worker_instance_id },
-  gives = { OK = { 'released' } },
+  args = {
+    worker_instance_id,
+    arg.optional(arg.int('skip', 0, limit.claim_skip_max), 0),
+  },
+  gives = { OK = { 'released', 'next_skip' } },
   run = function(p, a, now, w)
-    local released = 0
-    local live_ones = redis.call('ZRANGE', p.due, 0, limit.claim_recall_max - 1)
-    for i = 1, #live_ones do
-      local x = record.read(p, live_ones[i])
-      if x and x.state == 'running' and x.worker_instance_id == a.worker_instance_id
-        and number.stored(x.lease_expires_at, 0) > now and released < limit.release_batch_max then
+    local released, most = 0, limit.release_scan_max
+    local page = redis.call('ZRANGE', p.due, a.skip, a.skip + most - 1)
+    for i = 1, #page do
+      if holds(p, page[i], a.worker_instance_id, now) then
+        local x = record.read(p, page[i])
         lease.withdraw(x)
         pause.until_time(w, x, now, now, 'released', 'worker_left')
         released = released + 1
       end
     end
-    return reply.ok(released)
+    -- What was handed back is gone from where it was, or else is looked at again in vain.
+    return reply.ok(released, #page == most and a.skip + most - released or '')
   end,
 }
 

@@ -153,11 +153,12 @@ async fn the_sweep_finds_what_no_push_told() {
 }
 
 async fn a_leaving_worker_hands_back_all_it_holds(site: Site) {
-    let many = limits::RELEASE_BATCH_MAX as usize + 10;
+    let many = limits::RELEASE_SCAN_MAX as usize + 10;
     let session = site.register("leaver").await;
+    let mut kept = site.hold("stayer", 0, many).await;
     let mut held = set(site.hold("leaver", 0, many).await);
     held.extend(site.hold("leaver", 1, 3).await);
-    let kept = site.hold("stayer", 1, 2).await;
+    kept.extend(site.hold("stayer", 1, 2).await);
     assert_eq!(site.disconnect("leaver", session).await, Ok(held.len() as u32));
     assert_eq!(site.disconnect("leaver", session).await, Ok(0), "repeating it is harmless");
     assert!(site.workers().await.is_empty());

@@ -102,8 +102,8 @@ limits! {
     CLAIM_RECALL_MAX = 1000;
     /// A claim that waits holds a connection, so it comes back now and then.
     CLAIM_WAIT_MS_MAX = 60_000;
-    /// Leases handed back in one call when a worker leaves.
-    RELEASE_BATCH_MAX = 256;
+    /// Live executions one call looks at when a worker leaves.
+    RELEASE_SCAN_MAX = 256;
     /// Payload bytes after which a claim stops early: bounds the answer's memory everywhere.
     CLAIM_BYTES_MAX = 16 * MIB;
     /// Bounds the time of one create call inside the store.

@@ -48,7 +48,7 @@ pub(super) fn choose(op: Op, dice: &mut Dice, world: &World) -> Sent {
         }
         Op::Heartbeat => Sent::of(first, &HeartbeatWorker { worker_instance_id, session, ttl_ms }),
         Op::Unregister => Sent::of(first, &UnregisterWorker { worker_instance_id, session }),
-        Op::Release => Sent::of(any, &ReleaseWorkerLeases { worker_instance_id }),
+        Op::Release => Sent::of(any, &ReleaseWorkerLeases { worker_instance_id, skip: 0 }),
         _ if dice.chance(40) => Sent::of(first, &ListWorkers {}),
         _ if dice.chance(30) => Sent::of(first, &ListLanes {}),
         _ => {

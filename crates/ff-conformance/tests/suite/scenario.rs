@@ -289,7 +289,7 @@ async fn prepare_worker(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         }
         "ff_release_worker_leases" => {
             held(d).await;
-            encode(&ReleaseWorkerLeases { worker_instance_id: instance(INSTANCE) })
+            encode(&ReleaseWorkerLeases { worker_instance_id: instance(INSTANCE), skip: 0 })
         }
         "ff_lane_depths" => encode(&LaneDepths { lanes: Rest(vec![lane("a"), lane("b")]) }),
         _ => encode(&ListWorkers {}),

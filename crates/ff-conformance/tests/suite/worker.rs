@@ -55,8 +55,9 @@ fn texts(row: Value) -> Vec<String> {
 }
 
 async fn release(d: &Deployment, name: &str) -> u32 {
-    let call = ReleaseWorkerLeases { worker_instance_id: instance(name) };
-    let ReleaseWorkerLeasesReply::Released { released } = d.call(call).await;
+    let call = ReleaseWorkerLeases { worker_instance_id: instance(name), skip: 0 };
+    let ReleaseWorkerLeasesReply::Released { released, next_skip } = d.call(call).await;
+    assert_eq!(next_skip, None, "there are few");
     released
 }
 

@@ -67,16 +67,14 @@ impl<H: Host> ScriptBackend<H> {
         partition: Partition,
         worker_instance_id: &WorkerInstanceId,
     ) -> Result<u32, EngineError> {
-        let mut all = 0;
-        loop {
-            let call = ReleaseWorkerLeases { worker_instance_id: worker_instance_id.clone() };
-            let ReleaseWorkerLeasesReply::Released { released } =
+        let (mut all, mut next) = (0, Some(0));
+        while let Some(skip) = next {
+            let call = ReleaseWorkerLeases { worker_instance_id: worker_instance_id.clone(), skip };
+            let ReleaseWorkerLeasesReply::Released { released, next_skip } =
                 self.call(partition, call).await?;
-            all += released;
-            if released == 0 {
-                return Ok(all);
-            }
+            (all, next) = (all + released, next_skip);
         }
+        Ok(all)
     }
 
     pub(super) async fn workers(&self) -> Result<Vec<WorkerRecord>, EngineError> {

@@ -43,8 +43,12 @@ functions! {
     refuses [];
 
     /// Hands back the leases of a leaving worker; their attempts go on with any other worker.
-    write ff_release_worker_leases(ReleaseWorkerLeases { worker_instance_id: WorkerInstanceId })
-    -> ReleaseWorkerLeasesReply { "OK" => Released { released: u32 } }
+    /// Looks at a bounded number of live executions: `next_skip` is where to go on.
+    write ff_release_worker_leases(ReleaseWorkerLeases {
+        worker_instance_id: WorkerInstanceId,
+        skip: u32,
+    })
+    -> ReleaseWorkerLeasesReply { "OK" => Released { released: u32, next_skip: Option<u32> } }
     refuses [];
 
     /// Tells how much waits in lanes of a partition, and since when.

@@ -56,6 +56,17 @@ function index.purge_at(x)
   return at + kept
 end
 
+-- Live executions whose time comes about `ttl_ms` from now: what a call gave such a time a moment
+-- ago lies a little before that, or behind it if the clock was set back.
+function index.due_about(p, now, ttl_ms)
+  local at, most = string.format('%.0f', now + ttl_ms), limit.claim_recall_max / 2
+  local list = redis.call('ZRANGE', p.due, at, '(' .. string.format('%.0f', now), 'BYSCORE', 'REV',
+    'LIMIT', 0, most)
+  local behind = redis.call('ZRANGE', p.due, '(' .. at, '+inf', 'BYSCORE', 'LIMIT', 0, most)
+  for i = 1, #behind do list[#list + 1] = behind[i] end
+  return list
+end
+
 -- Writes the record: what is removed first, so that a field can be given a new value.
 local function save(call, x)
   if x.drops then call(unpack(x.drops)) end

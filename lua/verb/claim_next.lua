@@ -8,6 +8,7 @@ local record = require('kernel.record')
 local reply = require('kernel.reply')
 local capability = require('model.capability')
 local claim = require('model.claim')
+local index = require('model.index')
 local queue = require('model.queue')
 
 -- Where a claim's row has the payload.
@@ -33,18 +34,22 @@ local function pick(w, p, a, now, has)
   return rows or NONE, next_skip
 end
 
+local read_lease = record.reader { 'lease_id', 'worker_instance_id' }
+
 -- What an earlier, unanswered send of this very claim took: running under one of its lease ids.
 local function taken_before(p, a, now)
-  local wanted, rows = {}, nil
-  for i = 1, #a.lease_ids do wanted[a.lease_ids[i]] = true end
-  local live = redis.call('ZRANGE', p.due, '(' .. string.format('%.0f', now), '+inf', 'BYSCORE',
-    'LIMIT', 0, limit.claim_recall_max)
+  local holds, rows = {}, nil
+  local live = index.due_about(p, now, a.lease_ttl_ms)
   for i = 1, #live do
-    local x = record.read(p, live[i])
-    if x and x.state == 'running' and wanted[x.lease_id]
-      and x.worker_instance_id == a.worker_instance_id then
-      rows = joined(rows, claim.row(p, x, claim.kind_of(x)))
+    local x = read_lease(p, live[i])
+    if x and x.state == 'running' and x.worker_instance_id == a.worker_instance_id then
+      holds[x.lease_id] = x.uuid
     end
+  end
+  for i = 1, #a.lease_ids do
+    local uuid = holds[a.lease_ids[i]]
+    local x = uuid and record.read(p, uuid)
+    if x then rows = joined(rows, claim.row(p, x, claim.kind_of(x))) end
   end
   return rows
 end

@@ -10,6 +10,7 @@ local record = require('kernel.record')
 local reply = require('kernel.reply')
 local capability = require('model.capability')
 local claim = require('model.claim')
+local index = require('model.index')
 local loss = require('model.loss')
 local queue = require('model.queue')
 local state = require('model.state')
@@ -87,13 +88,15 @@ local function good_for(x)
   return x.next_attempt == 'resume' and 'resume' or 'claim'
 end
 
+local read_grant = record.reader { 'grant_id' }
+
 -- What an earlier, unanswered send of this very request reserved.
 local function granted_before(p, a, now)
-  local live = redis.call('ZRANGE', p.due, '(' .. string.format('%.0f', now), '+inf', 'BYSCORE',
-    'LIMIT', 0, limit.claim_recall_max)
+  local live = index.due_about(p, now, a.grant_ttl_ms)
   for i = 1, #live do
-    local x = record.read(p, live[i])
-    if x and x.grant_id == a.grant_id then
+    local found = read_grant(p, live[i])
+    if found and found.grant_id == a.grant_id then
+      local x = record.read(p, live[i])
       local answered = answer(reply.duplicate, p, x)
       answered[#answered + 1] = good_for(x)
       return answered

@@ -106,6 +106,28 @@ conformance! {
         assert_eq!(seen.len(), 4);
     }
 
+    async fn a_repeated_claim_is_recognised_among_many_others(d: &Deployment) {
+        d.host().watch(false);
+        let others = limits::CLAIM_RECALL_MAX as usize + 1;
+        for _ in 0..others + 2 {
+            d.create_one().await;
+        }
+        let mut left = others;
+        while left > 0 {
+            let count = left.min(limits::CLAIM_COUNT_MAX as usize);
+            left -= d.claimed(d.claim_call(LANE, count)).await.len();
+        }
+        d.advance(1).await;
+        let mut call = d.claim_call(LANE, 2);
+        let first = d.claimed(call.clone()).await;
+        d.advance(1000).await;
+        call.retry = true;
+        let reply = d.call(call.clone()).await;
+        let ClaimNextReply::ClaimedBefore { claims, .. } = reply else { panic!("{reply:?}") };
+        let ids = claims.0.iter().map(|row| row.execution_id);
+        assert!(ids.eq(first.iter().map(|held| held.id)), "in the order of its lease ids");
+    }
+
     async fn a_worker_gets_only_what_it_is_capable_of(d: &Deployment) {
         let gpu = d.create().policy(&requiring(r#""gpu","cuda""#)).send().await;
         let any = d.create_one().await;

@@ -5,6 +5,8 @@ local number = require('kernel.number')
 
 local event = {}
 
+local SWEEP_MS = limit.tick_sweep_ms
+
 -- Ends a transition: the execution is written when all is decided, and the log tells what happened
 -- to it. One text per event, `name:uuid:attempts so far:why`: a value of its own for each part
 -- would cost as much again.
@@ -19,9 +21,7 @@ function event.parse(text)
   return name, uuid, count == '' and '' or number.text(number.stored(count, 1) - 1), why
 end
 
--- A timer was set. Timers beyond the next sweep need no push: the sweep will see them.
-function event.due(w, p, at, now)
-  if at - now < limit.tick_sweep_ms then w[#w + 1] = { 'SPUBLISH', p.due_channel, at } end
-end
+-- Must the engine be told of a timer? Those beyond its next sweep it will see by itself.
+function event.is_soon(at, now) return at - now < SWEEP_MS end
 
 return event

@@ -64,8 +64,9 @@ end
 -- A record that does not exist yet.
 function record.new(p, uuid) return small_blank(uuid, p.execution .. uuid) end
 
--- Assigns one field.
+-- Assigns one field. Without a value, as of another field that a damaged record lacks, nothing.
 function record.set(x, name, value)
+  if value == nil then return end
   x[name] = value
   local sets = x.sets
   if sets then

@@ -47,10 +47,10 @@ end
 function attempt.pack(x)
   local why = x.attempt_cause or ''
   return table.concat({
-    number.text(attempt.index(x)), lease.attempt_id(x), attempt.kind(x), attempt.lifecycle(x),
-    x.attempt_started_at, attempt.ended_at(x) or '', x.lease_epoch or '', x.worker_id or '',
-    x.worker_instance_id or '', x.failure_category or '', number.text(#why),
-    why .. (x.failure_reason or ''),
+    number.text(attempt.index(x)), lease.attempt_id(x) or '', attempt.kind(x),
+    attempt.lifecycle(x) or '', x.attempt_started_at or '', attempt.ended_at(x) or '',
+    x.lease_epoch or '', x.worker_id or '', x.worker_instance_id or '', x.failure_category or '',
+    number.text(#why), why .. (x.failure_reason or ''),
   }, ':')
 end
 

@@ -6,6 +6,7 @@
 --   ended:<outcome>     over; scored by the time of the purge
 --   all                 always
 
+local event = require('kernel.event')
 local limit = require('kernel.limit')
 local number = require('kernel.number')
 local state = require('model.state')
@@ -17,7 +18,6 @@ local CLAIMABLE = state.CLAIMABLE
 local STRICT_STEP = 1000000000000
 local LOG_LENGTH = number.constant(limit.event_log_length)
 local TRIM_EVERY = 64
-local SWEEP_MS = limit.tick_sweep_ms
 local RETENTION_MS = limit.retention_ms_default
 
 -- Lowest first. A priority step outweighs any age unless the policy says how much age it is worth.
@@ -85,7 +85,7 @@ local function log(call, p, text)
   end
 end
 
--- An execution that is over leaves the live indexes.
+-- An execution that is over leaves the live indexes; it was in this queue, if any.
 local function commit_ended(call, p, x, queue)
   local uuid, ended, purge_at = x.uuid, p.ended[x.state], index.purge_at(x)
   save(call, x)
@@ -96,21 +96,21 @@ local function commit_ended(call, p, x, queue)
   call('SPUBLISH', p.ended_channel, uuid)
 end
 
--- A live execution that was in this queue, if any.
-local function commit_live(call, p, x, queue, now)
+-- A live execution: the queue of its lane, and whether it was in there.
+local function commit_live(call, p, x, queue, queued, now)
   local uuid, was, due = x.uuid, x.was, index.due_at(x)
-  local score = CLAIMABLE[x.state] and not x.grant_expires_at and queue_score(x)
+  local score = queue and CLAIMABLE[x.state] and not x.grant_expires_at and queue_score(x)
   save(call, x)
   if score then
-    call('ZADD', p.queue .. x.lane, score, uuid)
-    if not queue then call('SPUBLISH', p.ready_channel, x.lane) end
+    call('ZADD', queue, score, uuid)
+    if not queued then call('SPUBLISH', p.ready_channel, x.lane) end
     if p.ended[was] then call('ZREM', p.ended[was], uuid) end
-  elseif queue then
+  elseif queued then
     call('ZREM', queue, uuid)
   end
   if due then
     call('ZADD', p.due, due, uuid)
-    if due - now < SWEEP_MS then call('SPUBLISH', p.due_channel, due) end
+    if event.is_soon(due, now) then call('SPUBLISH', p.due_channel, due) end
   elseif was then
     call('ZREM', p.due, uuid)
   end
@@ -118,11 +118,12 @@ local function commit_live(call, p, x, queue, now)
 end
 
 -- Writes a changed record, its entries in the indexes, its event and the pushes that follow. All
--- that is derived is derived before the first write.
+-- that is derived is derived before the first write. A damaged record may lack its lane.
 function index.commit(p, x, now)
-  local queue = CLAIMABLE[x.was] and not x.reserved and p.queue .. x.lane
-  local commit = state.ENDED[x.state] and commit_ended or commit_live
-  return commit(redis.call, p, x, queue, now)
+  local queue = x.lane and p.queue .. x.lane
+  local queued = queue and CLAIMABLE[x.was] and not x.reserved
+  if state.ENDED[x.state] then return commit_ended(redis.call, p, x, queued and queue) end
+  return commit_live(redis.call, p, x, queue, queued, now)
 end
 
 return index

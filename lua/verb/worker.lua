@@ -41,7 +41,9 @@ end
 local function put(w, p, instance_id, entry, now)
   w[#w + 1] = { 'HSET', p.workers, instance_id, pack(entry) }
   w[#w + 1] = { 'ZADD', p.due, entry.expires_at, 'w:' .. instance_id }
-  event.due(w, p, entry.expires_at, now)
+  if event.is_soon(entry.expires_at, now) then
+    w[#w + 1] = { 'SPUBLISH', p.due_channel, entry.expires_at }
+  end
 end
 
 define {

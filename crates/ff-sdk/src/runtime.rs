@@ -110,10 +110,17 @@ impl<S> Kinds<S> {
         (rooms.into_iter().map(|(name, _)| name.clone()).collect(), most)
     }
 
-    /// Takes one of the kind's places, if it has a limit.
+    /// Takes one of the kind's places. None if it has no limit, or if more was claimed than asked
+    /// for, which only a broken server can bring about.
     fn place_for(&self, kind: &ExecutionKind) -> Option<Place> {
         let permits = self.by_name.get(kind)?.permits.as_ref()?;
         Arc::clone(permits).try_acquire_owned().ok()
+    }
+
+    /// Waits for one of the kind's places; none is needed if it has no limit.
+    async fn wait_for_place(&self, kind: &ExecutionKind) -> Option<Place> {
+        let permits = self.by_name.get(kind)?.permits.as_ref()?;
+        Arc::clone(permits).acquire_owned().await.ok()
     }
 }
 

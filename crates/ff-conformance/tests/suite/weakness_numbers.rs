@@ -236,6 +236,28 @@ conformance! {
     }
 
     /// Planted where records can be reached: on Valkey.
+    async fn w51_missing_fields_raise_nowhere(d: &Deployment) {
+        d.host().watch(false);
+        for field in ["st", "la", "ns", "ki", "ct", "li", "ep", "le", "wo", "wi", "ac", "as"] {
+            let held = claim_limited(d).await;
+            if !plant(d, held.id, field, None).await {
+                return;
+            }
+            exercise(d, held.id).await;
+            for (name, own) in FENCED {
+                let held = claim_limited(d).await;
+                plant(d, held.id, field, None).await;
+                let fence = held.fence();
+                let own = own.iter().map(|text| text.as_bytes());
+                let args: Vec<&[u8]> = fence.iter().map(String::as_bytes).chain(own).collect();
+                d.raw(name, &args).await;
+            }
+            d.host().clear(&d.partitions).await;
+            d.set_time(d.now().get()).await;
+        }
+    }
+
+    /// Planted where records can be reached: on Valkey.
     async fn w51_a_running_attempt_without_a_lease_end_counts_as_lapsed(d: &Deployment) {
         let held = d.create_and_claim().await;
         if !plant(d, held.id, "le", Some("")).await {

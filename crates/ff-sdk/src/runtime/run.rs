@@ -109,7 +109,7 @@ async fn work<S: Send + Sync + 'static>(
 /// One attempt, from its claim to its outcome.
 async fn attempt<S: Send + Sync + 'static>(
     task: ClaimedTask,
-    place: Option<Place>,
+    mut place: Option<Place>,
     kinds: Arc<Kinds<S>>,
 ) {
     let span = tracing::info_span!(
@@ -122,7 +122,7 @@ async fn attempt<S: Send + Sync + 'static>(
     let reported = async {
         let lost = task.lost();
         tokio::select! {
-            outcome = handle(&task, &kinds) => report(task, outcome).await,
+            outcome = handle(&task, &mut place, &kinds) => report(task, outcome).await,
             loss = lost => {
                 tracing::warn!(%loss, "the lease was lost; the handler is dropped");
                 Ok(())
@@ -138,9 +138,10 @@ async fn attempt<S: Send + Sync + 'static>(
     }
 }
 
-/// Runs the handler of the task's kind.
+/// Runs the handler of the task's kind, in a place of that kind if it has a limit.
 async fn handle<S: Send + Sync + 'static>(
     task: &ClaimedTask,
+    place: &mut Option<Place>,
     kinds: &Kinds<S>,
 ) -> Result<Vec<u8>, TaskError> {
     let Some(kind) = kinds.by_name.get(&task.core().claimed.kind) else {
@@ -148,6 +149,9 @@ async fn handle<S: Send + Sync + 'static>(
         let message = format!("this worker has no handler for {:?}", task.execution_kind());
         return Err(TaskError::fail(message).with_category(UNKNOWN_KIND));
     };
+    if place.is_none() {
+        *place = kinds.wait_for_place(&task.core().claimed.kind).await;
+    }
     let context = Context::new(Arc::clone(task.core()), Arc::clone(&kinds.state));
     handler::run(Arc::clone(&kind.handler), context).await
 }

@@ -32,9 +32,9 @@ const DRAIN: Duration = Duration::from_secs(30);
 #[non_exhaustive]
 pub struct KindOptions {
     /// How many executions of this kind may run at a time in this worker; as many as the worker
-    /// has room for if absent. One that is claimed beyond it waits in the worker, with its lease
-    /// renewed, and takes up room there: give such kinds a lane and a worker of their own if others
-    /// must not wait for them.
+    /// has room for if absent. What there is no room for is left to other workers: a claim asks for
+    /// no more than the tightest kind has room for, and not at all for one that is full. A worker
+    /// that must fill many places in one claim keeps such kinds in a worker of their own.
     pub concurrency: Option<usize>,
 }
 

@@ -142,12 +142,6 @@ const BUGS: &[Bug] = &[
         wrong: "if not was then return nil end",
     },
     Bug {
-        what: "what is left of a purge stays for ever",
-        module: "model/purge",
-        right: "if now < until_ms then",
-        wrong: "if true then",
-    },
-    Bug {
         what: "past attempts are left behind",
         module: "model/purge",
         right: "keys.attempts(key), key }",

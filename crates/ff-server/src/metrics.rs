@@ -26,7 +26,7 @@ use crate::app::App;
 /// Codes that tell a worker that it lost its lease.
 const LOST: [&str; 3] = ["stale_lease", "lease_expired", "lease_revoked"];
 /// Words for trouble with the store.
-const STORE_TROUBLE: [&str; 10] = [
+const STORE_TROUBLE: [&str; 11] = [
     "transport",
     "timeout",
     "cluster",

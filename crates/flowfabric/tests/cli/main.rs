@@ -13,5 +13,6 @@ mod work;
 
 mod chaos;
 mod examples;
+mod full;
 mod store;
 mod story;

@@ -11,6 +11,7 @@ return {
   priority = 'pr',
   ageing_ms = 'ag',
   creator = 'by',
+  call_id = 'cl',            -- of the call that created it, so that its repetition is recognised
   capabilities = 'ca',       -- sorted, comma-joined
   tagged = 'tg',             -- 1 if there is a tags record
   transition_at = 'mt',      -- last change of state that no other time tells

@@ -31,6 +31,7 @@ local ARGS = {
   arg.optional(arg.label('idempotency_key', limit.idempotency_key_bytes_max)),
   arg.optional(arg.int('dedup_ms', 1, limit.dedup_ms_max)),
   arg.text('content_digest', 64),
+  arg.optional(arg.int('call_id', 1, 2147483647)),
 }
 
 local GIVES = {
@@ -42,10 +43,13 @@ local GIVES = {
   invalid_tag_key = { 'key' },
 }
 
--- The answer to an id that exists: its current state; nil if there is no such record.
-local function duplicate(p, uuid)
-  local word = redis.call('HGET', p.execution .. uuid, field.state)
-  return word and reply.duplicate(p.tag .. uuid, state.public { state = word })
+-- The answer to an id that exists: its current state; nil if there is no such record. A call that
+-- was sent again because its answer was lost finds what it created itself, which is then new.
+local function duplicate(p, a, uuid)
+  local found = redis.call('HMGET', p.execution .. uuid, field.state, field.call_id)
+  if not found[1] then return nil end
+  local answer = a.call_id and tonumber(found[2]) == a.call_id and reply.ok or reply.duplicate
+  return answer(p.tag .. uuid, state.public { state = found[1] })
 end
 
 local function remembered_field(a) return a.namespace .. ':' .. a.idempotency_key end
@@ -58,7 +62,7 @@ local function remembered(p, a, now)
   local until_ms, uuid, digest = string.match(text, '^(%d+):([^:]+):(.*)$')
   if tonumber(until_ms) <= now then return nil end
   if digest ~= a.content_digest then return reply.refuse('idempotency_conflict', p.tag .. uuid) end
-  return duplicate(p, uuid)
+  return duplicate(p, a, uuid)
 end
 
 local function remember(w, p, a, until_ms)
@@ -85,6 +89,7 @@ local function build(w, p, a, compiled, now)
     field.lane, a.lane, field.kind, a.kind, field.created_at, now, nil, nil, nil, nil, nil, nil })
   if a.delay_until then delay.until_time(x, a.delay_until, 'delay', now) end
   if a.priority > 0 then record.set(x, 'priority', a.priority) end
+  if a.call_id then record.set(x, 'call_id', a.call_id) end
   if a.creator ~= '' then record.set(x, 'creator', a.creator) end
   local deadline_at = deadline(a, compiled, now)
   if deadline_at then record.set(x, 'deadline_at', deadline_at) end
@@ -108,9 +113,9 @@ end
 
 -- Enters the id into the list of all; nil if that was new, otherwise the answer. It is a write, so
 -- nothing may be left that could be refused.
-local function enlist(p, uuid, now)
-  if redis.call('ZADD', p.all, 'NX', now, uuid) == 1 then return nil end
-  return duplicate(p, uuid)
+local function enlist(p, a, now)
+  if redis.call('ZADD', p.all, 'NX', now, a.execution_id) == 1 then return nil end
+  return duplicate(p, a, a.execution_id)
 end
 
 local function create(p, a, now, w)
@@ -119,7 +124,7 @@ local function create(p, a, now, w)
   local tag_pairs
   tag_pairs, code, detail = tags.read(a.tags_json)
   if not tag_pairs then return reply.refuse(code, detail) end
-  local before = remembered(p, a, now) or enlist(p, a.execution_id, now)
+  local before = remembered(p, a, now) or enlist(p, a, now)
   if before then return before end
   local x = build(w, p, a, compiled, now)
   write(w, x, tag_pairs)

@@ -34,6 +34,7 @@ impl Deployment {
             idempotency_key: None,
             dedup_ms: None,
             content_digest: String::new(),
+            call_id: None,
         };
         NewExecution { deployment: self, call }
     }
@@ -144,6 +145,12 @@ impl NewExecution<'_> {
     /// Remembered for this long.
     pub fn dedup_ms(mut self, ms: u64) -> Self {
         self.call.dedup_ms = Some(ms);
+        self
+    }
+
+    /// By a call with this id.
+    pub fn call_id(mut self, id: u32) -> Self {
+        self.call.call_id = Some(id);
         self
     }
 

@@ -10,6 +10,7 @@ mod worker;
 pub use completions::Completions;
 
 use std::collections::HashSet;
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use ff_core::backend::{FailOutcome, FailureClass, FailureReason, Handle, LeaseRenewal};
@@ -22,6 +23,7 @@ use ff_core::contracts::{
 };
 use ff_core::engine_backend::{Answer, EngineBackend};
 use ff_core::error::EngineError;
+use ff_core::limits;
 use ff_core::partition::{Partition, PartitionConfig};
 use ff_core::state::PublicState;
 use ff_core::types::{
@@ -32,6 +34,7 @@ use futures_core::future::BoxFuture;
 use crate::call::{Call, open_reply};
 use crate::calls::deployment::{OpenDeployment, RegisterLane};
 use crate::host::Host;
+use crate::ids::{IdSource as _, SystemIds};
 
 /// How often a call whose answer was lost is sent again. Every call recognises its repetition.
 const REPEATS_MAX: u32 = 3;
@@ -44,17 +47,20 @@ pub struct ScriptBackend<H> {
     host: Arc<H>,
     config: PartitionConfig,
     lanes: RwLock<HashSet<LaneId>>,
+    call_ids: AtomicU32,
 }
 
 impl<H: Host> ScriptBackend<H> {
     /// Opens the deployment on this host: a new one gets these partition counts, an existing one
-    /// must have them.
+    /// must have them, and must have been written in the format of this version.
     pub async fn open(host: Arc<H>, config: PartitionConfig) -> Result<Self, EngineError> {
-        let backend = Self { host, config, lanes: RwLock::default() };
+        let call_ids = AtomicU32::new(SystemIds.random().as_fields().0);
+        let backend = Self { host, config, lanes: RwLock::default(), call_ids };
         let open = OpenDeployment {
             num_flow_partitions: config.num_flow_partitions,
             num_budget_partitions: config.num_budget_partitions,
             num_quota_partitions: config.num_quota_partitions,
+            format: limits::STORE_FORMAT,
         };
         backend.call(FIRST, open).await?;
         Ok(backend)

@@ -20,6 +20,7 @@ mod hosts;
 mod lease;
 mod library;
 mod list;
+mod mark;
 mod pause;
 mod payloads;
 mod progress;
@@ -61,6 +62,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         events::CASES,
         tick::CASES,
         worker::CASES,
+        mark::CASES,
         backend::CASES,
         payloads::CASES,
         clock::CASES,

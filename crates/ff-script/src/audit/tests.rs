@@ -9,7 +9,8 @@ use crate::dump::{Stored, StreamEntry};
 /// A store in which every rule holds. Keys are given without the partition's key `ff:{fp:1}:`
 /// unless they begin with `ff:`; `$a` to `$f` are ids.
 const CLEAN: &str = "
-ff:{fp:0}:deployment hash flow=4 budget=1 quota=1
+ff:{fp:0}:deployment hash flow=4 budget=1 quota=1 format=1
+ff:{fp:3}:marks hash $a=17:8000
 ff:{fp:0}:lanes set main side
 ff:{fp:0}:workers hash w-1=$a:w:1000:8000:cpu~main~side
 ff:{fp:0}:due zset w:w-1=8000
@@ -270,7 +271,11 @@ const BREAKS: &[(&str, &str, &str)] = &[
     ("put ff:{fp:2}:x:$a:result string x", "I9", "belongs to no execution"),
     ("put ff:{fp:2}:x:$a:attempts list x", "I9", "belongs to no execution"),
     ("put log stream e=created,x=$a", "I9", "an entry that is no event"),
-    ("put ff:{fp:0}:deployment hash flow=8 budget=1 quota=1", "I9", "other partition counts"),
+    ("put ff:{fp:0}:deployment hash flow=8 budget=1 quota=1 format=1", "I9", "other partition"),
+    ("ff:{fp:0}:deployment format=9", "I9", "another format"),
+    ("ff:{fp:0}:deployment -format", "I9", "another format"),
+    ("put ff:{fp:3}:marks hash a=17:8000", "I9", "a mark that cannot be read"),
+    ("put ff:{fp:3}:marks hash $a=17", "I9", "a mark that cannot be read"),
 ];
 
 fn violations(changes: &str) -> Vec<Violation> {
@@ -284,7 +289,7 @@ fn a_store_in_order_has_no_violation() {
     let report = audit(&clean(), &config());
     assert_eq!(
         report.to_string(),
-        "2 partitions, 20 keys, 6 executions: 1 cancelled, 1 delayed, 1 lapsed, 1 running, \
+        "3 partitions, 21 keys, 6 executions: 1 cancelled, 1 delayed, 1 lapsed, 1 running, \
          1 success, 1 waiting\nno violation"
     );
     assert!(report.is_clean());

@@ -1,6 +1,7 @@
 //! Creating executions, one by one or in batches.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 use ff_core::contracts::{Created, NewExecution};
 use ff_core::error::EngineError;
@@ -24,7 +25,7 @@ impl<H: Host> ScriptBackend<H> {
         new.validate(&self.config)?;
         self.register_lane(&new.lane).await?;
         let partition = new.execution_id.partition();
-        self.call(partition, encode(new)?).await.map(created)
+        self.call(partition, self.encode(new)?).await.map(created)
     }
 
     pub(super) async fn create_all(
@@ -54,7 +55,7 @@ impl<H: Host> ScriptBackend<H> {
     ) -> Result<(Partition, CreateExecution), EngineError> {
         new.validate(&self.config)?;
         self.register_lane(&new.lane).await?;
-        Ok((new.execution_id.partition(), encode(new)?))
+        Ok((new.execution_id.partition(), self.encode(new)?))
     }
 
     async fn create_on(
@@ -88,6 +89,19 @@ impl<H: Host> ScriptBackend<H> {
             }
             Err(error) => batch.iter().map(|_| Err(error.clone())).collect(),
         }
+    }
+}
+
+impl<H: Host> ScriptBackend<H> {
+    fn encode(&self, new: NewExecution) -> Result<CreateExecution, EngineError> {
+        Ok(CreateExecution { call_id: Some(self.next_call_id()), ..encode(new)? })
+    }
+
+    /// By its id, a call that is sent again recognises what it created itself. The first one of a
+    /// process is a random number, so that two processes do not take each other's for their own.
+    fn next_call_id(&self) -> u32 {
+        const CALL_ID_MAX: u32 = i32::MAX as u32;
+        (self.call_ids.fetch_add(1, Ordering::Relaxed) & CALL_ID_MAX).max(1)
     }
 }
 
@@ -157,6 +171,7 @@ fn encode(new: NewExecution) -> Result<CreateExecution, EngineError> {
         idempotency_key: new.idempotency_key,
         dedup_ms: None,
         content_digest,
+        call_id: None,
     })
 }
 

@@ -26,6 +26,7 @@ functions! {
         idempotency_key: Option<IdempotencyKey>,
         dedup_ms: Option<u64>,
         content_digest: String,
+        call_id: Option<u32>,
     })
     -> CreateExecutionReply {
         "OK" => Created { execution_id: ExecutionId, public_state: PublicState },

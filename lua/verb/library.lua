@@ -14,6 +14,8 @@ define.define {
   run = function() return { 1, 'OK', '' .. about.version, about.hash } end,
 }
 
+local LISTEN = 'SSUBSCRIBE'
+
 -- One command of each kind that the library calls, as it would call it: what the user of a
 -- connection may not do is then known before half of a call is done.
 local function needed()
@@ -31,6 +33,8 @@ local function needed()
     { 'SADD', p.lanes, 'm' }, { 'SISMEMBER', p.lanes, 'm' }, { 'SMEMBERS', p.lanes },
     { 'SPUBLISH', p.ready_channel, '' }, { 'SPUBLISH', p.ended_channel, '' },
     { 'SPUBLISH', p.due_channel, '' },
+    -- Not called here, but by those who listen.
+    { LISTEN, p.ready_channel }, { LISTEN, p.ended_channel }, { LISTEN, p.due_channel },
   }
 end
 

@@ -28,15 +28,15 @@ define {
   doc = 'Leaves a mark of a server and tells which one was found; a mark never gets smaller.',
   flags = { 'allow-oom' },
   args = { arg.uuid('server'), arg.int('mark', 1, number.max) },
-  gives = { OK = { 'found', 'now' } },
+  gives = { OK = { 'found', 'found_at', 'now' } },
   run = function(p, a, now, w)
     local text = redis.call('HGET', p.marks, a.server)
-    local found = read(text)
+    local found, found_at = read(text)
     if not text then forget_old(w, p, now) end
     if a.mark > found then
       w[#w + 1] = { 'HSET', p.marks, a.server, number.text(a.mark) .. ':' .. number.text(now) }
     end
-    return reply.ok(number.text(found), number.text(now))
+    return reply.ok(number.text(found), number.text(found_at), number.text(now))
   end,
 }
 

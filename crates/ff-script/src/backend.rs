@@ -10,7 +10,7 @@ mod worker;
 pub use completions::Completions;
 
 use std::collections::HashSet;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use ff_core::backend::{FailOutcome, FailureClass, FailureReason, Handle, LeaseRenewal};
@@ -47,6 +47,8 @@ pub struct ScriptBackend<H> {
     host: Arc<H>,
     config: PartitionConfig,
     lanes: RwLock<HashSet<LaneId>>,
+    /// The losses of the store after which the lanes were made known.
+    losses: AtomicU64,
     call_ids: AtomicU32,
 }
 
@@ -55,15 +57,20 @@ impl<H: Host> ScriptBackend<H> {
     /// must have them, and must have been written in the format of this version.
     pub async fn open(host: Arc<H>, config: PartitionConfig) -> Result<Self, EngineError> {
         let call_ids = AtomicU32::new(SystemIds.random().as_fields().0);
-        let backend = Self { host, config, lanes: RwLock::default(), call_ids };
+        let losses = AtomicU64::new(host.losses());
+        let backend = Self { host, config, lanes: RwLock::default(), losses, call_ids };
+        backend.open_deployment().await?;
+        Ok(backend)
+    }
+
+    async fn open_deployment(&self) -> Result<(), EngineError> {
         let open = OpenDeployment {
-            num_flow_partitions: config.num_flow_partitions,
-            num_budget_partitions: config.num_budget_partitions,
-            num_quota_partitions: config.num_quota_partitions,
+            num_flow_partitions: self.config.num_flow_partitions,
+            num_budget_partitions: self.config.num_budget_partitions,
+            num_quota_partitions: self.config.num_quota_partitions,
             format: limits::STORE_FORMAT,
         };
-        backend.call(FIRST, open).await?;
-        Ok(backend)
+        self.call(FIRST, open).await.map(drop)
     }
 
     /// The host underneath.
@@ -101,11 +108,25 @@ impl<H: Host> ScriptBackend<H> {
 
     /// Makes a lane known before its first use by this process.
     async fn register_lane(&self, lane: &LaneId) -> Result<(), EngineError> {
+        self.forget_after_loss().await?;
         if self.lanes.read().unwrap_or_else(PoisonError::into_inner).contains(lane) {
             return Ok(());
         }
         self.call(FIRST, RegisterLane { lane: lane.clone() }).await?;
         self.lanes.write().unwrap_or_else(PoisonError::into_inner).insert(lane.clone());
+        Ok(())
+    }
+}
+
+impl<H: Host> ScriptBackend<H> {
+    /// A store that has lost something may have lost the deployment's record and its lanes.
+    async fn forget_after_loss(&self) -> Result<(), EngineError> {
+        let losses = self.host.losses();
+        if self.losses.load(Ordering::Relaxed) != losses {
+            self.open_deployment().await?;
+            self.lanes.write().unwrap_or_else(PoisonError::into_inner).clear();
+            self.losses.store(losses, Ordering::Relaxed);
+        }
         Ok(())
     }
 }

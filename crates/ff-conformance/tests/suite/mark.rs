@@ -7,7 +7,7 @@ use ff_script::calls::mark::{MarkShard, MarkShardReply};
 use uuid::Uuid;
 
 async fn mark(d: &Deployment, server: Uuid, mark: u64) -> u64 {
-    let MarkShardReply::Marked { found, now } = d.call(MarkShard { server, mark }).await;
+    let MarkShardReply::Marked { found, now, .. } = d.call(MarkShard { server, mark }).await;
     assert_eq!(now, d.now());
     found
 }
@@ -24,6 +24,11 @@ conformance! {
         assert_eq!(mark(d, one, 2).await, 1);
         assert_eq!(mark(d, one, 3).await, 2);
         assert_eq!(mark(d, other, 71).await, 70);
+        let left = d.now();
+        d.advance(5).await;
+        let MarkShardReply::Marked { found_at, now, .. } =
+            d.call(MarkShard { server: one, mark: 4 }).await;
+        assert_eq!((found_at, now), (left, d.now()));
     }
 
     async fn a_mark_that_comes_late_does_not_lower_a_later_one(d: &Deployment) {

@@ -153,7 +153,7 @@ impl Marks {
             MarkShard::decode(&status, values)
         });
         match reply {
-            Some(Ok(reply)) => self.note(&node.address, partition, mark, &reply),
+            Some(Ok(reply)) => self.note(partition, mark, &reply),
             Some(Err(error)) => warn_of(&node.address, &error),
             // It is down, or on its way to somebody else; calls say so in their own words.
             None => {
@@ -171,7 +171,7 @@ impl Marks {
         seen.sent
     }
 
-    fn note(&self, address: &Address, partition: Partition, mark: u64, reply: &MarkShardReply) {
+    fn note(&self, partition: Partition, mark: u64, reply: &MarkShardReply) {
         let MarkShardReply::Marked { found, found_at, now } = reply;
         let mut seen = self.seen();
         let seen = seen.entry(partition).or_default();
@@ -179,13 +179,18 @@ impl Marks {
         let comparable = now.get() < seen.at.get() + limits::MARK_KEPT_MS;
         if *found < seen.acknowledged && comparable {
             self.report(Loss {
-                address: address.to_string(),
+                address: self.address_of(partition),
                 noticed_at: *now,
                 kept_until: *found_at,
                 acknowledged_until: seen.at,
             });
         }
         (seen.acknowledged, seen.at) = (mark, *now);
+    }
+
+    fn address_of(&self, partition: Partition) -> String {
+        let master = self.caller.topology.master_of(partition);
+        master.map_or_else(|_| "unknown".to_owned(), |node| node.address.to_string())
     }
 
     fn report(&self, loss: Loss) {

@@ -45,3 +45,13 @@ fn strange(connection: &Connection, error: &EngineError) -> Failure {
     let message = format!("{} cannot tell the rights of its users: {error}", connection.address);
     Failure::new(BackendErrorKind::ScriptNotLoaded, Retry::Never, Remedy::GiveUp, message)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_manual_has_the_same_rules() {
+        assert!(include_str!("../../../docs/operating.md").contains(RULES));
+    }
+}

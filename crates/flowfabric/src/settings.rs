@@ -24,6 +24,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     setting("listen", "127.0.0.1:7480"),
     setting("store", "./flowfabric-data"),
     setting("journal", "always"),
+    setting("require_durable", "false"),
     setting("partitions", "256"),
     Setting { name: "tokens", default: "", secret: true },
     setting("tls_cert", ""),

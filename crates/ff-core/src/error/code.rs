@@ -192,7 +192,8 @@ codes! {
         SelfReferencingEdge "self_referencing_edge" Terminal 409
             "An execution cannot depend on itself.";
         StoreFormatMismatch "store_format_mismatch" Terminal 409
-            "The store was written in another format (the first number; ours is the second): use the version that wrote it, or start with an empty store.";
+            "The store was written in another format (the first number, ours is the second): use \
+             the version that wrote it, or start with an empty store.";
         WaitpointAlreadyExists "waitpoint_already_exists" Informational 409
             "The waitpoint exists already.";
     }

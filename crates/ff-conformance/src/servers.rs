@@ -19,9 +19,9 @@ pub(crate) const WAKING_PARTITIONS: u16 = 4096;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Takes the time from a key of the partition, so that every test has a time of its own although
-/// all share one server.
+/// all share one server. Where no test has set it, time stands still at its beginning.
 const TIME_MODULE: &str =
-    "return function(key) return tonumber(redis.call('GET', key .. ':clock')) end\n";
+    "return function(key) return tonumber(redis.call('GET', key .. ':clock') or 0) end\n";
 
 /// Connections belong to the runtime that opened them, so all tests run on this one.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {

@@ -6,7 +6,8 @@ mod site;
 use std::time::Duration;
 
 use ff_sdk::{
-    ClaimedTask, Connection, ExecutionId, FailOutcome, FlowFabricWorker, PublicState, SdkError,
+    ClaimedTask, Client, Connection, ExecutionId, FailOutcome, FlowFabricWorker, PublicState,
+    SdkError,
 };
 use ff_test_valkey::{Valkey, ValkeyOptions};
 use site::proxy::Proxy;
@@ -96,6 +97,43 @@ async fn every_terminal_call_survives_a_lost_reply_from_valkey() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_terminal_call_survives_a_lost_reply_from_a_server() {
     every_terminal_call_survives_a_lost_reply(Behind::server().await).await;
+}
+
+async fn a_client(config: ff_sdk::BackendConfig) -> Client {
+    Client::new(&Connection::open(config).await.expect("connects"))
+}
+
+/// Whether somebody else's submission under the same id comes before or not decides, nothing else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_submission_whose_reply_from_valkey_is_lost_is_answered_as_new() {
+    let behind = Behind::valkey().await;
+    let url = format!("valkey://{}/", behind.proxy.address);
+    let mut config = valkey_config(&url);
+    config.run_engine = false;
+    let client = a_client(config).await;
+    behind.proxy.cut_after(&(behind.mark)("create"));
+    let created = client.submit("x", &1).await.expect("it landed");
+    assert!(created.is_new(), "{created:?}");
+    let chosen = behind.site.submit("y").await;
+    behind.proxy.cut_after(&(behind.mark)("create"));
+    let known = client.submit("y", &1).execution_id(chosen).await.expect("it is known");
+    assert!(!known.is_new(), "{known:?}");
+    assert_eq!(behind.proxy.cuts(), 2, "the replies must have been lost");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_submission_whose_reply_from_a_server_is_lost_is_answered_as_new() {
+    let behind = Behind::server().await;
+    let client = a_client(server_config(&format!("http://{}", behind.proxy.address))).await;
+    behind.proxy.cut_after("POST /v1/executions");
+    let created = client.submit("x", &1).await.expect("it landed");
+    assert!(created.is_new(), "{created:?}");
+    behind.proxy.cut_after("POST /v1/executions");
+    let created = client.submit("x", &1).idempotency_key("k").await.expect("it landed");
+    assert!(created.is_new(), "{created:?}");
+    let known = client.submit("x", &1).idempotency_key("k").await.expect("it is known");
+    assert!(!known.is_new(), "{known:?}");
+    assert_eq!(behind.proxy.cuts(), 2, "the replies must have been lost");
 }
 
 /// The way is gone for longer than the backend itself tries, and comes back before the deadline.

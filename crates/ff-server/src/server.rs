@@ -220,9 +220,10 @@ fn banner(config: &ServerConfig, place: &Place, address: SocketAddr) -> String {
         0 => ("no token needed", ""),
         _ => ("bearer token needed", "-H 'Authorization: Bearer …' "),
     };
+    let kept = place.kept().map(|kept| format!("\n  on disk     {kept}")).unwrap_or_default();
     [
         format!("FlowFabric {}", env!("CARGO_PKG_VERSION")),
-        format!("  store       {}", place.shown()),
+        format!("  store       {}{kept}", place.shown()),
         format!("  partitions  {}", config.partitions),
         format!("  listening   {url} ({access}), API at {url}/openapi.json"),
         format!("  try         curl {token}--json '{{\"kind\":\"hello\"}}' {url}/v1/executions"),

@@ -31,6 +31,9 @@ pub(crate) struct Options {
     /// When a call counts as done on an embedded store: always, everysec or off.
     #[arg(long, value_name = "WHEN")]
     journal: Option<String>,
+    /// Refuse a store that may lose acknowledged work when it restarts.
+    #[arg(long)]
+    require_durable: bool,
     /// Number of partitions of a new deployment.
     #[arg(long, value_name = "NUMBER")]
     partitions: Option<String>,
@@ -66,6 +69,7 @@ impl Options {
             ("listen", self.listen.clone()),
             ("store", self.store.clone()),
             ("journal", self.journal.clone()),
+            ("require_durable", self.require_durable.then(|| "true".to_owned())),
             ("partitions", self.partitions.clone()),
             ("tokens", self.tokens.clone()),
             ("allowed_hosts", self.allowed_hosts.clone()),
@@ -200,10 +204,12 @@ fn store_config(settings: &Settings) -> Result<StoreConfig, Failure> {
     };
     let store = StoreConfig::parse(settings.text("store"))
         .map_err(|error| Failure::from(format!("store: {error}")))?;
-    Ok(match store {
+    let store = match store {
         StoreConfig::Embedded { dir, .. } => StoreConfig::Embedded { dir, sync: journal },
         other => other,
-    })
+    };
+    let required: bool = settings.parse("require_durable", "true or false")?;
+    if required { store.require_durable().map_err(Failure::from) } else { Ok(store) }
 }
 
 fn log_to_stderr(settings: &Settings) -> Result<(), Failure> {

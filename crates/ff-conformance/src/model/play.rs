@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ff_core::limits;
 use ff_core::partition::PartitionConfig;
 use ff_script::audit::audit;
 use ff_script::calls::deployment::{OpenDeployment, RegisterLane};
@@ -84,6 +85,7 @@ impl<'a> Game<'a> {
         let first = self.world.partitions[0];
         let config = config();
         let open = OpenDeployment {
+            format: limits::STORE_FORMAT,
             num_flow_partitions: config.num_flow_partitions,
             num_budget_partitions: config.num_budget_partitions,
             num_quota_partitions: config.num_quota_partitions,

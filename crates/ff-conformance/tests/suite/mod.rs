@@ -22,6 +22,7 @@ mod hosts;
 mod lease;
 mod library;
 mod list;
+mod mark;
 mod pause;
 mod payloads;
 mod progress;
@@ -63,6 +64,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         events::CASES,
         tick::CASES,
         worker::CASES,
+        mark::CASES,
         backend::CASES,
         payloads::CASES,
         clock::CASES,

@@ -55,12 +55,12 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-fn healthy() -> Answered<Health> {
-    ok(Health { status: "ok".to_owned() })
+fn healthy(warnings: Vec<String>) -> Answered<Health> {
+    ok(Health { status: "ok".to_owned(), warnings })
 }
 
 async fn healthz() -> Answered<Health> {
-    healthy()
+    healthy(Vec::new())
 }
 
 async fn readyz(State(app): State<Arc<App>>) -> Answered<Health> {
@@ -77,7 +77,7 @@ async fn readyz(State(app): State<Arc<App>>) -> Answered<Health> {
         }
     };
     answer?;
-    healthy()
+    healthy(app.place.warnings())
 }
 
 async fn ask(app: &App) -> Result<(), EngineError> {

@@ -43,6 +43,9 @@ function keys.partition(key)
   return p
 end
 
+-- The keys of the first partition, for whoever is not called on one.
+function keys.first() return keys.known['ff:{fp:0}'] or keys.partition('ff:{fp:0}') end
+
 -- What belongs to one execution besides its record.
 function keys.blob(record, name) return record .. ':' .. name end        -- string: a long value
 function keys.tags(record) return record .. ':tags' end                   -- hash

@@ -19,7 +19,7 @@ local LISTEN = 'SSUBSCRIBE'
 -- One command of each kind that the library calls, as it would call it: what the user of a
 -- connection may not do is then known before half of a call is done.
 local function needed()
-  local p = keys.known['ff:{fp:0}'] or keys.partition('ff:{fp:0}')
+  local p = keys.first()
   local record, list = p.execution .. 'id', keys.attempts(p.execution .. 'id')
   return {
     { 'TIME' }, { 'EXISTS', record }, { 'GET', record }, { 'SET', record, '' }, { 'DEL', record },

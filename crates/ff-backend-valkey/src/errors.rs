@@ -97,7 +97,7 @@ const ADVICE: &[(&str, &str, &str)] = &[
     ("WRONGPASS", "", "check user and password of the store's URL"),
     ("NOAUTH", "", "give user and password in the store's URL"),
     ("MISCONF", "", "the server cannot write to its disk: its log says why"),
-    ("ERR", "Engine '", "the server cannot run Lua: load its Lua module, or use a build that has it"),
+    ("ERR", "Engine '", "the server cannot run Lua: load its Lua module or use a build with it"),
     ("ERR", "unknown command", "the server lacks this command, or hides it by rename-command: \
         Valkey 7.2 with its own names of commands is needed"),
     ("ERR", "unknown subcommand", "the server is too old: Valkey 7.2 is needed"),

@@ -2,9 +2,9 @@
 //! writes of its primary, and a server that starts again may have lost what was not yet on disk.
 //!
 //! After acknowledged work a growing number, the mark, is left in the shard that it went to, at
-//! once and then at most every [`PACE`]. Replicas and files have writes in their order: a shard that
-//! still has a mark has everything that was acknowledged before the mark was sent. One that has a
-//! smaller mark than was acknowledged has lost what was written since.
+//! once and then at most every [`PACE`]. Replicas and files have writes in their order: a shard
+//! that still has a mark has everything that was acknowledged before the mark was sent. One that
+//! has a smaller mark than was acknowledged has lost what was written since.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -32,6 +32,9 @@ const PACE: Duration = Duration::from_millis(50);
 
 /// How long a mark may take before the other shards are marked again without it.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// All shards are marked after this many background checks, whether or not anything happened.
+const CHECKS_PER_ROUND: u32 = 4;
 
 /// Losses that are remembered in detail.
 const LOSSES_MAX: usize = 100;
@@ -101,12 +104,13 @@ impl Marks {
         self.losses.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
-    /// Marks what has acknowledged something, and everything at this interval, for as long as the
-    /// task lives.
+    /// Marks what has acknowledged something or was connected to anew, and everything now and then,
+    /// for as long as the task lives.
     pub(crate) async fn run(self: Arc<Self>, every: Duration) {
         let mut changes = self.caller.topology.changes();
         let mut shards = self.shards();
-        let mut next_round = Instant::now();
+        let every = every * CHECKS_PER_ROUND;
+        let mut next_round = Instant::now() + every;
         loop {
             let round = timeout_at(next_round, self.caller.unmarked.notified()).await.is_err();
             if round {

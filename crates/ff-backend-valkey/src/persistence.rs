@@ -25,9 +25,20 @@ pub enum Persistence {
 }
 
 impl Persistence {
-    /// What INFO says, and what CONFIG GET adds where the user may run it.
-    pub(crate) async fn of(connection: &Connection, info: &str) -> Result<Self, Failure> {
-        if field(info, "aof_enabled") == Some("1") {
+    /// What INFO says, and what CONFIG GET adds where the user may run it. What was known stays
+    /// true while INFO says the same.
+    pub(crate) async fn of(
+        connection: &Connection,
+        info: &str,
+        known: Option<Self>,
+    ) -> Result<Self, Failure> {
+        let append_only = field(info, "aof_enabled") == Some("1");
+        if let Some(known) = known
+            && matches!(known, Self::AppendOnly { .. }) == append_only
+        {
+            return Ok(known);
+        }
+        if append_only {
             return Ok(Self::AppendOnly { fsync: setting(connection, "appendfsync").await? });
         }
         let points = setting(connection, "save").await?;

@@ -16,6 +16,7 @@ const OLDEST_REDIS: (u32, u32) = (7, 0);
 pub(crate) async fn inspect(
     connection: &Connection,
     config: &ValkeyConfig,
+    known: Option<Persistence>,
 ) -> Result<Persistence, Failure> {
     // INFO rather than CONFIG GET, which many deployments forbid.
     let reply = connection.run(&redis::cmd("INFO")).await?;
@@ -28,7 +29,7 @@ pub(crate) async fn inspect(
         Failure::new(kind, Retry::Never, Remedy::GiveUp, message)
     };
     judge(&text, config.cluster).map_err(refused)?;
-    let kept = Persistence::of(connection, &text).await?;
+    let kept = Persistence::of(connection, &text, known).await?;
     if config.require_durable && !kept.is_durable() {
         let what = format!(
             "is not durable, which the setting require_durable asks for ({kept}): {}",

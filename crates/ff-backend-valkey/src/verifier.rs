@@ -35,7 +35,7 @@ impl Verifier {
         if connection.is_verified() {
             return Ok(false);
         }
-        self.check(connection).await?;
+        self.look_at(connection, None).await?;
         let user = self.config.username.as_deref().unwrap_or("default");
         rights::check(connection, user).await?;
         connection.set_verified(true);
@@ -44,7 +44,15 @@ impl Verifier {
 
     /// Looks at what can change while a connection lasts: settings and library.
     pub(crate) async fn check(&self, connection: &Connection) -> Result<(), Failure> {
-        let kept = preflight::inspect(connection, &self.config).await?;
+        self.look_at(connection, self.kept_by(&connection.address)).await
+    }
+
+    async fn look_at(
+        &self,
+        connection: &Connection,
+        known: Option<Persistence>,
+    ) -> Result<(), Failure> {
+        let kept = preflight::inspect(connection, &self.config, known).await?;
         self.remember(&connection.address, kept);
         self.loader.check(connection).await
     }

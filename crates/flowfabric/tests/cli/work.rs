@@ -75,6 +75,20 @@ fn a_program_that_never_stops_writing_is_stopped() {
 }
 
 #[test]
+fn a_run_is_over_when_its_program_is_whatever_that_left_behind() {
+    let site = Site::start();
+    let scratch = Scratch::new("left-behind");
+    let left = scratch.path().join("left");
+    let program = format!("sleep 600 & echo $! > {}; cat; echo oops >&2", left.display());
+    let _worker = site.worker(&["--kind", "k"], &["sh", "-c", &program]);
+    let before = Instant::now();
+    assert_eq!(site.run(&["submit", "k", "--input", "done", "--wait"]).text(), "done");
+    assert!(before.elapsed() < Duration::from_secs(300), "it took {:?}", before.elapsed());
+    let line = format!("kill $(cat {})", left.display());
+    std::process::Command::new("sh").args(["-c", &line]).status().expect("a shell");
+}
+
+#[test]
 fn a_program_need_not_read_its_input() {
     let site = Site::start();
     let scratch = Scratch::new("unread");

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use ff_core::completion_backend::CompletionBackend;
 use ff_core::contracts::{ListFilter, ListPage};
 use ff_core::engine_backend::{Answer, EngineBackend};
+use ff_core::error::EngineError;
 use ff_core::partition::PartitionConfig;
 use ff_core::work_source::WorkSource;
 use tokio::sync::OnceCell;
@@ -66,6 +67,11 @@ pub(crate) trait Opener: Send + Sync {
     /// Starts to look for work.
     fn work(&self) -> Answer<'_, Arc<dyn WorkSource>>;
 
+    /// The same deployment over connections of its own; none where there are no connections.
+    fn another_engine(&self) -> Answer<'_, Option<Arc<dyn EngineBackend>>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
     /// Ends what runs in the background.
     fn close(&self) -> futures_core::future::BoxFuture<'_, ()>;
 }
@@ -117,6 +123,13 @@ impl Connection {
     /// Where completions can be subscribed to, if the backend can tell of them.
     pub fn completion(&self) -> Option<Arc<dyn CompletionBackend>> {
         self.0.completion.clone()
+    }
+
+    /// A backend whose connections belong to the runtime that calls this.
+    pub(crate) async fn engine_of_its_own(&self) -> Result<Arc<dyn EngineBackend>, EngineError> {
+        let another = self.0.opener.another_engine().await;
+        let another = another.map_err(|error| error.in_context("connect for renewals"))?;
+        Ok(another.unwrap_or_else(|| Arc::clone(&self.0.engine)))
     }
 
     /// How many partitions the deployment has.

@@ -22,6 +22,7 @@ use crate::endings::Endings;
 pub(super) fn parts<H: Host + Closing>(
     backend: Arc<ScriptBackend<H>>,
     engine: Option<Engine>,
+    another: Option<Another>,
 ) -> Parts {
     let completion: Arc<dyn CompletionBackend> = Arc::new(Completions(Arc::clone(&backend)));
     Parts {
@@ -30,7 +31,7 @@ pub(super) fn parts<H: Host + Closing>(
         completion: Some(completion),
         listing: None,
         work: OnceCell::new(),
-        opener: Box::new(Hosted { backend, engine: Mutex::new(engine) }),
+        opener: Box::new(Hosted { backend, engine: Mutex::new(engine), another }),
     }
 }
 
@@ -65,9 +66,13 @@ pub(super) trait Closing {
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
+/// Connects once more.
+pub(super) type Another = Box<dyn Fn() -> Answer<'static, Arc<dyn EngineBackend>> + Send + Sync>;
+
 struct Hosted<H> {
     backend: Arc<ScriptBackend<H>>,
     engine: Mutex<Option<Engine>>,
+    another: Option<Another>,
 }
 
 impl<H: Host + Closing> Opener for Hosted<H> {
@@ -76,6 +81,15 @@ impl<H: Host + Closing> Opener for Hosted<H> {
             let scheduler =
                 Scheduler::start(Arc::clone(&self.backend), Arc::new(SystemIds)).await?;
             Ok(Arc::new(scheduler) as Arc<dyn WorkSource>)
+        })
+    }
+
+    fn another_engine(&self) -> Answer<'_, Option<Arc<dyn EngineBackend>>> {
+        Box::pin(async {
+            match &self.another {
+                Some(another) => another().await.map(Some),
+                None => Ok(None),
+            }
         })
     }
 

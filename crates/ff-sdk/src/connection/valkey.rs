@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ff_backend_valkey::{ValkeyConfig, ValkeyHost};
+use ff_core::engine_backend::EngineBackend;
 use ff_core::error::EngineError;
 use ff_core::partition::PartitionConfig;
 use ff_engine::{Engine, EngineConfig};
@@ -12,7 +13,7 @@ use ff_script::library::Library;
 use futures_core::future::BoxFuture;
 
 use super::Parts;
-use super::hosted::{self, Closing};
+use super::hosted::{self, Another, Closing};
 use crate::error::SdkError;
 
 pub(super) async fn open(
@@ -20,8 +21,10 @@ pub(super) async fn open(
     partitions: Option<PartitionConfig>,
     run_engine: bool,
 ) -> Result<Parts, SdkError> {
-    let backend = connect(config, partitions).await.map_err(|error| error.in_context("connect"))?;
-    let backend = Arc::new(backend);
+    let backend = connect(config.clone(), partitions).await;
+    let backend = Arc::new(backend.map_err(|error| error.in_context("connect"))?);
+    let counts = backend.partition_config();
+    let another: Another = Box::new(move || Box::pin(connect_again(config.clone(), counts)));
     let engine = match run_engine {
         false => None,
         true => {
@@ -31,7 +34,7 @@ pub(super) async fn open(
             Some(started.map_err(|error| error.in_context("engine"))?)
         }
     };
-    Ok(hosted::parts(backend, engine))
+    Ok(hosted::parts(backend, engine, Some(another)))
 }
 
 /// The host must know how many partitions to listen to, which only the deployment can say: one with
@@ -49,6 +52,14 @@ async fn connect(
         },
         (_, opened) => opened,
     }
+}
+
+async fn connect_again(
+    config: ValkeyConfig,
+    counts: PartitionConfig,
+) -> Result<Arc<dyn EngineBackend>, EngineError> {
+    let host = connect_host(&config, counts).await?;
+    Ok(Arc::new(ScriptBackend::open(host, counts).await?))
 }
 
 async fn connect_host(

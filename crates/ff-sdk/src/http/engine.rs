@@ -29,8 +29,10 @@ use ff_core::limits;
 use ff_core::partition::{Partition, PartitionConfig};
 use ff_core::state::PublicState;
 use ff_core::types::{
-    EventCursor, ExecutionId, LaneId, LeaseId, Moment, TimestampMs, WorkerInstanceId, WorkerSession,
+    EventCursor, ExecutionId, LaneId, LeaseId, Moment, RequestId, TimestampMs, WorkerInstanceId,
+    WorkerSession,
 };
+use ff_script::ids::{IdSource, SystemIds};
 use futures_core::future::BoxFuture;
 
 use super::HttpBackend;
@@ -120,6 +122,11 @@ fn found<T>(answer: Result<T, EngineError>) -> Result<Option<T>, EngineError> {
     }
 }
 
+/// Names a change, so that all sends of it are one.
+fn fresh() -> Option<RequestId> {
+    Some(RequestId::from_uuid(SystemIds.random()))
+}
+
 fn token(handle: &Handle) -> Option<String> {
     Some(token_of(handle))
 }
@@ -152,6 +159,11 @@ impl EngineBackend for HttpBackend {
     /// A server looks for work on all partitions: see [`super::work`].
     fn claim_next(&self, _: Partition, _: ClaimRequest) -> Answer<'_, Vec<Claimed>> {
         unavailable("claim_next on one partition through a server")
+    }
+
+    /// The same: a server looks for what an unanswered claim took, see [`super::work`].
+    fn recall_claims(&self, _: Partition, _: ClaimRequest) -> Answer<'_, Vec<Claimed>> {
+        unavailable("recall_claims on one partition through a server")
     }
 
     fn issue_claim_grant(&self, request: GrantRequest) -> Answer<'_, ClaimGrant> {
@@ -277,7 +289,7 @@ impl EngineBackend for HttpBackend {
         }
         Box::pin(async move {
             let path = paths::fill(paths::EXECUTION_CANCEL, execution_id);
-            let body = CancelExecution { reason: reason.to_owned() };
+            let body = CancelExecution { reason: reason.to_owned(), request_id: fresh() };
             self.json::<ExecutionState>(Call::post(path, &body)?).await.map(drop)
         })
     }
@@ -290,8 +302,9 @@ impl EngineBackend for HttpBackend {
     ) -> Answer<'a, RevokeOutcome> {
         Box::pin(async move {
             let path = paths::fill(paths::EXECUTION_REVOKE_LEASE, execution_id);
-            let body = RevokeLease { reason: reason.to_owned(), expected_lease_id: expected };
-            self.json::<RevokedLease>(Call::post(path, &body)?).await?.try_into()
+            let (reason, request_id) = (reason.to_owned(), fresh());
+            let body = RevokeLease { reason, expected_lease_id: expected, request_id };
+            self.json::<RevokedLease>(Call::post(path, &body)?.once()).await?.try_into()
         })
     }
 
@@ -302,7 +315,7 @@ impl EngineBackend for HttpBackend {
     ) -> Answer<'_, PriorityChange> {
         Box::pin(async move {
             let path = paths::fill(paths::EXECUTION_PRIORITY, execution_id);
-            let call = Call::put(path, &ChangePriority { priority })?;
+            let call = Call::put(path, &ChangePriority { priority, request_id: fresh() })?;
             Ok(self.json::<ChangedPriority>(call).await?.into())
         })
     }
@@ -316,7 +329,8 @@ impl EngineBackend for HttpBackend {
         Box::pin(async move {
             let path = paths::fill(paths::EXECUTION_REPLAY, execution_id);
             let (reason, requested_by) = (reason.to_owned(), requested_by.to_owned());
-            let call = Call::post(path, &ReplayExecution { reason, requested_by })?;
+            let body = ReplayExecution { reason, requested_by, request_id: fresh() };
+            let call = Call::post(path, &body)?.once();
             Ok(self.json::<ExecutionState>(call).await?.public_state)
         })
     }
@@ -324,7 +338,7 @@ impl EngineBackend for HttpBackend {
     fn set_tags(&self, execution_id: ExecutionId, tags: Tags) -> Answer<'_, ()> {
         Box::pin(async move {
             let path = paths::fill(paths::EXECUTION_TAGS, execution_id);
-            self.done(Call::put(path, &SetTags { tags })?).await
+            self.done(Call::put(path, &SetTags { tags, request_id: fresh() })?).await
         })
     }
 

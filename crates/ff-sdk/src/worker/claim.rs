@@ -12,6 +12,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
 use super::{FlowFabricWorker, Shared};
+use crate::deadline;
 use crate::error::SdkError;
 use crate::task::{self, ClaimedTask};
 
@@ -54,7 +55,7 @@ impl FlowFabricWorker {
         max_wait: Duration,
     ) -> Result<Vec<ClaimedTask>, SdkError> {
         self.shared.check_running()?;
-        let deadline = Instant::now() + max_wait;
+        let deadline = deadline::after(max_wait);
         let Some(mut permits) = self.reserve_many(max, deadline).await? else {
             return Ok(Vec::new());
         };

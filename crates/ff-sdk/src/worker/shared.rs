@@ -17,6 +17,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
 use super::WorkerStatus;
+use super::upkeep::Upkeep;
 use crate::config::WorkerConfig;
 use crate::connection::Connection;
 use crate::error::SdkError;
@@ -36,6 +37,7 @@ pub(crate) struct Shared {
     pub(crate) status: watch::Sender<WorkerStatus>,
     pub(crate) tasks: Tasks,
     pub(crate) hand_backs: HandBacks,
+    pub(crate) upkeep: Upkeep,
 }
 
 impl Shared {

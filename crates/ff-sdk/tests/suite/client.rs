@@ -186,3 +186,13 @@ pub(crate) async fn a_wrong_submission_is_refused_by_the_field_s_name(site: Site
     assert!(error.to_string().starts_with("config: submission.input: "), "{error}");
     assert!(site.client.list(ListFilter::default()).all().await.expect("readable").is_empty());
 }
+
+pub(crate) async fn a_wait_for_ever_lasts_until_there_is_a_result(site: Site) {
+    let worker = site.worker("w-1", 1).await;
+    let (client, id) = (site.client.clone(), site.submit("x").await);
+    let waiting = tokio::spawn(async move { client.await_result_raw(&id, Duration::MAX).await });
+    let task = worker.claim(Duration::MAX).await.expect("answers").expect("there is work");
+    task.complete(Some(b"done".to_vec())).await.expect("completed");
+    assert_eq!(waiting.await.expect("no panic").expect("a result"), b"done");
+    worker.shutdown(Duration::MAX).await.expect("leaves");
+}

@@ -315,7 +315,10 @@ impl Search<'_> {
                 && asks.len() < ASKED_AT_ONCE_MAX
             {
                 let Some(candidate) = lane.take() else { break };
+                let fitting = (limits::CLAIM_BYTES_MAX - bytes).div_ceil(lane.expected_bytes());
+                let fitting = usize::try_from(fitting).unwrap_or(usize::MAX);
                 let share = candidate.share(self.ids.len(), ASKED_AT_ONCE_MAX - asks.len());
+                let share = share.min(fitting);
                 let ids = self.ids.split_off(self.ids.len() - share);
                 let asked = Asked::new(lane, candidate, self.under_way);
                 let claim = claim_request(lane.name(), self.request, ids);

@@ -13,7 +13,6 @@ use std::sync::Arc;
 use ff_core::completion_backend::CompletionBackend;
 use ff_core::contracts::{ListFilter, ListPage};
 use ff_core::engine_backend::{Answer, EngineBackend};
-use ff_core::error::EngineError;
 use ff_core::partition::PartitionConfig;
 use ff_core::work_source::WorkSource;
 use tokio::sync::OnceCell;
@@ -50,6 +49,12 @@ pub(crate) struct Parts {
     pub(crate) opener: Box<dyn Opener>,
 }
 
+/// Another way to the same deployment.
+pub(crate) struct Another {
+    pub(crate) engine: Arc<dyn EngineBackend>,
+    pub(crate) work: Arc<dyn WorkSource>,
+}
+
 /// A backend that walks the partitions by itself: one call where others need one per partition.
 pub(crate) trait ListAll: Send + Sync {
     /// A page over all partitions. It may be empty although more follow.
@@ -67,9 +72,9 @@ pub(crate) trait Opener: Send + Sync {
     /// Starts to look for work.
     fn work(&self) -> Answer<'_, Arc<dyn WorkSource>>;
 
-    /// The same deployment over connections of its own; none where there are no connections.
-    fn another_engine(&self) -> Answer<'_, Option<Arc<dyn EngineBackend>>> {
-        Box::pin(std::future::ready(Ok(None)))
+    /// Connects once more, where there is something to connect to.
+    fn again(&self) -> Option<Answer<'static, Another>> {
+        None
     }
 
     /// Ends what runs in the background.
@@ -125,11 +130,15 @@ impl Connection {
         self.0.completion.clone()
     }
 
-    /// A backend whose connections belong to the runtime that calls this.
-    pub(crate) async fn engine_of_its_own(&self) -> Result<Arc<dyn EngineBackend>, EngineError> {
-        let another = self.0.opener.another_engine().await;
-        let another = another.map_err(|error| error.in_context("connect for renewals"))?;
-        Ok(another.unwrap_or_else(|| Arc::clone(&self.0.engine)))
+    /// Opens another way to the same deployment: its connections belong to the runtime that awaits
+    /// this. Where there are no connections it is the same way; work is looked for on the runtime
+    /// that calls this then, which outlasts each of those that share it.
+    pub(crate) async fn another(&self) -> Result<Answer<'static, Another>, SdkError> {
+        if let Some(again) = self.0.opener.again() {
+            return Ok(again);
+        }
+        let another = Another { engine: Arc::clone(&self.0.engine), work: self.work().await? };
+        Ok(Box::pin(std::future::ready(Ok(another))))
     }
 
     /// How many partitions the deployment has.

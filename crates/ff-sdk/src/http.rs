@@ -20,7 +20,7 @@ use futures_core::future::BoxFuture;
 use tokio::sync::OnceCell;
 
 use crate::backend_config::ServerConnection;
-use crate::connection::{ListAll, Opener, Parts};
+use crate::connection::{Another, ListAll, Opener, Parts};
 use crate::endings::{Endings, LongWait};
 use crate::error::SdkError;
 use call::Call;
@@ -72,11 +72,15 @@ impl Opener for Again {
         unreachable!("the server is the work source")
     }
 
-    fn another_engine(&self) -> Answer<'_, Option<Arc<dyn EngineBackend>>> {
+    fn again(&self) -> Option<Answer<'static, Another>> {
         let backend = HttpBackend::new(&self.server, self.partitions);
         let backend = backend.map_err(|error| EngineError::invalid("server", error.to_string()));
-        let backend = backend.map(|backend| Some(Arc::new(backend) as Arc<dyn EngineBackend>));
-        Box::pin(std::future::ready(backend))
+        let another = backend.map(|backend| {
+            let backend = Arc::new(backend);
+            let engine = Arc::clone(&backend) as Arc<dyn EngineBackend>;
+            Another { engine, work: backend }
+        });
+        Some(Box::pin(std::future::ready(another)))
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

@@ -108,7 +108,6 @@ impl FlowFabricWorker {
         let ids: Arc<dyn IdSource> = Arc::new(SystemIds);
         let shared = Arc::new(Shared {
             permits: Arc::new(Semaphore::new(config.max_concurrent_tasks.max(1))),
-            work: connection.work().await?,
             session: WorkerSession::from_uuid(ids.random()),
             connection: connection.clone(),
             config,

@@ -12,8 +12,8 @@ use ff_script::ids::SystemIds;
 use ff_script::library::Library;
 use futures_core::future::BoxFuture;
 
-use super::Parts;
-use super::hosted::{self, Another, Closing};
+use super::hosted::{self, Again, Closing};
+use super::{Another, Parts};
 use crate::error::SdkError;
 
 pub(super) async fn open(
@@ -24,7 +24,7 @@ pub(super) async fn open(
     let backend = connect(config.clone(), partitions).await;
     let backend = Arc::new(backend.map_err(|error| error.in_context("connect"))?);
     let counts = backend.partition_config();
-    let another: Another = Box::new(move || Box::pin(connect_again(config.clone(), counts)));
+    let again: Again = Box::new(move || Box::pin(connect_again(config.clone(), counts)));
     let engine = match run_engine {
         false => None,
         true => {
@@ -34,7 +34,7 @@ pub(super) async fn open(
             Some(started.map_err(|error| error.in_context("engine"))?)
         }
     };
-    Ok(hosted::parts(backend, engine, Some(another)))
+    Ok(hosted::parts(backend, engine, Some(again)))
 }
 
 /// The host must know how many partitions to listen to, which only the deployment can say: one with
@@ -57,9 +57,11 @@ async fn connect(
 async fn connect_again(
     config: ValkeyConfig,
     counts: PartitionConfig,
-) -> Result<Arc<dyn EngineBackend>, EngineError> {
+) -> Result<Another, EngineError> {
     let host = connect_host(&config, counts).await?;
-    Ok(Arc::new(ScriptBackend::open(host, counts).await?))
+    let backend = Arc::new(ScriptBackend::open(host, counts).await?);
+    let work = hosted::look_for_work(&backend).await?;
+    Ok(Another { engine: backend, work })
 }
 
 async fn connect_host(

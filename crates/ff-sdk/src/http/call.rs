@@ -185,8 +185,11 @@ impl HttpBackend {
             if !tries.again(&call, retry_of(&error)) {
                 return Err(error);
             }
-            if tries.lost_at.is_some() {
-                call.body = call.repeated_body.take().unwrap_or(call.body);
+            if tries.lost_at.is_some()
+                && let Some(body) = call.repeated_body.take()
+            {
+                tracing::warn!(path = call.path, %error, "an answer was lost, asking for it again");
+                call.body = body;
             }
             tries.pause().await;
         }

@@ -27,8 +27,10 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(15);
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 /// How much of a request is handed over at a time.
 const CHUNK_BYTES: usize = 64 << 10;
-/// What the system may hold back of a request: what it swallowed counts as sent.
-const SEND_BUFFER_BYTES: usize = 256 << 10;
+/// What the client and the system may hold back of a request: what they swallowed counts as sent,
+/// and must be through before the silence is too long. The system takes twice what it is told.
+const CLIENT_BUFFER_BYTES: usize = 64 << 10;
+const SEND_BUFFER_BYTES: usize = 128 << 10;
 const AGENT: &str = concat!("flowfabric-sdk/", env!("CARGO_PKG_VERSION"));
 
 /// A client of one server. Cheap to clone; connections are shared.
@@ -73,6 +75,7 @@ impl HttpClient {
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_TIMEOUT)
+            .http1_max_buf_size(CLIENT_BUFFER_BYTES)
             .build(connector(&base).map_err(|error| SdkError::config(context, "tls", error))?);
         Ok(Self { client, base, authorization })
     }
@@ -288,7 +291,7 @@ mod tests {
     /// A listener that takes little at a time, so that a request cannot hide in the system.
     fn small_listener() -> tokio::net::TcpListener {
         let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
-        socket.set_recv_buffer_size(16 << 10).expect("a small buffer");
+        socket.set_recv_buffer_size(64 << 10).expect("a small buffer");
         socket.bind("127.0.0.1:0".parse().expect("an address")).expect("a free port");
         socket.listen(8).expect("listens")
     }
@@ -307,14 +310,15 @@ mod tests {
     #[tokio::test]
     async fn a_slow_transfer_is_no_silence() {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
-        const LIMIT: Duration = Duration::from_millis(500);
+        const LIMIT: Duration = Duration::from_secs(1);
+        const BYTES: usize = 4 << 20;
         let listener = small_listener();
         let client = client(&listener);
         let slow = tokio::spawn(async move {
             let (mut peer, _) = listener.accept().await.expect("a client");
-            let (mut read, mut buffer) = (0, vec![0; 32 << 10]);
-            while read < 1 << 20 {
-                tokio::time::sleep(LIMIT / 16).await;
+            let (mut read, mut buffer) = (0, vec![0; 64 << 10]);
+            while read < BYTES {
+                tokio::time::sleep(LIMIT / 32).await;
                 read += peer.read(&mut buffer).await.expect("bytes");
             }
             let head = b"HTTP/1.1 200 OK\r\ncontent-length: 8\r\n\r\n";
@@ -326,7 +330,7 @@ mod tests {
             peer
         });
         let begun = Instant::now();
-        let answered = client.send(sent(vec![7; 1 << 20], LIMIT)).await.expect("an answer");
+        let answered = client.send(sent(vec![7; BYTES], LIMIT)).await.expect("an answer");
         assert_eq!((answered.status.as_u16(), &answered.body[..]), (200, &b"so slow!"[..]));
         assert!(begun.elapsed() > 3 * LIMIT, "it must have been slow: {:?}", begun.elapsed());
         slow.await.expect("no panic");

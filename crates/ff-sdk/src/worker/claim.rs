@@ -81,14 +81,18 @@ impl FlowFabricWorker {
         permits: OwnedSemaphorePermit,
         wait: Duration,
     ) -> Result<(Vec<ClaimedTask>, Option<OwnedSemaphorePermit>), SdkError> {
-        let sent = Instant::now();
         let request = self.shared.work_request(kinds, permits.num_permits(), wait);
-        let claimed = tokio::select! {
-            claimed = self.shared.work.claim(request) => claimed,
-            stopped = self.shared.stopped() => return Err(stopped),
-        };
-        let claimed = claimed.map_err(|error| error.in_context("claim"))?;
-        Ok(tasks(&self.shared, claimed, sent, permits))
+        let shared = Arc::clone(&self.shared);
+        // Where the answer is awaited, its leases are renewed at once.
+        let claiming = self.shared.upkeep.run(async move {
+            let sent = Instant::now();
+            let claimed = shared.upkeep.work().claim(request).await;
+            claimed.map(|claimed| tasks(&shared, claimed, sent, permits))
+        });
+        tokio::select! {
+            claimed = claiming => claimed.map_err(|error| error.in_context("claim").into()),
+            stopped = self.shared.stopped() => Err(stopped),
+        }
     }
 
     /// Waits for one permit, then takes what else is free. None if the time passed.

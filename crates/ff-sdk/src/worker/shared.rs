@@ -10,7 +10,6 @@ use ff_core::contracts::{Claimed, WorkRequest};
 use ff_core::engine_backend::EngineBackend;
 use ff_core::limits;
 use ff_core::types::{ExecutionKind, LeaseId, WorkerSession};
-use ff_core::work_source::WorkSource;
 use ff_script::ids::IdSource;
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::{Semaphore, watch};
@@ -29,7 +28,6 @@ pub(crate) struct Shared {
     pub(crate) config: WorkerConfig,
     pub(crate) capabilities: CapabilitySet,
     pub(crate) connection: Connection,
-    pub(crate) work: Arc<dyn WorkSource>,
     pub(crate) ids: Arc<dyn IdSource>,
     pub(crate) session: WorkerSession,
     pub(crate) permits: Arc<Semaphore>,

@@ -1,5 +1,6 @@
-//! The thread that keeps a worker's leases and its registration, with a runtime and a connection of
-//! its own: a handler that blocks the thread it runs on must not cost what the worker holds.
+//! The thread that claims for a worker, and keeps its leases and its registration, with a runtime
+//! and connections of its own: a handler that blocks the thread it runs on must not cost what the
+//! worker holds, nor what is on its way to it.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -7,15 +8,16 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
-use ff_core::engine_backend::EngineBackend;
+use ff_core::engine_backend::{Answer, EngineBackend};
 use ff_core::error::EngineError;
+use ff_core::work_source::WorkSource;
 use tokio::runtime::{Builder, Handle as Runtime};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Shared;
-use crate::connection::Connection;
+use crate::connection::{Another, Connection};
 use crate::error::SdkError;
 
 /// How often the runtime of the handlers is asked for a sign of life.
@@ -26,31 +28,51 @@ const STALL: Duration = Duration::from_secs(1);
 /// The thread, for as long as this lives.
 pub(crate) struct Upkeep {
     runtime: Runtime,
-    engine: Arc<dyn EngineBackend>,
+    another: Another,
     /// Its end ends the thread.
     _alive: oneshot::Sender<()>,
 }
 
-type Started = Result<(Runtime, Arc<dyn EngineBackend>), EngineError>;
+type Started = Result<(Runtime, Another), EngineError>;
 
 impl Upkeep {
     /// Starts the thread, which connects once more where there is something to connect to.
     pub(crate) async fn start(connection: &Connection) -> Result<Self, SdkError> {
         let (tell, told) = oneshot::channel();
         let (alive, ended) = oneshot::channel();
-        let connection = connection.clone();
+        let connecting = connection.another().await?;
         let thread = thread::Builder::new().name("ff-upkeep".to_owned());
-        let started = thread.spawn(move || run(connection, tell, ended));
+        let started = thread.spawn(move || run(connecting, tell, ended));
         started.map_err(|error| SdkError::config("worker_connect", "thread", error))?;
         let lost = EngineError::Unavailable { op: "a thread for renewals" };
-        let (runtime, engine) = told.await.unwrap_or(Err(lost))?;
-        Ok(Self { runtime, engine, _alive: alive })
+        let (runtime, another) = told.await.unwrap_or(Err(lost))?;
+        Ok(Self { runtime, another, _alive: alive })
     }
 
     /// The connection that belongs to the thread: to be used there, or its sockets would be served
     /// elsewhere.
     pub(crate) fn engine(&self) -> &Arc<dyn EngineBackend> {
-        &self.engine
+        &self.another.engine
+    }
+
+    /// Where work comes from, in the same way.
+    pub(crate) fn work(&self) -> &Arc<dyn WorkSource> {
+        &self.another.work
+    }
+
+    /// Runs something on the thread to its end, or until the caller goes away.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> T {
+        let mut running = Dropped(self.runtime.spawn(work));
+        match (&mut running.0).await {
+            Ok(done) => done,
+            Err(ended) => match ended.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_) => unreachable!("the thread lives as long as this, and nobody else aborts"),
+            },
+        }
     }
 
     /// Runs something on the thread. It must not block.
@@ -59,7 +81,20 @@ impl Upkeep {
     }
 }
 
-fn run(connection: Connection, tell: oneshot::Sender<Started>, ended: oneshot::Receiver<()>) {
+/// Ends with whoever waits for it.
+struct Dropped<T>(JoinHandle<T>);
+
+impl<T> Drop for Dropped<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn run(
+    connecting: Answer<'static, Another>,
+    tell: oneshot::Sender<Started>,
+    ended: oneshot::Receiver<()>,
+) {
     let runtime = match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -71,9 +106,8 @@ fn run(connection: Connection, tell: oneshot::Sender<Started>, ended: oneshot::R
         }
     };
     runtime.block_on(async {
-        let engine = connection.engine_of_its_own().await;
-        drop(connection);
-        if tell.send(engine.map(|engine| (Runtime::current(), engine))).is_ok() {
+        let another = connecting.await;
+        if tell.send(another.map(|another| (Runtime::current(), another))).is_ok() {
             // It is never sent, only dropped.
             let _ = ended.await;
         }

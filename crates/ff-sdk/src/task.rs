@@ -43,8 +43,8 @@ pub struct ClaimedTask {
     core: Arc<TaskCore>,
     shared: Arc<Shared>,
     renewal: JoinHandle<()>,
-    /// Released with the task.
-    _permit: OwnedSemaphorePermit,
+    /// The worker's room for it, released with the task; none until somebody takes it over.
+    permit: Option<OwnedSemaphorePermit>,
     /// An outcome landed, or there is nothing left to report.
     finished: bool,
     /// A call may have been applied although its answer was lost.
@@ -104,18 +104,19 @@ impl TaskCore {
 }
 
 impl ClaimedTask {
-    /// Takes charge of a lease, and of a permit for as long as it lasts.
-    pub(crate) fn new(
-        claimed: Claimed,
-        deadline: Instant,
-        shared: Arc<Shared>,
-        permit: OwnedSemaphorePermit,
-    ) -> Self {
+    /// Takes charge of a lease.
+    pub(crate) fn new(claimed: Claimed, deadline: Instant, shared: Arc<Shared>) -> Self {
         let core = Arc::new(TaskCore::new(claimed, deadline, &shared));
         shared.tasks.add(&core);
         let engine = Arc::clone(shared.upkeep.engine());
         let renewal = shared.upkeep.spawn(renewal::keep(Arc::clone(&core), engine));
-        Self { core, shared, renewal, _permit: permit, finished: false, unresolved: false }
+        Self { core, shared, renewal, permit: None, finished: false, unresolved: false }
+    }
+
+    /// Takes room of the worker, for as long as the task lasts.
+    pub(crate) fn with_permit(mut self, permit: OwnedSemaphorePermit) -> Self {
+        self.permit = Some(permit);
+        self
     }
 
     /// The execution.
@@ -321,12 +322,6 @@ impl Drop for ClaimedTask {
 pub(crate) fn take_away(core: &Arc<TaskCore>, shared: &Shared) {
     core.lease.lose(LeaseLoss::HandedBack);
     shared.hand_backs.spawn(hand_back(Arc::clone(core)));
-}
-
-/// Hands back what was claimed for nobody.
-pub(crate) fn give_back(claimed: Claimed, deadline: Instant, shared: &Arc<Shared>) {
-    let core = TaskCore::new(claimed, deadline, shared);
-    shared.hand_backs.spawn(hand_back(Arc::new(core)));
 }
 
 /// Gives the lease back so that the execution can be claimed at once.

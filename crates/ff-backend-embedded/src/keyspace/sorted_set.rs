@@ -178,6 +178,14 @@ impl SortedSet {
         self.between(self.rank(first), self.rank(last + 1))
     }
 
+    /// How many members come before this one, if it is there.
+    pub(crate) fn rank_of(&self, member: &[u8]) -> Option<usize> {
+        let score = self.score(member)?;
+        let run = self.run_for(score, member);
+        let at = self.runs[run].partition_point(|other| other.order(score, member).is_lt());
+        Some(self.runs[..run].iter().map(Vec::len).sum::<usize>() + at)
+    }
+
     /// Everything in order.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (f64, &[u8])> {
         self.between(Place { run: 0, at: 0 }, Place { run: self.runs.len(), at: 0 })
@@ -236,7 +244,7 @@ mod tests {
         Bound { score, exclusive: true }
     }
 
-    /// A small generator, so that the test needs no crate and repeats itself.
+    /// A small generator.
     fn numbers(mut seed: u64) -> impl FnMut(u64) -> u64 {
         move |below| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -246,7 +254,7 @@ mod tests {
 
     #[test]
     fn it_agrees_with_a_sorted_list_under_random_changes() {
-        let mut next = numbers(7);
+        let mut next = numbers(ff_test_seed::random_test!().seed());
         let mut set = SortedSet::default();
         let mut model: std::collections::BTreeMap<Vec<u8>, f64> = Default::default();
         for step in 0..20_000 {
@@ -296,6 +304,10 @@ mod tests {
 
     fn ranks_agree(set: &SortedSet, sorted: &[(f64, &[u8])]) {
         let count = sorted.len();
+        for (rank, (_, member)) in sorted.iter().enumerate() {
+            assert_eq!(set.rank_of(member), Some(rank));
+        }
+        assert_eq!(set.rank_of(b"nobody"), None);
         for first in [0, 1, count / 2, count.saturating_sub(1)] {
             for last in [first, first + 5, count.saturating_sub(1)] {
                 if first <= last && last < count {

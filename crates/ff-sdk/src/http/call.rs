@@ -33,8 +33,6 @@ pub(super) struct Call {
     body: Bytes,
     /// How long the server may be silent.
     limit: Duration,
-    /// Whether the server recognises a repetition.
-    repeatable: bool,
     /// The body of a repetition, if that must be marked.
     repeated_body: Option<Bytes>,
     /// For how long a lost answer is asked for again; a few times if absent.
@@ -49,7 +47,6 @@ impl Call {
             headers: HeaderMap::new(),
             body: Bytes::new(),
             limit: ANSWER_TIMEOUT,
-            repeatable: true,
             repeated_body: None,
             insist: None,
         }
@@ -111,12 +108,6 @@ impl Call {
         self.insist = Some(time);
         self
     }
-
-    /// A repetition would be another request.
-    pub(super) fn once(mut self) -> Self {
-        self.repeatable = false;
-        self
-    }
 }
 
 fn json(body: &impl Serialize) -> Result<Bytes, EngineError> {
@@ -148,7 +139,7 @@ impl Tries {
             (_, Retry::Never) => false,
             (Some((lost_at, insist)), _) => now.duration_since(lost_at) < insist,
             (None, Retry::Safe) => now + self.pause < self.begun + RETRY_TIME,
-            (None, Retry::IfReplaySafe) => call.repeatable && self.repeats <= REPEATS_MAX,
+            (None, Retry::IfReplaySafe) => self.repeats <= REPEATS_MAX,
         }
     }
 
@@ -174,7 +165,7 @@ impl HttpBackend {
     }
 
     /// Runs a call. What certainly was not applied is tried again for a while; what may have been
-    /// is repeated a few times if the server recognises that.
+    /// is repeated a few times: the server recognises that.
     pub(super) async fn run(&self, mut call: Call) -> Result<Answered, EngineError> {
         let mut tries = Tries::begin();
         loop {
@@ -188,7 +179,7 @@ impl HttpBackend {
             if tries.lost_at.is_some()
                 && let Some(body) = call.repeated_body.take()
             {
-                tracing::warn!(path = call.path, %error, "an answer was lost, asking for it again");
+                tracing::warn!(path = call.path, %error, "the answer was lost, trying again");
                 call.body = body;
             }
             tries.pause().await;

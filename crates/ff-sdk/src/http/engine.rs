@@ -122,9 +122,9 @@ fn found<T>(answer: Result<T, EngineError>) -> Result<Option<T>, EngineError> {
     }
 }
 
-/// Names a change, so that all sends of it are one.
-fn fresh() -> Option<RequestId> {
-    Some(RequestId::from_uuid(SystemIds.random()))
+/// Names a change that the caller did not name, so that all sends of it are one.
+fn named(request_id: Option<RequestId>) -> Option<RequestId> {
+    Some(request_id.unwrap_or_else(|| RequestId::from_uuid(SystemIds.random())))
 }
 
 fn token(handle: &Handle) -> Option<String> {
@@ -283,13 +283,14 @@ impl EngineBackend for HttpBackend {
         execution_id: ExecutionId,
         reason: &'a str,
         source: CancelSource,
+        request_id: Option<RequestId>,
     ) -> Answer<'a, ()> {
         if source != CancelSource::OperatorOverride {
             return unavailable("cancel_execution by another than an operator");
         }
         Box::pin(async move {
             let path = paths::fill(paths::EXECUTION_CANCEL, execution_id);
-            let body = CancelExecution { reason: reason.to_owned(), request_id: fresh() };
+            let body = CancelExecution { reason: reason.to_owned(), request_id: named(request_id) };
             self.json::<ExecutionState>(Call::post(path, &body)?).await.map(drop)
         })
     }
@@ -299,12 +300,13 @@ impl EngineBackend for HttpBackend {
         execution_id: ExecutionId,
         expected: Option<LeaseId>,
         reason: &'a str,
+        request_id: Option<RequestId>,
     ) -> Answer<'a, RevokeOutcome> {
         Box::pin(async move {
             let path = paths::fill(paths::EXECUTION_REVOKE_LEASE, execution_id);
-            let (reason, request_id) = (reason.to_owned(), fresh());
+            let (reason, request_id) = (reason.to_owned(), named(request_id));
             let body = RevokeLease { reason, expected_lease_id: expected, request_id };
-            self.json::<RevokedLease>(Call::post(path, &body)?.once()).await?.try_into()
+            self.json::<RevokedLease>(Call::post(path, &body)?).await?.try_into()
         })
     }
 
@@ -312,10 +314,12 @@ impl EngineBackend for HttpBackend {
         &self,
         execution_id: ExecutionId,
         priority: u16,
+        request_id: Option<RequestId>,
     ) -> Answer<'_, PriorityChange> {
         Box::pin(async move {
             let path = paths::fill(paths::EXECUTION_PRIORITY, execution_id);
-            let call = Call::put(path, &ChangePriority { priority, request_id: fresh() })?;
+            let call =
+                Call::put(path, &ChangePriority { priority, request_id: named(request_id) })?;
             Ok(self.json::<ChangedPriority>(call).await?.into())
         })
     }
@@ -325,20 +329,26 @@ impl EngineBackend for HttpBackend {
         execution_id: ExecutionId,
         reason: &'a str,
         requested_by: &'a str,
+        request_id: Option<RequestId>,
     ) -> Answer<'a, PublicState> {
         Box::pin(async move {
             let path = paths::fill(paths::EXECUTION_REPLAY, execution_id);
             let (reason, requested_by) = (reason.to_owned(), requested_by.to_owned());
-            let body = ReplayExecution { reason, requested_by, request_id: fresh() };
-            let call = Call::post(path, &body)?.once();
+            let body = ReplayExecution { reason, requested_by, request_id: named(request_id) };
+            let call = Call::post(path, &body)?;
             Ok(self.json::<ExecutionState>(call).await?.public_state)
         })
     }
 
-    fn set_tags(&self, execution_id: ExecutionId, tags: Tags) -> Answer<'_, ()> {
+    fn set_tags(
+        &self,
+        execution_id: ExecutionId,
+        tags: Tags,
+        request_id: Option<RequestId>,
+    ) -> Answer<'_, ()> {
         Box::pin(async move {
             let path = paths::fill(paths::EXECUTION_TAGS, execution_id);
-            self.done(Call::put(path, &SetTags { tags, request_id: fresh() })?).await
+            self.done(Call::put(path, &SetTags { tags, request_id: named(request_id) })?).await
         })
     }
 

@@ -12,6 +12,7 @@ mod document;
 mod drain;
 mod large;
 mod limits;
+mod pages;
 mod rude;
 mod several;
 mod tls;

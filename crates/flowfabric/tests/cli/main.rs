@@ -8,6 +8,7 @@ mod steer;
 mod submit;
 mod trouble;
 
+mod serve;
 mod work;
 
 mod chaos;

@@ -212,7 +212,8 @@ fn a_worker_outlives_its_server_and_says_so() {
     let address = site.url.trim_start_matches("http://").to_owned();
     site.stop();
     let said = || std::fs::read_to_string(&log).expect("text");
-    eventually(|| said().contains("claiming failed, trying again"));
+    // The claim was cut off, or the next one found nobody.
+    eventually(|| said().contains("trying again"));
 
     let site = Site::start_at(&address, &["--store", data]);
     assert_eq!(site.run(&["submit", "k", "--input", "again", "--wait"]).text(), "again");

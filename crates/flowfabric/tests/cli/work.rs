@@ -209,6 +209,8 @@ fn a_worker_outlives_its_server_and_says_so() {
     command.stderr(std::fs::File::create(&log).expect("created"));
     let mut worker = Running::start(&mut command);
     assert_eq!(worker.event()["event"], "working");
+    // It is registered and works before its server leaves.
+    assert_eq!(site.run(&["submit", "k", "--input", "first", "--wait"]).text(), "first");
     let address = site.url.trim_start_matches("http://").to_owned();
     site.stop();
     let said = || std::fs::read_to_string(&log).expect("text");

@@ -107,8 +107,9 @@ limits! {
     CLAIM_WAIT_MS_MAX = 60_000;
     /// Live executions one call looks at when a worker leaves.
     RELEASE_SCAN_MAX = 256;
-    /// Payload bytes after which a claim stops early: bounds the answer's memory everywhere.
-    CLAIM_BYTES_MAX = 16 * MIB;
+    /// Payload bytes after which a claim stops early, over all partitions: bounds the answer's
+    /// memory everywhere. One payload of any size fits.
+    CLAIM_BYTES_MAX = 8 * MIB;
     /// A submission whose answer was lost is sent again for so long, at most.
     SENT_MS_AGO_MAX = 10 * MINUTE_MS;
     /// Bounds the time of one create call inside the store.

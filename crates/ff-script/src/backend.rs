@@ -146,6 +146,14 @@ impl<H: Host> EngineBackend for ScriptBackend<H> {
         Box::pin(self.claim_from_queue(partition, request))
     }
 
+    fn recall_claims(
+        &self,
+        partition: Partition,
+        request: ClaimRequest,
+    ) -> Answer<'_, Vec<Claimed>> {
+        Box::pin(self.recall_from_partition(partition, request))
+    }
+
     fn issue_claim_grant(&self, request: GrantRequest) -> Answer<'_, ClaimGrant> {
         Box::pin(self.grant_claim(request))
     }

@@ -49,6 +49,12 @@ pub(crate) struct Parts {
     pub(crate) opener: Box<dyn Opener>,
 }
 
+/// Another way to the same deployment.
+pub(crate) struct Another {
+    pub(crate) engine: Arc<dyn EngineBackend>,
+    pub(crate) work: Arc<dyn WorkSource>,
+}
+
 /// A backend that walks the partitions by itself: one call where others need one per partition.
 pub(crate) trait ListAll: Send + Sync {
     /// A page over all partitions. It may be empty although more follow.
@@ -65,6 +71,11 @@ pub(crate) trait ListAll: Send + Sync {
 pub(crate) trait Opener: Send + Sync {
     /// Starts to look for work.
     fn work(&self) -> Answer<'_, Arc<dyn WorkSource>>;
+
+    /// Connects once more, where there is something to connect to.
+    fn again(&self) -> Option<Answer<'static, Another>> {
+        None
+    }
 
     /// Ends what runs in the background.
     fn close(&self) -> futures_core::future::BoxFuture<'_, ()>;
@@ -117,6 +128,17 @@ impl Connection {
     /// Where completions can be subscribed to, if the backend can tell of them.
     pub fn completion(&self) -> Option<Arc<dyn CompletionBackend>> {
         self.0.completion.clone()
+    }
+
+    /// Opens another way to the same deployment: its connections belong to the runtime that awaits
+    /// this. Where there are no connections it is the same way; work is looked for on the runtime
+    /// that calls this then, which outlasts each of those that share it.
+    pub(crate) async fn another(&self) -> Result<Answer<'static, Another>, SdkError> {
+        if let Some(again) = self.0.opener.again() {
+            return Ok(again);
+        }
+        let another = Another { engine: Arc::clone(&self.0.engine), work: self.work().await? };
+        Ok(Box::pin(std::future::ready(Ok(another))))
     }
 
     /// How many partitions the deployment has.

@@ -22,6 +22,9 @@ use crate::places::Places;
 use crate::store::{self, Place, Store};
 use crate::{files, routes, tls};
 
+/// No process lives as long.
+const FOR_EVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+
 /// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -170,7 +173,7 @@ impl RunningServer {
     /// a time, and then stops the engine and closes the store. Answers whether everything was
     /// finished in time.
     pub async fn shutdown(mut self, within: Duration) -> bool {
-        let deadline = Instant::now() + within;
+        let deadline = Instant::now() + within.min(FOR_EVER);
         self.app.drain.send_replace(true);
         self.phase.send_replace(Phase::Draining);
         let background = self.app.background.lock().unwrap_or_else(PoisonError::into_inner).take();

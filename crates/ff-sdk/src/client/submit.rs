@@ -102,15 +102,16 @@ impl Submission {
         self
     }
 
-    /// How long one attempt may run.
+    /// How long one attempt may run; `Duration::MAX` is for ever.
     pub fn attempt_timeout(mut self, limit: Duration) -> Self {
-        self.timeouts().attempt_timeout_ms = Some(millis(limit));
+        self.timeouts().attempt_timeout_ms = limited(limit);
         self
     }
 
-    /// How long the whole execution may take, waiting and retries included.
+    /// How long the whole execution may take, waiting and retries included; `Duration::MAX` is for
+    /// ever.
     pub fn deadline(mut self, limit: Duration) -> Self {
-        self.timeouts().execution_deadline_ms = Some(millis(limit));
+        self.timeouts().execution_deadline_ms = limited(limit);
         self
     }
 
@@ -262,6 +263,10 @@ fn with_capabilities(
 
 fn wrong_name(error: NameError) -> SdkError {
     SdkError::config(CONTEXT, error.field, error.rule)
+}
+
+fn limited(limit: Duration) -> Option<u64> {
+    (limit != Duration::MAX).then(|| millis(limit))
 }
 
 fn millis(duration: Duration) -> u64 {

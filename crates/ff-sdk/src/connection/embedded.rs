@@ -30,7 +30,7 @@ pub(super) async fn open(
             Some(started.map_err(|error| error.in_context("engine"))?)
         }
     };
-    Ok(hosted::parts(backend, engine))
+    Ok(hosted::parts(backend, engine, None))
 }
 
 fn not_opened(error: OpenError) -> SdkError {

@@ -64,6 +64,10 @@ impl ServerChild {
         Self { child, address }
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn kill9(&mut self) {
         // Killed already is killed, too.
         let _ = self.child.kill();

@@ -15,11 +15,11 @@ use ff_script::args::Args;
 use ff_script::calls;
 use ff_script::dump::Dump;
 use ff_script::host::{Function, Host, Subscription, Topic};
-use ff_script::library::Library;
 use ff_script::value::Value;
 use futures_core::future::BoxFuture;
 
 use crate::clock::ManualClock;
+use crate::library::library;
 use crate::{coverage, dump, servers};
 
 /// Which host a test runs on.
@@ -236,7 +236,7 @@ fn embedded(now_ms: u64) -> Store {
         clock: Arc::clone(&clock) as Arc<dyn ff_core::clock::Clock>,
         ..EmbeddedConfig::in_memory()
     };
-    let host = EmbeddedHost::open(config, &Library::current()).expect("the library loads");
+    let host = EmbeddedHost::open(config, &library()).expect("the library loads");
     Store::Embedded { host: Box::new(host), clock }
 }
 

@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use ff_conformance::{Answer, Deployment, HostKind, conformance, timed_library};
+use ff_conformance::{Answer, Deployment, HostKind, conformance, library, timed_library};
 use ff_core::error::Code;
 use ff_script::calls;
 use ff_script::calls::library::{Description, Version, VersionReply};
-use ff_script::library::Library;
 use libtest_mimic::Trial;
 
 /// Tests that need no host.
@@ -101,7 +100,7 @@ async fn descriptions(d: &Deployment) -> BTreeMap<String, Description> {
 conformance! {
     async fn the_installed_library_is_the_one_of_this_build(d: &Deployment) {
         let expected =
-            if d.kind() == HostKind::Embedded { Library::current() } else { timed_library() };
+            if d.kind() == HostKind::Embedded { library() } else { timed_library() };
         let VersionReply::Installed { version, hash } = d.call(Version {}).await;
         assert_eq!((version, hash), (expected.version, expected.hash));
     }

@@ -11,12 +11,14 @@ mod complete;
 mod create;
 mod deployment;
 mod describe;
+mod edges;
 mod events;
 mod expire;
 mod fail;
 mod fence;
 mod grant;
 mod hosts;
+mod json;
 mod lease;
 mod library;
 mod list;
@@ -71,6 +73,8 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         weakness_lifecycle::CASES,
         weakness_indexes::CASES,
         weakness_validation::CASES,
+        json::CASES,
+        edges::CASES,
     ]
     .into_iter()
     .flatten()

@@ -1,0 +1,57 @@
+//! Just at the edge: the last value that is taken, the first that is not, and orders that only many
+//! show.
+
+use ff_conformance::{LANE, WORKER, capabilities, conformance, instance, lane, worker};
+use ff_core::types::WorkerSession;
+use ff_script::calls::worker::{ListWorkers, ListWorkersReply, RegisterWorker};
+use ff_script::value::Value;
+use ff_script::wire::Rest;
+
+conformance! {
+    async fn many_workers_are_listed_by_instance(d: &Deployment) {
+        // Neither in the order of their names nor against it.
+        let mut names: Vec<String> = (0..60).map(|n| format!("w-{:02}", n * 37 % 60)).collect();
+        for name in &names {
+            d.call(RegisterWorker {
+                worker_id: worker(WORKER),
+                worker_instance_id: instance(name),
+                session: WorkerSession::from_uuid(d.new_uuid()),
+                capabilities: capabilities(&[]),
+                ttl_ms: 1000,
+                lanes: Rest(vec![lane(LANE)]),
+            })
+            .await;
+        }
+        let ListWorkersReply::Workers { workers } = d.call(ListWorkers {}).await;
+        let listed = workers.0.into_iter().map(|row| match row {
+            Value::Array(values) => match &values[0] {
+                Value::Bytes(name) => String::from_utf8_lossy(name).into_owned(),
+                other => panic!("a name is a text, not {other:?}"),
+            },
+            other => panic!("a row is a list, not {other:?}"),
+        });
+        names.sort();
+        assert_eq!(listed.collect::<Vec<_>>(), names);
+    }
+
+    async fn a_long_reason_is_told_up_to_its_last_whole_character(d: &Deployment) {
+        let policy = r#"{"retry_policy":{"backoff":{"type":"fixed","delay_ms":9}}}"#;
+        for (reason, told) in [
+            ("x".repeat(200), 200),
+            ("x".repeat(201), 200),
+            (format!("{}é", "x".repeat(198)), 200),
+            (format!("{}é", "x".repeat(199)), 199),
+            (format!("{}🦀", "x".repeat(196)), 200),
+            (format!("{}🦀", "x".repeat(197)), 197),
+            (format!("{}🦀", "x".repeat(199)), 199),
+            (format!("{}🦀", "x".repeat(200)), 200),
+        ] {
+            d.create().policy(policy).send().await;
+            let held = d.claim(LANE).await;
+            d.call(held.fail(&reason, "transient")).await;
+            let detail = d.describe(held.id).await.blocking_detail.expect("it says why");
+            let (_, excerpt) = detail.split_once("failed: ").expect("it says what failed");
+            assert_eq!(excerpt, &reason[..told]);
+        }
+    }
+}

@@ -1,8 +1,10 @@
-//! The tests. Files that test one function have the name of its file in `lua/verb/`.
+//! The tests. Files that test one module have the name of its file in `lua/`.
 
+mod arg;
 mod backend;
 mod bad_input;
 mod cancel;
+mod capability;
 mod change;
 mod claim;
 mod claim_next;
@@ -24,10 +26,12 @@ mod library;
 mod list;
 mod pause;
 mod payloads;
+mod policy;
 mod progress;
 mod repeats;
 mod replay;
 mod scenario;
+mod tags;
 mod tick;
 mod weakness_indexes;
 mod weakness_lifecycle;
@@ -73,7 +77,11 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         weakness_lifecycle::CASES,
         weakness_indexes::CASES,
         weakness_validation::CASES,
+        arg::CASES,
         json::CASES,
+        policy::CASES,
+        capability::CASES,
+        tags::CASES,
         edges::CASES,
     ]
     .into_iter()

@@ -1,13 +1,57 @@
 //! Just at the edge: the last value that is taken, the first that is not, and orders that only many
 //! show.
 
-use ff_conformance::{LANE, WORKER, capabilities, conformance, instance, lane, worker};
-use ff_core::types::WorkerSession;
+use ff_conformance::{
+    Deployment, GRANT_MS, LANE, WORKER, capabilities, conformance, instance, lane, worker,
+};
+use ff_core::types::{GrantId, WorkerSession};
+use ff_script::calls::grant::{GrantNext, GrantNextReply};
 use ff_script::calls::worker::{ListWorkers, ListWorkersReply, RegisterWorker};
 use ff_script::value::Value;
 use ff_script::wire::Rest;
 
+fn next_grant(d: &Deployment, process: &str) -> GrantNext {
+    GrantNext {
+        lane: lane(LANE),
+        worker_id: worker(WORKER),
+        worker_instance_id: instance(process),
+        capabilities: capabilities(&[]),
+        grant_ttl_ms: GRANT_MS,
+        retry: false,
+        grant_id: GrantId::from_uuid(d.new_uuid()),
+    }
+}
+
 conformance! {
+    async fn a_repeated_grant_is_found_among_others(d: &Deployment) {
+        let mut calls = Vec::new();
+        let mut granted = Vec::new();
+        for process in ["w-1", "w-2", "w-3"] {
+            d.create_one().await;
+            let call = next_grant(d, process);
+            let GrantNextReply::Granted { execution_id, .. } = d.call(call.clone()).await else {
+                panic!("there is something to grant");
+            };
+            calls.push(GrantNext { retry: true, ..call });
+            granted.push(execution_id);
+        }
+        for (call, granted) in calls.into_iter().zip(granted) {
+            match d.call(call).await {
+                GrantNextReply::GrantedBefore { execution_id, .. } => {
+                    assert_eq!(execution_id, granted);
+                }
+                other => panic!("it was granted before, not {other:?}"),
+            }
+        }
+        let never_arrived = GrantNext { retry: true, ..next_grant(d, "w-1") };
+        assert_eq!(d.call(never_arrived.clone()).await, GrantNextReply::Nothing {});
+        let id = d.create_one().await;
+        match d.call(never_arrived).await {
+            GrantNextReply::Granted { execution_id, .. } => assert_eq!(execution_id, id),
+            other => panic!("it is a first grant, not {other:?}"),
+        }
+    }
+
     async fn many_workers_are_listed_by_instance(d: &Deployment) {
         // Neither in the order of their names nor against it.
         let mut names: Vec<String> = (0..60).map(|n| format!("w-{:02}", n * 37 % 60)).collect();

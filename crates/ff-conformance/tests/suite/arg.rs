@@ -117,6 +117,15 @@ conformance! {
         }
     }
 
+    async fn a_choice_names_all_that_can_be_chosen(d: &Deployment) {
+        let id = d.create_one().await.to_string();
+        for wrong in ["", "attempt", "attempt_timeout "] {
+            let answer = d.raw("ff_expire_execution", &[id.as_bytes(), wrong.as_bytes()]).await;
+            assert_eq!((answer.code(), answer.text(0)), ("invalid_input",
+                "expire_reason must be one of attempt_timeout execution_deadline".to_owned()));
+        }
+    }
+
     /// What was parsed before is known, and forgotten when there is too much of it.
     async fn more_values_than_are_remembered_are_read_right(d: &Deployment) {
         d.host().watch(false);

@@ -126,6 +126,21 @@ conformance! {
         }
     }
 
+    async fn only_what_carries_bytes_is_a_payload_that_is_too_large(d: &Deployment) {
+        let held = d.create_and_claim().await;
+        let long = "x".repeat(65);
+        let [id, lease, epoch, attempt] = held.fence();
+        let args = [id.as_bytes(), long.as_bytes(), epoch.as_bytes(), attempt.as_bytes(), b"1000"];
+        let answer = d.raw("ff_renew_lease", &args).await;
+        assert_eq!((answer.code(), answer.text(0)),
+            ("invalid_input", "lease_id must be at most 64 bytes".to_owned()));
+        let result = vec![0; limits::RESULT_BYTES_MAX as usize + 1];
+        let args = [id.as_bytes(), lease.as_bytes(), epoch.as_bytes(), attempt.as_bytes(), &result];
+        let answer = d.raw("ff_complete_execution", &args).await;
+        assert_eq!((answer.code(), answer.text(0)),
+            ("payload_too_large", "result must be at most 8388608 bytes".to_owned()));
+    }
+
     /// What was parsed before is known, and forgotten when there is too much of it.
     async fn more_values_than_are_remembered_are_read_right(d: &Deployment) {
         d.host().watch(false);

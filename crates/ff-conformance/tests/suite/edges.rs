@@ -4,11 +4,14 @@
 use ff_conformance::{
     Deployment, GRANT_MS, LANE, WORKER, capabilities, conformance, instance, lane, worker,
 };
+use ff_core::state::AttemptLifecycle;
 use ff_core::types::{GrantId, WorkerSession};
 use ff_script::calls::grant::{GrantNext, GrantNextReply};
 use ff_script::calls::worker::{ListWorkers, ListWorkersReply, RegisterWorker};
 use ff_script::value::Value;
 use ff_script::wire::Rest;
+
+use super::replay::replay;
 
 fn next_grant(d: &Deployment, process: &str) -> GrantNext {
     GrantNext {
@@ -76,6 +79,38 @@ conformance! {
         });
         names.sort();
         assert_eq!(listed.collect::<Vec<_>>(), names);
+    }
+
+    async fn the_last_attempt_of_a_replayed_execution_keeps_its_end(d: &Deployment) {
+        for (how, end) in [
+            ("complete", AttemptLifecycle::EndedSuccess),
+            ("fail", AttemptLifecycle::EndedFailure),
+            ("expire", AttemptLifecycle::EndedFailure),
+            ("cancel", AttemptLifecycle::EndedCancelled),
+        ] {
+            let id = d.create().deadline_in(10).send().await;
+            let held = d.claim(LANE).await;
+            match how {
+                "complete" => drop(d.call(held.complete(b"")).await),
+                "fail" => drop(d.call(held.fail("no", "x")).await),
+                "cancel" => drop(d.call(held.cancel("")).await),
+                _ => {
+                    d.advance(10).await;
+                    d.tick().await;
+                }
+            }
+            let ended_at = d.now();
+            d.advance(5).await;
+            d.call(replay(id)).await;
+            for attempts in [1, 2] {
+                let all = d.attempts(id).await;
+                assert_eq!(all.len(), attempts);
+                assert_eq!((all[0].state, all[0].ended_at), (end, Some(ended_at)), "{how}");
+                if attempts == 1 {
+                    assert_eq!(d.claim(LANE).await.id, id);
+                }
+            }
+        }
     }
 
     async fn a_long_reason_is_told_up_to_its_last_whole_character(d: &Deployment) {

@@ -36,6 +36,7 @@ mod tick;
 mod weakness_indexes;
 mod weakness_lifecycle;
 mod weakness_numbers;
+mod weakness_repairs;
 mod weakness_replies;
 mod weakness_validation;
 mod worker;
@@ -77,6 +78,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         weakness_lifecycle::CASES,
         weakness_indexes::CASES,
         weakness_validation::CASES,
+        weakness_repairs::CASES,
         arg::CASES,
         json::CASES,
         policy::CASES,

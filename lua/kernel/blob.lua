@@ -17,6 +17,7 @@ local PIECES = {
   result = { 'result', 'result2', 'result3', 'result4' },
   policy = { 'policy', 'policy2', 'policy3', 'policy4' },
   detail = { 'detail', 'detail2', 'detail3', 'detail4' },
+  idempotency = { 'idempotency', 'idempotency2', 'idempotency3', 'idempotency4' },
 }
 
 function blob.put(x, w, name, bytes)
@@ -37,7 +38,10 @@ function blob.put(x, w, name, bytes)
   end
 end
 
--- The bytes, from a record that was read whole.
+-- The pieces of a blob, by name.
+blob.PIECES = PIECES
+
+-- The bytes, from a record that was read whole; nil if their key is gone: somebody removed it.
 function blob.get(x, name)
   local pieces, first = PIECES[name], x[name]
   local second = x[pieces[2]]
@@ -45,7 +49,14 @@ function blob.get(x, name)
     if not second then return first end
     return first .. second .. (x[pieces[3]] or '') .. (x[pieces[4]] or '')
   end
-  return second and redis.call('GET', keys.blob(x.key, name)) or ''
+  if not second then return '' end
+  return redis.call('GET', keys.blob(x.key, name)) or nil
+end
+
+-- Is a blob's key gone, although the record says that there is one?
+function blob.lost(x, name)
+  if x[name] or not x[PIECES[name][2]] then return false end
+  return redis.call('EXISTS', keys.blob(x.key, name)) == 0
 end
 
 -- Removes a blob from a record that was read whole.

@@ -107,7 +107,10 @@ local function runner(spec)
     local answer = run(p, a, now, w)
     if not gives[answer[2]] then check_common(spec, answer[2]) end
     -- A refusal never writes, whatever was collected on the way to it.
-    if answer[1] == 1 then writes.apply(w, p, now) end
+    if answer[1] == 1 then
+      writes.apply(w, p, now)
+      if w.pushes then writes.push(w.pushes) end
+    end
     return answer
   end
 end

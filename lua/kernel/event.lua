@@ -1,4 +1,4 @@
--- Events: every transition appends one to the partition's bounded log.
+-- Events: every transition appends one to the partition's bounded log, and wakes those who wait.
 
 local limit = require('kernel.limit')
 local number = require('kernel.number')
@@ -8,17 +8,34 @@ local event = {}
 local SWEEP_MS = limit.tick_sweep_ms
 
 -- Ends a transition: the execution is written when all is decided, and the log tells what happened
--- to it. One text per event, `name:uuid:attempts so far:why`: a value of its own for each part
--- would cost as much again.
+-- to it. One text per event, `name:uuid:attempts so far:lease epoch:worker instance:why`: a value
+-- of its own for each part would cost as much again.
 function event.tell(w, x, name, why)
-  x.event = name .. ':' .. x.uuid .. ':' .. (x.attempt_count or '') .. ':' .. (why or '')
+  x.event = name .. ':' .. x.uuid .. ':' .. (x.attempt_count or '') .. ':' .. (x.lease_epoch or '')
+    .. ':' .. (x.worker_instance_id or '') .. ':' .. (why or '')
   w[#w + 1] = x
 end
 
--- The parts of an event's text: name, uuid, index of the attempt or the empty text, why.
+-- The parts of an event's text: name, uuid, index of the attempt, epoch and worker instance of its
+-- lease, why; the empty text for what there is not.
 function event.parse(text)
-  local name, uuid, count, why = string.match(text, '^([^:]*):([^:]*):([^:]*):(.*)$')
-  return name, uuid, count == '' and '' or number.text(number.stored(count, 1) - 1), why
+  local name, uuid, count, epoch, instance, why =
+    string.match(text, '^([^:]*):([^:]*):([^:]*):([^:]*):([^:]*):(.*)$')
+  local index = count == '' and '' or number.text(number.stored(count, 1) - 1)
+  return name, uuid, index, epoch, instance, why
+end
+
+-- Collects a push; pushes are sent when all is written. Many executions of one call often wake the
+-- same waiters, for whom once is enough.
+function event.push(w, channel, message)
+  local pushes = w.pushes
+  if not pushes then
+    w.pushes = { channel, message }
+    return
+  end
+  local count = #pushes
+  if pushes[count] == message and pushes[count - 1] == channel then return end
+  pushes[count + 1], pushes[count + 2] = channel, message
 end
 
 -- Must the engine be told of a timer? Those beyond its next sweep it will see by itself.

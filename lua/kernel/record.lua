@@ -56,6 +56,8 @@ function record.read(p, uuid)
     -- A field we do not know is a newer library's business; it must not stop an older one.
     if name then x[name] = flat[i + 1] end
   end
+  -- What is left of a purged execution has no state.
+  if not x.state then return nil end
   x.was = x.state
   if x.grant_expires_at then x.reserved = true end
   return x

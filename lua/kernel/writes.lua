@@ -6,11 +6,19 @@ local commit = require('model.index').commit
 
 local writes = {}
 
+-- Writes what was collected so far. A function may do that several times; the pushes wait.
 function writes.apply(w, p, now)
   for i = 1, #w do
     local item = w[i]
-    if item.uuid then commit(p, item, now) else redis.call(unpack(item)) end
+    if item.uuid then commit(p, item, now, w) else redis.call(unpack(item)) end
+    w[i] = nil
   end
+end
+
+-- Wakes those who wait, after everything is written. The store may refuse a push, and what was done
+-- stays done: whoever missed it looks by himself sooner or later.
+function writes.push(pushes)
+  for i = 1, #pushes, 2 do redis.pcall('SPUBLISH', pushes[i], pushes[i + 1]) end
 end
 
 return writes

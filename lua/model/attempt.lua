@@ -15,7 +15,7 @@ local attempt = {}
 local ENDS = {
   fail = 'ended_failure', timeout = 'ended_failure',
   lapse = 'interrupted_reclaimed', revoke = 'interrupted_reclaimed',
-  done = 'ended_success', cancel = 'ended_cancelled',
+  done = 'ended_success', final = 'ended_failure', cancel = 'ended_cancelled',
 }
 
 local OUTCOMES = {
@@ -64,7 +64,7 @@ local LEFTOVERS = { 'attempt_id', 'attempt_type', 'attempt_end', 'attempt_ended_
   'attempt_cause', 'failure_reason', 'failure_category',
   'revoke_reason', 'replay_reason', 'replay_requested_by', 'timeout_at',
   'timeout_left_ms', 'renewed_at', 'resumed_at', 'progress_pct', 'progress_message',
-  'progress_at', 'next_attempt', 'delay_until', 'delay_reason' }
+  'progress_at', 'next_attempt', 'delay_until', 'delay_reason', 'pause_kind' }
 
 attempt.GRANT = { 'grant_id', 'grant_kind', 'grant_worker_id', 'grant_instance_id',
   'grant_expires_at' }
@@ -103,6 +103,7 @@ local function follow(w, x)
   local kind, why = next_type(x), cause(x)
   if x.attempt_count then
     archive(w, x)
+    lease.remember(x, x.pause_kind or x.attempt_end)
     blob.drop(x, w, 'detail')
     record.set(x, 'started_at', attempt.first_started_at(x))
   end
@@ -119,7 +120,7 @@ end
 function attempt.begin(w, x, a, lease_id, now)
   local kind = 'initial'
   -- A fresh execution has nothing to put away, and most executions are fresh.
-  if x.attempt_count or x.next_attempt then kind = follow(w, x) end
+  if x.attempt_count or x.next_attempt or x.delay_until then kind = follow(w, x) end
   if x.grant_id then record.drop(x, attempt.GRANT) end
   local count = number.one_more(x.attempt_count)
   x.attempt_count = count
@@ -133,8 +134,9 @@ end
 function attempt.resume(x, a, lease_id, now)
   local left_ms = x.timeout_left_ms
   record.set(x, 'attempt_id', lease.attempt_id(x))
+  lease.remember(x, x.pause_kind)
   record.drop(x, PENDING)
-  record.drop(x, { 'timeout_left_ms', 'renewed_at', 'progress_pct', 'progress_message',
+  record.drop(x, { 'pause_kind', 'timeout_left_ms', 'renewed_at', 'progress_pct', 'progress_message',
     'progress_at' })
   lease.acquire(x, a, lease_id, now, field.resumed_at, now)
   arm_timeout(x, now, left_ms)
@@ -142,11 +144,12 @@ function attempt.resume(x, a, lease_id, now)
 end
 
 -- Sets the running attempt aside: it keeps its remaining time and will be resumed.
-function attempt.pause(x, now)
+function attempt.pause(x, now, how)
   local timeout_at = number.stored(x.timeout_at, nil)
   if timeout_at then record.set(x, 'timeout_left_ms', math.max(timeout_at - now, 1)) end
   record.drop(x, { 'timeout_at', 'lease_expires_at' })
   record.set(x, 'next_attempt', 'resume')
+  record.set(x, 'pause_kind', how)
 end
 
 return attempt

@@ -12,7 +12,7 @@ local lease = require('model.lease')
 
 local claim = {}
 
--- What a claim tells the worker, in order.
+-- What a claim tells the worker, in order. A newer version may add to its end.
 claim.ROW = { 'execution_id', 'lease_id', 'lease_epoch', 'lease_expires_at', 'attempt_id',
   'attempt_index', 'attempt_type', 'lane', 'kind', 'namespace', 'priority', 'created_at',
   'attempt_timeout_at', 'deadline_at', 'payload', 'tags' }
@@ -26,12 +26,13 @@ function claim.ttl()
   return arg.int('lease_ttl_ms', limit.lease_ttl_ms_min, limit.lease_ttl_ms_max)
 end
 
--- Everything the worker needs, so that no other read follows a claim.
+-- Everything the worker needs, so that no other read follows a claim; and the payload by itself.
 function claim.row(p, x, kind)
   local tags = x.tagged and redis.call('HGETALL', keys.tags(x.key)) or ''
+  local payload = blob.get(x, 'payload') or ''
   return { p.tag .. x.uuid, x.lease_id, x.lease_epoch, x.lease_expires_at, lease.attempt_id(x),
     attempt.index(x), kind, x.lane, x.kind, x.namespace, x.priority or 0, x.created_at,
-    x.timeout_at or '', x.deadline_at or '', blob.get(x, 'payload'), tags }
+    x.timeout_at or '', x.deadline_at or '', payload, tags }, payload
 end
 
 -- Takes the execution: a paused attempt goes on, otherwise a new one begins.
@@ -48,7 +49,7 @@ end
 
 -- May a claim start this execution at all? One past its deadline is left to the tick.
 function claim.in_time(x, now)
-  return not x.deadline_at or number.stored(x.deadline_at, now + 1) > now
+  return not x.deadline_at or number.stored(x.deadline_at, 0) > now
 end
 
 -- What the latest claim of a running execution was, for a repeated call.

@@ -27,14 +27,19 @@ return {
   reclaims_max = 'mc',
   replays_max = 'mp',
   retention_ms = 're',
-  remembered_until = 'iu',   -- when the idempotency key is forgotten; it is kept until then
+  remembered_until = 'iu',   -- when the idempotency key stops to count; it is kept until then
   attempt_count = 'ac',
   attempt_id = 'ai',         -- absent: the id of the lease that began it
   attempt_type = 'ty',       -- absent: initial
   attempt_cause = 'ay',      -- why a reclaim or replay came about
   attempt_started_at = 'as',
   attempt_ended_at = 'ae',
-  attempt_end = 'ax',        -- fail timeout lapse revoke: ended while the execution went on
+  attempt_end = 'ax',        -- fail timeout lapse revoke: ended while the execution went on;
+                             -- done final cancel: ended it, before a replay
+  pause_kind = 'pk',         -- delay children release: how the latest lease was given back
+  previous_lease = 'pl',     -- the lease before the latest, and how it ended (model/lease.lua)
+  requests = 'rq',           -- the latest changes from outside (model/request.lua)
+  gone = 'go',               -- all that is left of an execution purged early (model/purge.lua)
   lease_id = 'li',
   lease_epoch = 'ep',
   lease_expires_at = 'le',
@@ -67,4 +72,5 @@ return {
   result = 'out', result2 = 'out2', result3 = 'out3', result4 = 'out4',
   detail = 'de', detail2 = 'de2', detail3 = 'de3', detail4 = 'de4',
   policy = 'po', policy2 = 'po2', policy3 = 'po3', policy4 = 'po4',
+  idempotency = 'id', idempotency2 = 'id2', idempotency3 = 'id3', idempotency4 = 'id4',
 }

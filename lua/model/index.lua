@@ -2,22 +2,22 @@
 -- was listed when it was read; `commit` writes it and moves its entries to where it now belongs.
 --
 --   queue of its lane   claimable and not reserved by a grant
---   due                 live, with a time to come
+--   leases              running, by the next time it needs attention
+--   due                 live but not running, with a time to come
 --   ended:<outcome>     over; scored by the time of the purge
 --   all                 always
 
 local event = require('kernel.event')
 local limit = require('kernel.limit')
 local number = require('kernel.number')
+local log = require('model.log')
 local state = require('model.state')
 
 local index = {}
 
-local stored = number.stored
-local CLAIMABLE = state.CLAIMABLE
+local stored, push = number.stored, event.push
+local CLAIMABLE, ENDED, LIVE = state.CLAIMABLE, state.ENDED, state.LIVE
 local STRICT_STEP = 1000000000000
-local LOG_LENGTH = number.constant(limit.event_log_length)
-local TRIM_EVERY = 64
 local RETENTION_MS = limit.retention_ms_default
 
 -- Lowest first. A priority step outweighs any age unless the policy says how much age it is worth.
@@ -48,6 +48,18 @@ function index.due_at(x)
   return at
 end
 
+-- The index that has the times of what is in this state: what runs is apart, so that a worker's
+-- leases are found among what runs and not among all that waits.
+function index.times(p, word) return word == 'running' and p.leases or p.due end
+
+-- The index that had a time of this execution when it was read, if one had.
+local function timed_before(p, x)
+  local was = x.was
+  if was == 'running' then return p.leases end
+  if LIVE[was] and (was == 'delayed' or x.reserved or x.deadline_at) then return p.due end
+  return nil
+end
+
 -- What is over is kept for its retention, and while its idempotency key may still be asked for.
 function index.purge_at(x)
   local kept, at = RETENTION_MS, stored(x.ended_at, 0)
@@ -56,13 +68,13 @@ function index.purge_at(x)
   return at + kept
 end
 
--- Live executions whose time comes about `ttl_ms` from now: what a call gave such a time a moment
--- ago lies a little before that, or behind it if the clock was set back.
-function index.due_about(p, now, ttl_ms)
+-- Entries of an index whose time comes about `ttl_ms` from now: what a call gave such a time a
+-- moment ago lies a little before that, or behind it if the clock was set back.
+function index.about(key, now, ttl_ms)
   local at, most = string.format('%.0f', now + ttl_ms), limit.claim_recall_max / 2
-  local list = redis.call('ZRANGE', p.due, at, '(' .. string.format('%.0f', now), 'BYSCORE', 'REV',
+  local list = redis.call('ZRANGE', key, at, '(' .. string.format('%.0f', now), 'BYSCORE', 'REV',
     'LIMIT', 0, most)
-  local behind = redis.call('ZRANGE', p.due, '(' .. at, '+inf', 'BYSCORE', 'LIMIT', 0, most)
+  local behind = redis.call('ZRANGE', key, '(' .. at, '+inf', 'BYSCORE', 'LIMIT', 0, most)
   for i = 1, #behind do list[#list + 1] = behind[i] end
   return list
 end
@@ -73,57 +85,51 @@ local function save(call, x)
   if x.sets then call(unpack(x.sets)) end
 end
 
--- Appends to the log. Trimming costs a fifth of that, so it is done only now and then.
-local function log(call, p, text)
-  local untrimmed = p.untrimmed + 1
-  if untrimmed < TRIM_EVERY then
-    p.untrimmed = untrimmed
-    call('XADD', p.log, '*', 'e', text)
-  else
-    p.untrimmed = 0
-    call('XADD', p.log, 'MAXLEN', '~', LOG_LENGTH, '*', 'e', text)
-  end
-end
-
 -- An execution that is over leaves the live indexes; it was in this queue, if any.
-local function commit_ended(call, p, x, queue)
-  local uuid, ended, purge_at = x.uuid, p.ended[x.state], index.purge_at(x)
+local function commit_ended(call, p, x, queue, w)
+  local uuid, ended, purge_at, before = x.uuid, p.ended[x.state], index.purge_at(x),
+    timed_before(p, x)
   save(call, x)
   if queue then call('ZREM', queue, uuid) end
-  call('ZREM', p.due, uuid)
+  if before then call('ZREM', before, uuid) end
   call('ZADD', ended, purge_at, uuid)
-  if x.event then log(call, p, x.event) end
-  call('SPUBLISH', p.ended_channel, uuid)
+  if x.event then log.append(call, p, x.event) end
+  push(w, p.ended_channel, uuid)
 end
 
 -- A live execution: the queue of its lane, and whether it was in there.
-local function commit_live(call, p, x, queue, queued, now)
-  local uuid, was, due = x.uuid, x.was, index.due_at(x)
+local function commit_live(call, p, x, queue, queued, now, w)
+  local uuid, at, before = x.uuid, index.due_at(x), timed_before(p, x)
+  local after = at and index.times(p, x.state)
   local score = queue and CLAIMABLE[x.state] and not x.grant_expires_at and queue_score(x)
   save(call, x)
   if score then
     call('ZADD', queue, score, uuid)
-    if not queued then call('SPUBLISH', p.ready_channel, x.lane) end
-    if p.ended[was] then call('ZREM', p.ended[was], uuid) end
+    if not queued then push(w, p.ready_channel, x.lane) end
   elseif queued then
     call('ZREM', queue, uuid)
   end
-  if due then
-    call('ZADD', p.due, due, uuid)
-    if event.is_soon(due, now) then call('SPUBLISH', p.due_channel, due) end
-  elseif was then
-    call('ZREM', p.due, uuid)
+  if after then
+    call('ZADD', after, at, uuid)
+    if event.is_soon(at, now) then push(w, p.due_channel, at) end
   end
-  if x.event then log(call, p, x.event) end
+  if before and before ~= after then call('ZREM', before, uuid) end
+  if ENDED[x.was] then call('ZREM', p.ended[x.was], uuid) end
+  if x.event then log.append(call, p, x.event) end
 end
 
--- Writes a changed record, its entries in the indexes, its event and the pushes that follow. All
--- that is derived is derived before the first write. A damaged record may lack its lane.
-function index.commit(p, x, now)
+-- Writes a changed record, its entries in the indexes and its event, and collects the pushes that
+-- follow. All that is derived is derived before the first write. A damaged record may lack its
+-- lane; one in a state that a newer version brought is that version's to change.
+function index.commit(p, x, now, w)
+  local was = x.was
+  if was and not LIVE[was] and not ENDED[was] then
+    error('execution ' .. x.uuid .. ' is in a state that this version does not know')
+  end
   local queue = x.lane and p.queue .. x.lane
-  local queued = queue and CLAIMABLE[x.was] and not x.reserved
-  if state.ENDED[x.state] then return commit_ended(redis.call, p, x, queued and queue) end
-  return commit_live(redis.call, p, x, queue, queued, now)
+  local queued = queue and CLAIMABLE[was] and not x.reserved
+  if ENDED[x.state] then return commit_ended(redis.call, p, x, queued and queue, w) end
+  return commit_live(redis.call, p, x, queue, queued, now, w)
 end
 
 return index

@@ -65,6 +65,29 @@ function lease.guard(x, a, now)
   return nil
 end
 
+-- Remembers the lease that is about to be replaced: `epoch:how it ended:until when:lease id`. Whoever
+-- ended it and lost the answer may ask again while the next one runs.
+function lease.remember(x, how)
+  if not how or not x.lease_id then return end
+  record.set(x, 'previous_lease', (x.lease_epoch or '') .. ':' .. how .. ':'
+    .. (x.delay_until or '') .. ':' .. x.lease_id)
+end
+
+-- How the lease before the latest ended and until when, if it is the one of this id and, where
+-- that is given, epoch.
+function lease.previous(x, lease_id, epoch)
+  local was, how, at, id = string.match(x.previous_lease or '', '^(%d*):(%l+):(%d*):(.*)$')
+  if not was or id ~= lease_id or epoch and was ~= epoch then return nil end
+  return how, at
+end
+
+-- How the lease that a caller names ended, while the execution was not over or is again: it is the
+-- latest one, or the one before.
+function lease.ended_as(x, a)
+  if lease.matches(x, a) then return x.pause_kind or x.attempt_end, x.delay_until end
+  return lease.previous(x, a.lease_id, a.lease_epoch)
+end
+
 local function next_epoch(x) return number.one_more(x.lease_epoch) end
 
 -- Takes the lease from a holder that did not ask for it: under the next epoch, what the holder
@@ -79,6 +102,7 @@ local STATE, LEASE_ID, EPOCH, EXPIRES_AT, WORKER_ID, INSTANCE_ID = field.state, 
 function lease.acquire(x, a, lease_id, now, name, value, name2, value2)
   local epoch, expires_at = next_epoch(x), now + a.lease_ttl_ms
   x.state, x.lease_id, x.lease_epoch, x.lease_expires_at = 'running', lease_id, epoch, expires_at
+  x.worker_instance_id = a.worker_instance_id
   record.put(x, { 'HSET', x.key, STATE, 'running', LEASE_ID, lease_id, EPOCH, epoch,
     EXPIRES_AT, expires_at, WORKER_ID, a.worker_id, INSTANCE_ID, a.worker_instance_id,
     name, value, name2, value2 })

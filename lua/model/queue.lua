@@ -1,10 +1,12 @@
 -- Queues: walking a lane's claimable executions from the best on, for a worker that can do certain
 -- kinds of work and has certain capabilities.
 
+local blob = require('kernel.blob')
 local limit = require('kernel.limit')
 local record = require('kernel.record')
 local capability = require('model.capability')
 local claim = require('model.claim')
+local ending = require('model.ending')
 local state = require('model.state')
 
 local queue = {}
@@ -17,6 +19,15 @@ local function belongs(w, key, uuid, x)
   return false
 end
 
+-- Nobody can do work whose input is gone.
+local function fail_if_lost(w, x, now)
+  if not blob.lost(x, 'payload') then return false end
+  record.set(x, 'failure_reason', 'payload_lost')
+  record.set(x, 'failure_category', 'data_lost')
+  ending.finish(w, x, now, 'failed', 'payload_lost')
+  return true
+end
+
 local function suits(x, a, has, now)
   return (not a.kinds or a.kinds[x.kind]) and claim.in_time(x, now)
     and not capability.missing(x.capabilities, has)
@@ -25,18 +36,21 @@ end
 -- Calls `visit` with each execution the worker could take, best first, until it answers false or
 -- the bound is reached. `step` is how many will probably do. Gives how many of the queue's entries
 -- to skip in order to go on, once what was visited is gone from it; the empty text at its end.
+-- What is in a state that a newer version brought is left alone and does not count.
 function queue.walk(w, p, a, has, now, step, visit)
-  local key, from, gone = p.queue .. a.lane, a.skip or 0, 0
+  local key, from, gone, strange = p.queue .. a.lane, a.skip or 0, 0, 0
   local bound = from + limit.claim_scan_max
-  while from < bound do
+  while from < bound + math.min(strange, limit.strange_scan_max) do
     local page = redis.call('ZRANGE', key, from, from + step - 1)
     for i = 1, #page do
       local x = record.read(p, page[i])
-      if not belongs(w, key, page[i], x) then
+      if x and not state.known(x.state) then
+        strange = strange + 1
+      elseif not belongs(w, key, page[i], x) then
         gone = gone + 1
       elseif suits(x, a, has, now) then
         gone = gone + 1
-        if not visit(x) then return from + i - gone end
+        if not fail_if_lost(w, x, now) and not visit(x) then return from + i - gone end
       end
     end
     if #page < step then return '' end

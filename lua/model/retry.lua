@@ -37,7 +37,8 @@ end
 
 local function backoff_ms(rule, uuid, count)
   local delay = rule.first_ms
-  if rule.type == 'exponential' then
+  -- A power can be infinite, and nothing times infinity is no number.
+  if rule.type == 'exponential' and delay > 0 then
     delay = math.min(delay * rule.multiplier ^ count, rule.max_ms)
   end
   if rule.jitter then delay = delay * (0.5 + fraction(uuid, count) / 2) end

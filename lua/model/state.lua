@@ -12,6 +12,7 @@ local state = {}
 
 state.ENDED = { success = true, failed = true, cancelled = true, expired = true, skipped = true }
 state.OUTCOMES = { 'success', 'failed', 'cancelled', 'expired', 'skipped' }
+state.LIVE = { waiting = true, delayed = true, running = true, lapsed = true, revoked = true }
 state.CLAIMABLE = { waiting = true, lapsed = true, revoked = true }
 state.LOST = { lapsed = true, revoked = true }
 
@@ -39,6 +40,9 @@ local PENDING = {
 }
 
 local DELAYS = { retry_backoff = 'waiting_for_retry_backoff', delay = 'waiting_for_delay' }
+
+-- Is this a word that this version knows? A newer one may have written others.
+function state.known(word) return PUBLIC[word] ~= nil end
 
 function state.public(x) return PUBLIC[x.state] end
 function state.phase(x) return PHASE[x.state] end

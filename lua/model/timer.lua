@@ -13,9 +13,10 @@ local state = require('model.state')
 
 local timer = {}
 
+-- Has a time come? One that cannot be read has: nothing waits for ever.
 local function passed(text, now)
-  local at = number.stored(text, nil)
-  return at ~= nil and at <= now
+  if not text then return false end
+  return number.stored(text, 0) <= now
 end
 
 function timer.deadline_passed(x, now)

@@ -8,28 +8,33 @@ local limit = require('kernel.limit')
 local record = require('kernel.record')
 local reply = require('kernel.reply')
 local lease = require('model.lease')
+local request = require('model.request')
 local state = require('model.state')
 local tags = require('model.tags')
 
 define {
   name = 'ff_change_priority',
   doc = 'Gives an execution that is not over another priority; it counts from the next claim on.',
-  flags = {},
+  flags = { 'allow-oom' },
   args = {
     arg.execution('execution_id'),
     arg.int('priority', 0, limit.priority_max),
+    request.arg(),
   },
   gives = {
     OK = { 'old_priority', 'new_priority' },
+    DUPLICATE = { 'old_priority', 'new_priority' },
     execution_not_found = {},
     execution_not_active = { 'terminal_outcome', 'lease_epoch', 'lifecycle_phase', 'attempt_id' },
   },
   run = function(p, a, now, w)
     local x = record.read(p, a.execution_id)
     if not x then return reply.refuse('execution_not_found') end
+    if request.seen(x, a) then return reply.duplicate(a.priority, a.priority) end
     if state.ENDED[x.state] then return lease.not_active(x) end
     local old = x.priority or '0'
     record.set(x, 'priority', a.priority)
+    request.note(x, a)
     record.set(x, 'mutation_at', now)
     event.tell(w, x, 'priority_changed', old)
     return reply.ok(old, a.priority)
@@ -60,16 +65,19 @@ end
 define {
   name = 'ff_set_execution_tags',
   doc = 'Sets tags of an execution, given as names and values in turn.',
-  flags = {},
+  flags = { 'allow-oom' },
   args = {
     arg.execution('execution_id'),
+    request.arg(),
     arg.rest(arg.text('tags', limit.tag_value_bytes_max), 2, 2 * limit.tags_max),
   },
-  gives = { OK = { 'count' }, execution_not_found = {}, invalid_tag_key = { 'key' } },
+  gives = { OK = { 'count' }, ALREADY_SATISFIED = {}, execution_not_found = {},
+    invalid_tag_key = { 'key' } },
   run = function(p, a, now, w)
     if #a.tags % 2 ~= 0 then return reply.refuse('invalid_input', 'tags must come in pairs') end
     local x = record.read(p, a.execution_id)
     if not x then return reply.refuse('execution_not_found') end
+    if request.seen(x, a) then return reply.already() end
     local list, refusal = read_pairs(a.tags)
     if not list then return refusal end
     local key = keys.tags(x.key)
@@ -78,6 +86,7 @@ define {
     end
     record.set(x, 'tagged', '1')
     record.set(x, 'mutation_at', now)
+    request.note(x, a)
     record.save(x, w)
     w[#w + 1] = { 'HSET', key, unpack(list) }
     return reply.ok(#list / 2)

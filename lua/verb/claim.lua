@@ -2,6 +2,7 @@
 -- goes on, or of an attempt that replaces one whose lease was lost.
 
 local arg = require('kernel.arg')
+local blob = require('kernel.blob')
 local define = require('kernel.define').define
 local limit = require('kernel.limit')
 local number = require('kernel.number')
@@ -30,6 +31,7 @@ local function gives(own)
   own.execution_not_found = {}
   own.invalid_claim_grant = {}
   own.claim_grant_expired = {}
+  own.data_lost = { 'what' }
   return own
 end
 
@@ -54,6 +56,7 @@ local function wrong_grant(x, a, kind, now)
 end
 
 local function take(w, p, x, a, now)
+  if blob.lost(x, 'payload') then return reply.refuse('data_lost', 'payload') end
   local kind = claim.take(w, x, a, a.lease_id, now)
   return reply.ok(claim.row(p, x, kind))
 end
@@ -70,7 +73,7 @@ end
 define {
   name = 'ff_claim_execution',
   doc = 'Starts a new attempt of a granted execution under a lease.',
-  flags = {},
+  flags = { 'allow-oom' },
   args = args { arg.uuid('attempt_id') },
   gives = gives { execution_not_leaseable = {}, lease_conflict = {},
     use_claim_resumed_execution = {} },
@@ -87,7 +90,7 @@ define {
 define {
   name = 'ff_claim_resumed_execution',
   doc = 'Goes on with the paused attempt of a granted execution under a new lease.',
-  flags = {},
+  flags = { 'allow-oom' },
   args = args {},
   gives = gives { execution_not_leaseable = {}, lease_conflict = {},
     not_a_resumed_execution = {} },
@@ -104,7 +107,7 @@ define {
 define {
   name = 'ff_reclaim_execution',
   doc = 'Replaces an attempt whose lease was lost by a new one.',
-  flags = {},
+  flags = { 'allow-oom' },
   args = args { arg.uuid('attempt_id') },
   gives = gives { execution_not_reclaimable = {}, max_retries_exhausted = {} },
   run = function(p, a, now, w)

@@ -11,15 +11,13 @@ local claim = require('model.claim')
 local index = require('model.index')
 local queue = require('model.queue')
 
--- Where a claim's row has the payload.
-local PAYLOAD = 15
+-- Rows are joined to one flat list: an inner array for each would cost more than its contents. In
+-- front stands how long each is, so that an older reader finds the next one.
+local WIDTH = #claim.ROW
 
-local NONE = {}
-
--- Rows are joined to one flat list: an inner array for each would cost more than its contents.
 local function joined(rows, row)
-  if not rows then return row end
-  for i = 1, #row do rows[#rows + 1] = row[i] end
+  if not rows then return { WIDTH, unpack(row) } end
+  for i = 1, WIDTH do rows[#rows + 1] = row[i] end
   return rows
 end
 
@@ -27,11 +25,11 @@ local function pick(w, p, a, now, has)
   local rows, lease_ids, count, bytes = nil, a.lease_ids, 0, 0
   local next_skip = queue.walk(w, p, a, has, now, #lease_ids, function(x)
     count = count + 1
-    local row = claim.row(p, x, claim.take(w, x, a, lease_ids[count], now))
-    rows, bytes = joined(rows, row), bytes + #row[PAYLOAD]
+    local row, payload = claim.row(p, x, claim.take(w, x, a, lease_ids[count], now))
+    rows, bytes = joined(rows, row), bytes + #payload
     return count < #lease_ids and bytes < limit.claim_bytes_max
   end)
-  return rows or NONE, next_skip
+  return rows or { WIDTH }, next_skip
 end
 
 local read_lease = record.reader { 'lease_id', 'worker_instance_id' }
@@ -39,7 +37,7 @@ local read_lease = record.reader { 'lease_id', 'worker_instance_id' }
 -- What an earlier, unanswered send of this very claim took: running under one of its lease ids.
 local function taken_before(p, a, now)
   local holds, rows = {}, nil
-  local live = index.due_about(p, now, a.lease_ttl_ms)
+  local live = index.about(p.leases, now, a.lease_ttl_ms)
   for i = 1, #live do
     local x = read_lease(p, live[i])
     if x and x.state == 'running' and x.worker_instance_id == a.worker_instance_id then
@@ -59,7 +57,7 @@ local worker_id, worker_instance_id = claim.worker_args()
 define {
   name = 'ff_claim_next',
   doc = 'Claims the best claimable executions of a lane: as many as lease ids are given, at most.',
-  flags = {},
+  flags = { 'allow-oom' },
   args = {
     arg.label('lane', limit.lane_bytes_max),
     worker_id,

@@ -8,9 +8,16 @@ local record = require('kernel.record')
 local reply = require('kernel.reply')
 local ending = require('model.ending')
 local lease = require('model.lease')
+local purge = require('model.purge')
 
 local read = record.reader { 'lease_id', 'lease_epoch', 'attempt_id', 'lease_expires_at',
-  'namespace', 'attempt_count', 'retention_ms', 'remembered_until' }
+  'namespace', 'attempt_count', 'worker_instance_id', 'retention_ms', 'remembered_until' }
+
+-- This very completion was done before, and the execution was replayed since.
+local function completed_before(p, a)
+  local x = record.read(p, a.execution_id)
+  return lease.ended_as(x, a) == 'done'
+end
 
 define {
   name = 'ff_complete_execution',
@@ -20,10 +27,13 @@ define {
   gives = lease.gives { OK = { 'public_state' }, DUPLICATE = { 'public_state' } },
   run = function(p, a, now, w)
     local x = read(p, a.execution_id)
-    if not x then return reply.refuse('execution_not_found') end
+    if not x then
+      return purge.ended_as(p, a, '^success:') and reply.duplicate('completed')
+        or reply.refuse('execution_not_found')
+    end
     if x.state == 'success' and lease.matches(x, a) then return reply.duplicate('completed') end
     local refusal = lease.guard(x, a, now)
-    if refusal then return refusal end
+    if refusal then return completed_before(p, a) and reply.duplicate('completed') or refusal end
     blob.put(x, w, 'result', a.result)
     ending.finish(w, x, now, 'success', 'completed')
     return reply.ok('completed')

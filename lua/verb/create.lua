@@ -13,6 +13,7 @@ local writes = require('kernel.writes')
 local delay = require('model.delay')
 local field = require('model.field')
 local policy = require('model.policy')
+local purge = require('model.purge')
 local state = require('model.state')
 local tags = require('model.tags')
 
@@ -42,9 +43,10 @@ local GIVES = {
   invalid_tag_key = { 'key' },
 }
 
--- The answer to an id that exists: its current state; nil if there is no such record.
+-- The answer to an id that exists or was purged a moment ago: its state; nil if there is no such
+-- record.
 local function duplicate(p, uuid)
-  local word = redis.call('HGET', p.execution .. uuid, field.state)
+  local word = redis.call('HGET', p.execution .. uuid, field.state) or purge.outcome(p, uuid)
   return word and reply.duplicate(p.tag .. uuid, state.public { state = word })
 end
 
@@ -66,7 +68,6 @@ local function remember(w, p, a, until_ms)
   local field = remembered_field(a)
   w[#w + 1] = { 'HSET', p.idempotency, field,
     number.text(until_ms) .. ':' .. a.execution_id .. ':' .. a.content_digest }
-  w[#w + 1] = { 'ZADD', p.due, until_ms, 'i:' .. field }
 end
 
 -- `0` means no deadline, as it does everywhere.
@@ -91,6 +92,7 @@ local function build(w, p, a, compiled, now)
   if a.idempotency_key then
     record.set(x, 'remembered_until',
       now + (a.dedup_ms or compiled.dedup_ms or limit.dedup_ms_default))
+    blob.put(x, w, 'idempotency', a.idempotency_key)
   end
   policy.store(x, compiled)
   blob.put(x, w, 'payload', a.payload)
@@ -138,10 +140,9 @@ kernel.define {
 
 -- One item of a batch: decided and written before the next one is looked at, so that two items
 -- with one idempotency key see each other.
-local function create_item(p, argv, now)
+local function create_item(p, argv, now, w)
   local a, refusal = kernel.parse(ARGS, argv, p, now)
   if not a then return refusal end
-  local w = {}
   local answer = create(p, a, now, w)
   writes.apply(w, p, now)
   return answer
@@ -154,7 +155,7 @@ kernel.define {
   args = { arg.rest(arg.bytes('items', limit.payload_bytes_max), #ARGS,
     #ARGS * limit.create_batch_max) },
   gives = { OK = { 'answers' } },
-  run = function(p, a, now)
+  run = function(p, a, now, w)
     local count, answers = #ARGS, {}
     if #a.items % count ~= 0 then
       return reply.refuse('invalid_input', 'items must come in groups of ' .. count)
@@ -162,7 +163,7 @@ kernel.define {
     for from = 1, #a.items, count do
       local argv = {}
       for i = 1, count do argv[i] = a.items[from + i - 1] end
-      answers[#answers + 1] = create_item(p, argv, now)
+      answers[#answers + 1] = create_item(p, argv, now, w)
     end
     return reply.ok(answers)
   end,

@@ -8,7 +8,7 @@ local reply = require('kernel.reply')
 define {
   name = 'ff_open_deployment',
   doc = 'Fixes the partition counts of a new deployment, or checks them against an existing one.',
-  flags = {},
+  flags = { 'allow-oom' },
   args = {
     arg.int('num_flow_partitions', 1, 65535),
     arg.int('num_budget_partitions', 1, 65535),
@@ -39,7 +39,7 @@ define {
 define {
   name = 'ff_register_lane',
   doc = 'Adds a lane to the list of lanes in use.',
-  flags = {},
+  flags = { 'allow-oom' },
   args = { arg.label('lane', limit.lane_bytes_max) },
   gives = { OK = {}, ALREADY_SATISFIED = {} },
   run = function(p, a, _, w)

@@ -16,7 +16,8 @@ local state = require('model.state')
 local function latest(a, b) return math.max(number.stored(a, 0), number.stored(b, 0)) end
 
 local function transition_at(x)
-  return latest(latest(x.ended_at, x.transition_at), latest(x.attempt_started_at, x.created_at))
+  return math.max(latest(x.ended_at, x.transition_at), latest(x.resumed_at, x.created_at),
+    number.stored(x.attempt_started_at, 0))
 end
 
 local function mutation_at(x)
@@ -52,7 +53,8 @@ define {
       state.phase(x), state.ownership(x), state.eligibility(x),
       state.blocking_reason(x), state.outcome(x),
       state.attempt(x), state.public(x), state.blocking_detail(x), x.created_at,
-      attempt.first_started_at(x), x.ended_at, transition_at(x), mutation_at(x), x.delay_until,
+      attempt.first_started_at(x), x.ended_at, transition_at(x), mutation_at(x),
+      x.state == 'delayed' and x.delay_until,
       x.deadline_at,
       x.attempt_count or 0, x.attempt_count and lease.attempt_id(x),
       x.attempt_count and attempt.kind(x), held(x, x.lease_id), x.lease_epoch or 0,
@@ -70,11 +72,12 @@ define {
   doc = 'Reads the input of an execution.',
   flags = { 'no-writes' },
   args = { arg.execution('execution_id') },
-  gives = { OK = { 'payload' }, execution_not_found = {} },
+  gives = { OK = { 'payload' }, execution_not_found = {}, data_lost = { 'what' } },
   run = function(p, a)
     local x = record.read(p, a.execution_id)
     if not x then return reply.refuse('execution_not_found') end
-    return reply.ok(blob.get(x, 'payload'))
+    local payload = blob.get(x, 'payload')
+    return payload and reply.ok(payload) or reply.refuse('data_lost', 'payload')
   end,
 }
 
@@ -86,11 +89,14 @@ define {
   gives = {
     OK = { 'public_state', 'result', 'failure_reason', 'failure_category' },
     execution_not_found = {},
+    data_lost = { 'what' },
   },
   run = function(p, a)
     local x = record.read(p, a.execution_id)
     if not x then return reply.refuse('execution_not_found') end
-    return reply.ok(state.public(x), blob.get(x, 'result'), x.failure_reason or x.cancel_reason
+    local result = blob.get(x, 'result')
+    if not result then return reply.refuse('data_lost', 'result') end
+    return reply.ok(state.public(x), result, x.failure_reason or x.cancel_reason
       or '', x.failure_category or '')
   end,
 }

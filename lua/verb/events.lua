@@ -5,6 +5,7 @@ local define = require('kernel.define').define
 local event = require('kernel.event')
 local limit = require('kernel.limit')
 local reply = require('kernel.reply')
+local log = require('model.log')
 
 -- Nineteen digits always fit in the 64 bits that the store has for each part of an id. It writes
 -- none with a leading zero, and not every store would read one.
@@ -22,22 +23,9 @@ local function cursor()
   end)
 end
 
-local function last_id(key)
-  local last = redis.call('XREVRANGE', key, '+', '-', 'COUNT', 1)
-  return last[1] and last[1][1] or '0-0'
-end
-
--- Entries behind the cursor were trimmed away if the one it names is gone. The beginning names
--- none: there, all that is known is that a log which was ever trimmed is full.
-local function truncated(key, from)
-  if from == '' then return false end
-  if from == '0-0' then return redis.call('XLEN', key) >= limit.event_log_length end
-  return #redis.call('XRANGE', key, from, from) == 0
-end
-
 local function row(p, entry)
-  local name, uuid, attempt, why = event.parse(entry[2][2])
-  return { entry[1], name, p.tag .. uuid, attempt, why }
+  local name, uuid, attempt, epoch, instance, why = event.parse(entry[2][2])
+  return { entry[1], name, p.tag .. uuid, attempt, why, epoch, instance }
 end
 
 define {
@@ -47,14 +35,13 @@ define {
   args = { cursor(), arg.int('limit', 1, limit.list_limit_max) },
   gives = { OK = { 'events', 'next_cursor', 'truncated' } },
   run = function(p, a)
-    local key = p.log
-    if a.cursor == '$' then return reply.ok({}, last_id(key), 0) end
+    if a.cursor == '$' then return reply.ok({}, log.last_id(p) or '0-0', 0) end
     local from = a.cursor == '' and '-' or '(' .. a.cursor
-    local entries = redis.call('XRANGE', key, from, '+', 'COUNT', a.limit)
+    local entries = redis.call('XRANGE', p.log, from, '+', 'COUNT', a.limit)
     local rows = {}
     for i = 1, #entries do rows[i] = row(p, entries[i]) end
     local next_cursor = #entries > 0 and entries[#entries][1] or a.cursor
-    return reply.ok(rows, next_cursor, truncated(key, a.cursor) and 1 or 0)
+    return reply.ok(rows, next_cursor, log.truncated(p, a.cursor) and 1 or 0)
   end,
 }
 

@@ -8,15 +8,15 @@ local record = require('kernel.record')
 local reply = require('kernel.reply')
 local failure = require('model.failure')
 local lease = require('model.lease')
+local purge = require('model.purge')
 
 -- This very failure was reported before and the answer was lost.
 local function repeated(x, a)
-  if x.attempt_end ~= 'fail' or not lease.matches(x, a) then return nil end
-  if x.state == 'failed' then return reply.duplicate('terminal_failed', '') end
-  if x.next_attempt == 'retry' then
-    return reply.duplicate('retry_scheduled', x.delay_until or x.transition_at)
+  local ended_as, at = lease.ended_as(x, a)
+  if ended_as == 'final' or ended_as == 'fail' and x.state == 'failed' then
+    return reply.duplicate('terminal_failed', '')
   end
-  return nil
+  return ended_as == 'fail' and reply.duplicate('retry_scheduled', at or x.transition_at)
 end
 
 define {
@@ -35,7 +35,10 @@ define {
   },
   run = function(p, a, now, w)
     local x = record.read(p, a.execution_id)
-    if not x then return reply.refuse('execution_not_found') end
+    if not x then
+      return purge.ended_as(p, a, '^failed:fail$') and reply.duplicate('terminal_failed', '')
+        or reply.refuse('execution_not_found')
+    end
     local answer = repeated(x, a) or lease.guard(x, a, now)
     if answer then return answer end
     blob.put(x, w, 'detail', a.failure_detail)

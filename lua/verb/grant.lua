@@ -69,7 +69,7 @@ end
 define {
   name = 'ff_issue_claim_grant',
   doc = 'Reserves a claimable execution for one worker.',
-  flags = {},
+  flags = { 'allow-oom' },
   args = ARGS,
   gives = gives { execution_not_eligible = {} },
   run = function(p, a, now, w)
@@ -92,7 +92,7 @@ local read_grant = record.reader { 'grant_id' }
 
 -- What an earlier, unanswered send of this very request reserved.
 local function granted_before(p, a, now)
-  local live = index.due_about(p, now, a.grant_ttl_ms)
+  local live = index.about(p.due, now, a.grant_ttl_ms)
   for i = 1, #live do
     local found = read_grant(p, live[i])
     if found and found.grant_id == a.grant_id then
@@ -108,7 +108,7 @@ end
 define {
   name = 'ff_grant_next',
   doc = 'Reserves the best execution of a lane that a worker could claim or take over.',
-  flags = {},
+  flags = { 'allow-oom' },
   args = {
     arg.label('lane', limit.lane_bytes_max),
     worker_id,
@@ -141,7 +141,7 @@ define {
 define {
   name = 'ff_issue_reclaim_grant',
   doc = 'Reserves an execution that lost its lease for one worker.',
-  flags = {},
+  flags = { 'allow-oom' },
   args = ARGS,
   gives = gives { execution_not_reclaimable = {}, max_retries_exhausted = {} },
   run = function(p, a, now, w)

@@ -9,6 +9,7 @@ local reply = require('kernel.reply')
 local claim = require('model.claim')
 local lease = require('model.lease')
 local loss = require('model.loss')
+local request = require('model.request')
 
 local read = record.reader { 'lease_id', 'lease_epoch', 'attempt_id', 'lease_expires_at',
   'timeout_at', 'deadline_at', 'lane' }
@@ -32,6 +33,16 @@ define {
   end,
 }
 
+local LOST = { revoke = 'already_revoked', lapse = 'already_expired' }
+
+-- What became of the lease that is to be revoked, if it is lost already: nil if it is not.
+local function lost_before(x, a)
+  if request.seen(x, a) or x.state == 'revoked' then return 'already_revoked' end
+  if x.state == 'lapsed' then return 'already_expired' end
+  if x.state ~= 'running' or a.expected_lease_id == x.lease_id then return nil end
+  return LOST[lease.previous(x, a.expected_lease_id)]
+end
+
 define {
   name = 'ff_revoke_lease',
   doc = 'Takes a lease away at once; the execution becomes claimable again as a new attempt.',
@@ -40,6 +51,7 @@ define {
     arg.execution('execution_id'),
     arg.given('expected_lease_id'),
     arg.text('reason', limit.reason_bytes_max),
+    request.arg(),
   },
   gives = {
     OK = { 'result', 'lease_id', 'lease_epoch' },
@@ -51,13 +63,14 @@ define {
   run = function(p, a, now, w)
     local x = record.read(p, a.execution_id)
     if not x then return reply.refuse('execution_not_found') end
-    if x.state == 'revoked' then return reply.already('already_revoked') end
-    if x.state == 'lapsed' then return reply.already('already_expired') end
+    local lost = lost_before(x, a)
+    if lost then return reply.already(lost) end
     if x.state ~= 'running' then return lease.not_active(x) end
     if a.expected_lease_id ~= '' and a.expected_lease_id ~= x.lease_id then
       return reply.refuse('stale_lease')
     end
     if a.reason ~= '' then record.set(x, 'revoke_reason', a.reason) end
+    request.note(x, a)
     local again = loss.lose(w, x, now, 'revoke', 'revoked')
     return reply.ok(again and 'revoked' or 'terminal_failed', x.lease_id, x.lease_epoch)
   end,

@@ -15,11 +15,12 @@ local OUTCOME_OF = { completed = 'success', failed = 'failed', cancelled = 'canc
 local read = record.reader { 'namespace', 'lane', 'kind', 'priority', 'created_at', 'ended_at',
   'attempt_count', 'worker_id', 'grant_expires_at' }
 
--- The indexes to read for a state, as named in a cursor: all, due, ended:<outcome>, q:<lane>.
+-- The indexes to read for a state, as named in a cursor: all, leases, due, ended:<outcome>,
+-- q:<lane>.
 local function sources(a)
   if not a.state then return { 'all' } end
   if OUTCOME_OF[a.state] then return { 'ended:' .. OUTCOME_OF[a.state] } end
-  local list = { 'due' }
+  local list = a.state == 'active' and { 'leases', 'due' } or { 'due' }
   if a.state == 'waiting' or a.state == 'active' then
     for i = 1, #a.lanes do
       if not a.lane or a.lane == a.lanes[i] then list[#list + 1] = 'q:' .. a.lanes[i] end
@@ -32,7 +33,7 @@ local function key_of(p, source)
   local lane, outcome = string.match(source, '^q:(.*)$'), string.match(source, '^ended:(.*)$')
   if lane then return p.queue .. lane end
   if outcome then return p.ended[outcome] end
-  return source == 'all' and p.all or p.due
+  return p[source]
 end
 
 -- source|score|member of the last entry that was looked at, the member in hex: it may be anything.
@@ -79,42 +80,67 @@ local function row(p, x)
 end
 
 -- What is over and the whole list come newest first, what is live in the order of its index.
-local function page_of(key, reverse, score, offset)
-  local text = score and string.format('%.0f', score)
-  if reverse then
-    return redis.call('ZRANGE', key, text or '+inf', '-inf', 'BYSCORE', 'REV', 'LIMIT', offset,
-      limit.list_page, 'WITHSCORES')
-  end
-  return redis.call('ZRANGE', key, text or '-inf', '+inf', 'BYSCORE', 'LIMIT', offset,
-    limit.list_page, 'WITHSCORES')
+local function stretch(key, reverse, from, to)
+  if reverse then return redis.call('ZRANGE', key, from, to, 'REV', 'WITHSCORES') end
+  return redis.call('ZRANGE', key, from, to, 'WITHSCORES')
 end
 
-local function seen(cursor, reverse, score, member)
-  if not cursor.score or score ~= cursor.score then return false end
-  if reverse then return member >= cursor.member end
-  return member <= cursor.member
+local function entry_at(key, reverse, at)
+  local found = stretch(key, reverse, at, at)
+  return found[1], tonumber(found[2])
+end
+
+local function rank_of(key, reverse, member)
+  if reverse then return redis.call('ZREVRANK', key, member) end
+  return redis.call('ZRANK', key, member)
+end
+
+-- Does an entry come behind the one that a cursor names?
+local function behind(cursor, reverse, member, score)
+  if score ~= cursor.score then return (score < cursor.score) == reverse end
+  if member == cursor.member then return false end
+  return (member < cursor.member) == reverse
+end
+
+-- The position of the first entry behind a cursor: next to the one it names, or, if that is gone,
+-- found by halving.
+local function position(key, reverse, cursor)
+  if not cursor.score then return 0 end
+  local rank = rank_of(key, reverse, cursor.member)
+  if rank then
+    local _, score = entry_at(key, reverse, rank)
+    if score == cursor.score then return rank + 1 end
+  end
+  local low, high = 0, redis.call('ZCARD', key)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if behind(cursor, reverse, entry_at(key, reverse, middle)) then
+      high = middle
+    else
+      low = middle + 1
+    end
+  end
+  return low
 end
 
 -- Walks one index from the cursor; gives true when it is exhausted.
 local function walk(p, a, s, source, cursor)
   local key = key_of(p, source)
-  local reverse, offset = source == 'all' or string.sub(source, 1, 6) == 'ended:', 0
+  local reverse = source == 'all' or string.sub(source, 1, 6) == 'ended:'
+  local from = position(key, reverse, cursor)
   while true do
-    local page = page_of(key, reverse, cursor.score, offset)
+    local page = stretch(key, reverse, from, from + limit.list_page - 1)
     for i = 1, #page, 2 do
-      local member, score = page[i], tonumber(page[i + 1])
-      if not seen(cursor, reverse, score, member) then
-        if #s.rows >= a.limit or s.looked >= limit.list_scan_max then return false end
-        s.looked = s.looked + 1
-        s.source, s.score, s.member = source, score, member
-        local x = not string.find(member, '^%l:') and read(p, member)
-        if x and matches(x, a) and not elsewhere(a, source, x) then
-          s.rows[#s.rows + 1] = row(p, x)
-        end
+      if #s.rows >= a.limit or s.looked >= limit.list_scan_max then return false end
+      s.looked = s.looked + 1
+      s.source, s.score, s.member = source, tonumber(page[i + 1]), page[i]
+      local x = not string.find(page[i], '^%l:') and read(p, page[i])
+      if x and matches(x, a) and not elsewhere(a, source, x) then
+        s.rows[#s.rows + 1] = row(p, x)
       end
     end
     if #page < 2 * limit.list_page then return true end
-    offset = offset + limit.list_page
+    from = from + limit.list_page
   end
 end
 

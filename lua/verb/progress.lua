@@ -30,7 +30,7 @@ end
 define {
   name = 'ff_update_progress',
   doc = 'Records progress of the running attempt: a percentage, a message, or both.',
-  flags = {},
+  flags = { 'allow-oom' },
   args = lease.args { percent(), arg.text('progress_message', limit.progress_message_bytes_max) },
   gives = lease.gives { OK = {} },
   run = function(p, a, now, w)

@@ -9,6 +9,7 @@ local limit = require('kernel.limit')
 local number = require('kernel.number')
 local record = require('kernel.record')
 local reply = require('kernel.reply')
+local request = require('model.request')
 local state = require('model.state')
 
 -- What belongs to the run that is over. The failure stays until the next attempt begins, because
@@ -17,12 +18,14 @@ local OVER = { 'ended_at', 'cancel_reason', 'cancelled_by', 'retry_count', 'recl
   'progress_pct', 'progress_message', 'progress_at', 'deadline_at', 'lease_expires_at',
   'timeout_at', 'timeout_left_ms', 'delay_until', 'delay_reason' }
 
-local ENDS = { success = 'done', failed = 'fail', expired = 'timeout', cancelled = 'cancel' }
+local ENDS = { success = 'done', failed = 'final', expired = 'timeout', cancelled = 'cancel' }
 
 local function reopen(w, x, a, now)
   if x.attempt_count and not x.attempt_end then
     record.set(x, 'attempt_end', ENDS[x.state] or 'cancel')
     record.set(x, 'attempt_ended_at', x.ended_at)
+  elseif x.attempt_end == 'fail' and x.state == 'failed' then
+    record.set(x, 'attempt_end', 'final')
   end
   blob.drop(x, w, 'result')
   record.drop(x, OVER)
@@ -30,6 +33,7 @@ local function reopen(w, x, a, now)
   record.set(x, 'transition_at', now)
   record.set(x, 'next_attempt', 'replay')
   record.set(x, 'replay_count', number.one_more(x.replay_count))
+  request.note(x, a)
   if a.reason ~= '' then record.set(x, 'replay_reason', a.reason) end
   if a.requested_by ~= '' then record.set(x, 'replay_requested_by', a.requested_by) end
   local deadline_ms = number.stored(x.deadline_ms, nil)
@@ -47,6 +51,7 @@ define {
     arg.text('requested_by', limit.creator_bytes_max),
     arg.optional(arg.moment('deadline_at')),
     arg.optional(arg.int('expected_replay_count', 0, limit.max_replays_max)),
+    request.arg(),
   },
   gives = {
     OK = { 'public_state', 'replay_count' },
@@ -59,8 +64,8 @@ define {
     local x = record.read(p, a.execution_id)
     if not x then return reply.refuse('execution_not_found') end
     local count = number.stored(x.replay_count, 0)
-    -- A caller that names the count it saw can repeat a call whose answer was lost.
-    if a.expected_replay_count and count > a.expected_replay_count then
+    -- A caller that names itself, or the count it saw, can repeat a call whose answer was lost.
+    if request.seen(x, a) or a.expected_replay_count and count > a.expected_replay_count then
       return reply.duplicate(state.public(x), count)
     end
     if not state.ENDED[x.state] then return reply.refuse('execution_not_terminal') end

@@ -8,21 +8,10 @@ local record = require('kernel.record')
 local reply = require('kernel.reply')
 local writes = require('kernel.writes')
 local index = require('model.index')
+local log = require('model.log')
 local purge = require('model.purge')
 local state = require('model.state')
 local timer = require('model.timer')
-
-local function due_members(key, now, most)
-  return redis.call('ZRANGE', key, '-inf', string.format('%.0f', now), 'BYSCORE',
-    'LIMIT', 0, most)
-end
-
--- An idempotency key whose window is over.
-local function forget(w, p, member)
-  w[#w + 1] = { 'HDEL', p.idempotency, string.sub(member, 3) }
-  w[#w + 1] = { 'ZREM', p.due, member }
-  return 'forgotten'
-end
 
 -- A worker that was not heard of in time.
 local function drop_worker(w, p, member)
@@ -31,54 +20,103 @@ local function drop_worker(w, p, member)
   return 'forgotten'
 end
 
--- An entry whose execution is not due (any more): it is put where its record says.
-local function correct(w, p, uuid, x)
+-- What is not an execution, by the beginning of its name.
+local OTHERS = { ['w:'] = drop_worker }
+
+-- An entry whose execution is not due (any more), or not here: it is put where its record says.
+local function correct(w, p, key, uuid, x)
   local at = x and not state.ENDED[x.state] and index.due_at(x)
-  w[#w + 1] = at and { 'ZADD', p.due, at, uuid } or { 'ZREM', p.due, uuid }
+  local right = at and index.times(p, x.state)
+  if at then w[#w + 1] = { 'ZADD', right, at, uuid } end
+  if right ~= key then w[#w + 1] = { 'ZREM', key, uuid } end
   return 'corrected'
 end
 
-local function fire(w, p, member, now)
-  local prefix = string.sub(member, 1, 2)
-  if prefix == 'i:' then return forget(w, p, member) end
-  if prefix == 'w:' then return drop_worker(w, p, member) end
+-- Does what an entry stands for; gives its name, or nil if a newer version must do it.
+local function fire(w, p, key, member, now)
+  local prefix = string.match(member, '^%l:')
+  if prefix then return OTHERS[prefix] and OTHERS[prefix](w, p, member) end
   local x = record.read(p, member)
-  return x and timer.fire(w, x, now) or correct(w, p, member, x)
+  if x and not state.known(x.state) then return nil end
+  if x and index.times(p, x.state) ~= key then return correct(w, p, key, member, x) end
+  return x and timer.fire(w, x, now) or correct(w, p, key, member, x)
 end
 
-local function fire_due(w, p, now, counts, most)
-  local members = due_members(p.due, now, most)
-  for i = 1, #members do
-    local what = fire(w, p, members[i], now)
-    counts[what] = (counts[what] or 0) + 1
+local function due_members(key, now, from, most)
+  return redis.call('ZRANGE', key, '-inf', string.format('%.0f', now), 'BYSCORE', 'LIMIT', from,
+    most)
+end
+
+-- Fires what is due in an index, up to `most` entries. What is left alone stays where it is and
+-- does not count; if the bound is reached, the next call goes on behind it. Gives how many were
+-- fired, and how many were left alone.
+local function fire_due(w, p, key, now, counts, most)
+  local from, fired = p.left_alone[key] or 0, 0
+  local strange, bound = from, from + most + limit.strange_scan_max
+  while fired < most and from < bound do
+    local step = most - fired
+    local members = due_members(key, now, from, step)
+    for i = 1, #members do
+      local what = fire(w, p, key, members[i], now)
+      if what then
+        fired, counts[what] = fired + 1, (counts[what] or 0) + 1
+      else
+        strange = strange + 1
+      end
+    end
+    if #members < step then
+      p.left_alone[key] = nil
+      return fired, strange
+    end
+    from = from + step
   end
-  return #members
+  p.left_alone[key] = strange
+  return fired, strange
 end
 
 local function purge_ended(w, p, now, counts, most)
   for i = 1, #state.OUTCOMES do
     local outcome = state.OUTCOMES[i]
-    local members = due_members(p.ended[outcome], now, most)
-    for j = 1, #members do purge.execution(w, p, members[j], outcome) end
-    counts.purged = (counts.purged or 0) + #members
+    local members = due_members(p.ended[outcome], now, 0, most)
+    for j = 1, #members do
+      local what = purge.execution(w, p, members[j], outcome, now)
+      counts[what] = (counts[what] or 0) + 1
+    end
     most = most - #members
     if most <= 0 then return end
   end
 end
 
-local function first_score(key)
-  local head = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
+local function score_behind(key, skip)
+  local head = redis.call('ZRANGE', key, skip, skip, 'WITHSCORES')
   return head[2] and tonumber(head[2])
 end
 
--- The next time anything is due here; nil if nothing ever is.
-local function next_due(p)
-  local at = first_score(p.due)
+-- The next time anything is due here, behind so many entries of `leases` and `due` that are left
+-- alone; nil if nothing ever is.
+local function next_due(p, strange_leases, strange_due)
+  local at = score_behind(p.due, strange_due)
+  local other = score_behind(p.leases, strange_leases)
+  if other and (not at or other < at) then at = other end
   for i = 1, #state.OUTCOMES do
-    local other = first_score(p.ended[state.OUTCOMES[i]])
+    other = score_behind(p.ended[state.OUTCOMES[i]], 0)
     if other and (not at or other < at) then at = other end
   end
   return at
+end
+
+-- Does what is due, at most so much of it. Gives the next time anything is due.
+local function run_due(w, p, now, counts, most)
+  local fired, strange_leases = fire_due(w, p, p.leases, now, counts, most)
+  local strange_due = p.left_alone[p.due] or 0
+  if fired < most then
+    local others
+    others, strange_due = fire_due(w, p, p.due, now, counts, most - fired)
+    fired = fired + others
+  end
+  if fired < most then purge_ended(w, p, now, counts, most - fired) end
+  writes.apply(w, p, now)
+  return next_due(p, strange_leases, strange_due)
 end
 
 local NONE = {}
@@ -93,20 +131,23 @@ define {
   name = 'ff_tick',
   doc = 'Executes what is due in a partition and tells when it is next needed.',
   flags = { 'allow-oom' },
-  args = { arg.int('items_max', 1, limit.tick_batch_max) },
+  args = {
+    arg.int('items_max', 1, limit.tick_batch_max),
+    arg.optional(arg.int('log_length_max', 1, limit.event_log_length), limit.event_log_length),
+  },
   gives = {
     OK = { 'now', 'next_due_at', 'late_ms', 'promoted', 'lapsed', 'timed_out', 'expired',
       'ungranted', 'purged', 'forgotten', 'corrected' },
   },
   run = function(p, a, now, w)
-    local at = next_due(p)
-    if not at or at > now then return answer(now, at, 0, NONE) end
-    local counts = {}
-    local fired = fire_due(w, p, now, counts, a.items_max)
-    if fired < a.items_max then purge_ended(w, p, now, counts, a.items_max - fired) end
-    writes.apply(w, p, now)
-    for i = #w, 1, -1 do w[i] = nil end
-    return answer(now, next_due(p), now - at, counts)
+    local at, counts = next_due(p, 0, 0), NONE
+    local late_ms = at and math.max(now - at, 0) or 0
+    if at and at <= now then
+      counts = {}
+      at = run_due(w, p, now, counts, a.items_max)
+    end
+    log.tidy(p, now, a.log_length_max)
+    return answer(now, at, late_ms, counts)
   end,
 }
 

@@ -42,14 +42,14 @@ local function put(w, p, instance_id, entry, now)
   w[#w + 1] = { 'HSET', p.workers, instance_id, pack(entry) }
   w[#w + 1] = { 'ZADD', p.due, entry.expires_at, 'w:' .. instance_id }
   if event.is_soon(entry.expires_at, now) then
-    w[#w + 1] = { 'SPUBLISH', p.due_channel, entry.expires_at }
+    event.push(w, p.due_channel, entry.expires_at)
   end
 end
 
 define {
   name = 'ff_register_worker',
   doc = 'Makes a worker process known, or renews that.',
-  flags = {},
+  flags = { 'allow-oom' },
   args = {
     worker_id,
     worker_instance_id,
@@ -148,12 +148,12 @@ define {
   gives = { OK = { 'released', 'next_skip' } },
   run = function(p, a, now, w)
     local released, most = 0, limit.release_scan_max
-    local page = redis.call('ZRANGE', p.due, a.skip, a.skip + most - 1)
+    local page = redis.call('ZRANGE', p.leases, a.skip, a.skip + most - 1)
     for i = 1, #page do
       if holds(p, page[i], a.worker_instance_id, now) then
         local x = record.read(p, page[i])
         lease.withdraw(x)
-        pause.until_time(w, x, now, now, 'released', 'worker_left')
+        pause.until_time(w, x, now, now, 'release', 'released', 'worker_left')
         released = released + 1
       end
     end

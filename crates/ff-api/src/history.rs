@@ -79,6 +79,14 @@ pub struct Event {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>))]
     pub attempt_index: Option<AttemptIndex>,
+    /// Under which lease of the attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>))]
+    pub lease_epoch: Option<LeaseEpoch>,
+    /// By which worker process that lease was held last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::WorkerName>))]
+    pub worker_instance_id: Option<WorkerInstanceId>,
     /// When, by the store's clock.
     #[cfg_attr(feature = "openapi", schema(value_type = u64))]
     pub at: TimestampMs,
@@ -116,7 +124,9 @@ same_fields! {
         index, id, attempt_type, cause, state, started_at, ended_at, worker_id, worker_instance_id,
         lease_epoch, failure_reason, failure_category
     }
-    Event = DomainEvent { cursor, kind, execution_id, attempt_index, at, reason }
+    Event = DomainEvent {
+        cursor, kind, execution_id, attempt_index, lease_epoch, worker_instance_id, at, reason
+    }
 }
 
 impl From<DomainPage> for EventPage {

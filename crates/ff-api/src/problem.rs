@@ -207,6 +207,7 @@ fn backend_kind(code: &str) -> Option<BackendErrorKind> {
         Kind::Auth,
         Kind::Protocol,
         Kind::ScriptNotLoaded,
+        Kind::StoreFull,
         Kind::Resource,
         Kind::Corrupt,
         Kind::Closed,

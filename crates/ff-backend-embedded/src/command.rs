@@ -99,6 +99,7 @@ macro_rules! commands {
 commands! {
     "TIME"       1 reads  None  server::time;
     "DEL"       -2 writes All   keys::del;
+    "EXISTS"    -2 reads  All   keys::exists;
     "GET"        2 reads  First string::get;
     "SET"       -3 writes First string::set;
     "HGET"       3 reads  First hash::hget;
@@ -112,8 +113,10 @@ commands! {
     "ZRANGE"    -4 reads  First sorted_set::zrange;
     "ZSCORE"     3 reads  First sorted_set::zscore;
     "ZCARD"      2 reads  First sorted_set::zcard;
+    "ZRANK"      3 reads  First sorted_set::zrank;
+    "ZREVRANK"   3 reads  First sorted_set::zrevrank;
     "XADD"      -5 writes First stream::xadd;
-    "XLEN"       2 reads  First stream::xlen;
+    "XTRIM"     -4 writes First stream::xtrim;
     "XRANGE"    -4 reads  First stream::xrange;
     "XREVRANGE" -4 reads  First stream::xrevrange;
     "RPUSH"     -3 writes First list::rpush;

@@ -109,6 +109,11 @@ impl Keyspace {
         self.objects.insert(key.into(), value.into_object());
     }
 
+    /// True if there is such a key.
+    pub(crate) fn contains(&self, key: &[u8]) -> bool {
+        self.objects.get(key).is_some()
+    }
+
     /// True if the key was there.
     pub(crate) fn remove(&mut self, key: &[u8]) -> bool {
         self.objects.remove(key).is_some()

@@ -107,6 +107,10 @@ async fn sorted_sets() {
         ZSCORE K h => "-1.25e-7"
         ZSCORE K i => "inf"
         ZCARD K => 8
+        ZRANK K h => 0
+        ZREVRANK K h => 7
+        ZRANK K e => (nil)
+        ZREVRANK K2 a => (nil)
         ZREM K a b zz => 2
         ZREM K c d f g h i => 6
         ZCARD K => 0
@@ -127,8 +131,6 @@ async fn streams() {
         XADD K 5 a => ERR Wrong number of args calling command from script
         XADD K 5 a b c => ERR wrong number of arguments for 'xadd' command
         XADD K 5-7 g h => "5-7"
-        XLEN K => 3
-        XLEN K2 => 0
         XRANGE K - + => [["1-0" ["a" "b"]] ["1-1" ["c" "d" "e" "f"]] ["5-7" ["g" "h"]]]
         XRANGE K (1 5 => [["1-1" ["c" "d" "e" "f"]] ["5-7" ["g" "h"]]]
         XRANGE K 1 1 => [["1-0" ["a" "b"]] ["1-1" ["c" "d" "e" "f"]]]
@@ -144,6 +146,17 @@ async fn streams() {
         XADD K MAXLEN ~ x * k l => ERR value is not an integer or out of range
         XADD K MAXLEN ~ -1 * k l => ERR The MAXLEN argument must be >= 0.
         XRANGE K2 - + => []
+        XTRIM K MAXLEN ~ 1 => 0
+        XTRIM K MINID ~ 7 => 0
+        XTRIM K2 MAXLEN 1 => 0
+        XTRIM K MAXLEN = 2 => 1
+        XTRIM K MINID = 7 => 1
+        XTRIM K MINID 7-0 => 0
+        XTRIM K MAXLEN x => ERR value is not an integer or out of range
+        XTRIM K MINID x => ERR Invalid stream ID specified as stream command argument
+        XTRIM K FOO 1 => ERR syntax error
+        XRANGE K - + => [["7-0" ["k" "l"]]]
+        EXISTS K K2 => 1
         "#,
     )
     .await;

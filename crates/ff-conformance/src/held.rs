@@ -189,6 +189,7 @@ impl Held {
             attempt_id: Some(self.attempt_id),
             reason: reason.to_owned(),
             source: "lease_holder".to_owned(),
+            request_id: None,
         }
     }
 

@@ -19,7 +19,7 @@ use ff_script::value::Value;
 use futures_core::future::BoxFuture;
 
 use crate::clock::ManualClock;
-use crate::library::library;
+use crate::library::reachable_library;
 use crate::{coverage, dump, servers};
 
 /// Which host a test runs on.
@@ -144,22 +144,35 @@ impl TestHost {
         }
     }
 
-    /// Removes everything these partitions hold, so that the shared servers stay small.
+    /// Removes everything these partitions hold: the shared servers stay small, and damage that a
+    /// test planted is gone.
     pub async fn clear(&self, partitions: &[Partition]) {
         self.seen().clear();
-        if let Store::Valkey { host } = &self.store {
-            for partition in partitions {
-                dump::clear(host, *partition).await;
+        for partition in partitions {
+            match &self.store {
+                Store::Valkey { host } => dump::clear(host, *partition).await,
+                Store::Embedded { .. } => {
+                    for key in self.dump(&[*partition]).await.keys() {
+                        self.exec(*partition, &[b"DEL", key]).await;
+                    }
+                }
             }
         }
     }
 
-    /// Runs a raw command on the server of a partition, to look closer or to damage something.
-    /// None on the embedded host, whose keys nobody can reach but the library.
+    /// Runs a raw command on the store of a partition, to look closer or to damage something. None
+    /// if the embedded host has no such command: it has those that the library uses.
     pub async fn exec(&self, partition: Partition, words: &[&[u8]]) -> Option<Value> {
         self.seen().clear();
         match &self.store {
-            Store::Embedded { .. } => None,
+            Store::Embedded { host, .. } => {
+                let name = String::from_utf8_lossy(words[0]);
+                if !ff_backend_embedded::COMMANDS.contains(&&*name) {
+                    return None;
+                }
+                let args = words.iter().copied().collect();
+                Some(host.call(EXEC, partition, args).await.expect("the command is right"))
+            }
             Store::Valkey { host } => {
                 Some(host.exec(partition, words).await.expect("the command is right"))
             }
@@ -229,6 +242,9 @@ impl TestHost {
     }
 }
 
+/// Runs a command as it is given: the only way to a key of an embedded store around the library.
+const EXEC: Function = Function { wire_name: "ff_test_exec_v1", read_only: false };
+
 fn embedded(now_ms: u64) -> Store {
     let clock = Arc::new(ManualClock::at(now_ms));
     let config = EmbeddedConfig {
@@ -236,7 +252,7 @@ fn embedded(now_ms: u64) -> Store {
         clock: Arc::clone(&clock) as Arc<dyn ff_core::clock::Clock>,
         ..EmbeddedConfig::in_memory()
     };
-    let host = EmbeddedHost::open(config, &library()).expect("the library loads");
+    let host = EmbeddedHost::open(config, &reachable_library()).expect("the library loads");
     Store::Embedded { host: Box::new(host), clock }
 }
 

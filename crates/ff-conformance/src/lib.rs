@@ -30,6 +30,6 @@ pub use create::{LANE, NewExecution, lane};
 pub use deployment::{Deployment, FLOW_PARTITIONS, START_MS};
 pub use held::{GRANT_MS, Held, INSTANCE, LEASE_MS, WORKER, capabilities, instance, worker};
 pub use host::{HostKind, TestHost};
-pub use library::{library, timed_library};
+pub use library::{library, reachable_library, timed_library};
 pub use listener::Listener;
 pub use servers::{run, stop_servers};

@@ -17,6 +17,23 @@ const TIME_MODULE: (&str, &str) = (
     "return function(key) return tonumber(redis.call('GET', key .. ':clock')) end\n",
 );
 
+/// A function that runs a command as it is given: the only way to a key of an embedded store around
+/// the library.
+const EXEC_SOURCE: &str = "
+redis.register_function {
+  function_name = 'ff_test_exec_v1',
+  callback = function(_, argv)
+    if not unpack then bind() end
+    return redis.call(unpack(argv))
+  end,
+}
+
+return true
+";
+
+/// The module that the function above is added to.
+const LIBRARY_VERB: (&str, &str) = ("verb/library", include_str!("../../../lua/verb/library.lua"));
+
 /// Name and source of every module that is replaced.
 static REPLACED: LazyLock<Vec<(String, String)>> =
     LazyLock::new(|| match std::env::var_os(DIRECTORY) {
@@ -32,6 +49,16 @@ pub fn library() -> Library {
 /// The same with the time in the hands of the test.
 pub fn timed_library() -> Library {
     with(&[TIME_MODULE])
+}
+
+/// The library under test, and a function that reaches every key.
+pub fn reachable_library() -> Library {
+    let (name, current) = LIBRARY_VERB;
+    let other = REPLACED.iter().find(|(replaced, _)| replaced == name);
+    let source = other.map_or(current, |(_, source)| source);
+    let body = source.trim_end().strip_suffix("return true");
+    let body = body.expect("a module ends in what it gives");
+    with(&[(name, &format!("{body}{EXEC_SOURCE}"))])
 }
 
 fn with(first: &[(&str, &str)]) -> Library {

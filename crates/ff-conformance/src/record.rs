@@ -67,6 +67,10 @@ pub struct LogEntry {
     pub uuid: String,
     /// The number of the attempt, or nothing.
     pub attempt: String,
+    /// The epoch of its lease, or nothing.
+    pub epoch: String,
+    /// The process that held that lease, or nothing.
+    pub worker: String,
     /// Why, or nothing.
     pub why: String,
 }
@@ -84,14 +88,18 @@ pub fn log(dump: &Dump, partition: Partition) -> Vec<LogEntry> {
 pub fn log_entry(entry: &StreamEntry) -> LogEntry {
     let [(_, text)] = entry.fields.as_slice() else { panic!("{entry:?} is not one text") };
     let text = String::from_utf8_lossy(text);
-    let parts: Vec<&str> = text.splitn(4, ':').collect();
-    let [event, uuid, attempts, why] = parts[..] else { panic!("{entry:?} lacks a part") };
+    let parts: Vec<&str> = text.splitn(6, ':').collect();
+    let [event, uuid, attempts, epoch, worker, why] = parts[..] else {
+        panic!("{entry:?} lacks a part")
+    };
     // The log counts attempts; they are numbered from zero.
     let attempt = attempts.parse::<u32>().map(|count| (count - 1).to_string());
     LogEntry {
         event: event.into(),
         uuid: uuid.into(),
         attempt: attempt.unwrap_or_default(),
+        epoch: epoch.into(),
+        worker: worker.into(),
         why: why.into(),
     }
 }

@@ -47,8 +47,8 @@ const BUGS: &[Bug] = &[
     Bug {
         what: "what leaves is still due",
         module: "model/index",
-        right: "call('ZREM', p.due, uuid)\n  call('ZADD', ended, purge_at, uuid)",
-        wrong: "call('ZADD', ended, purge_at, uuid)",
+        right: "if before then call('ZREM', before, uuid) end",
+        wrong: "",
     },
     Bug {
         what: "what leaves is still in its queue",
@@ -122,6 +122,30 @@ const BUGS: &[Bug] = &[
         module: "verb/replay",
         right: "number.one_more(x.replay_count))",
         wrong: "number.stored(x.replay_count, 0))",
+    },
+    Bug {
+        what: "a changed execution stays where it was timed before",
+        module: "model/index",
+        right: "if before and before ~= after then call('ZREM', before, uuid) end",
+        wrong: "",
+    },
+    Bug {
+        what: "a request is not remembered",
+        module: "model/request",
+        right: "record.set(x, 'requests', table.concat(kept, ' '))",
+        wrong: "",
+    },
+    Bug {
+        what: "any lease may claim to have done what the one before did",
+        module: "model/lease",
+        right: "if not was or id ~= lease_id or epoch and was ~= epoch then return nil end",
+        wrong: "if not was then return nil end",
+    },
+    Bug {
+        what: "what is left of a purge stays for ever",
+        module: "model/purge",
+        right: "if now < until_ms then",
+        wrong: "if true then",
     },
     Bug {
         what: "past attempts are left behind",

@@ -19,7 +19,9 @@ pub enum BackendErrorKind {
     Protocol,
     /// The function library is missing, older than ours, or not ours.
     ScriptNotLoaded,
-    /// Out of memory or disk: writes are refused, what frees room still works.
+    /// The store is at its memory limit: what adds work is refused, all else goes on.
+    StoreFull,
+    /// The store refuses writes: its disk is full, or too few replicas follow.
     Resource,
     /// The store's data is damaged.
     Corrupt,
@@ -38,6 +40,7 @@ impl BackendErrorKind {
             Self::Auth => "auth",
             Self::Protocol => "protocol",
             Self::ScriptNotLoaded => "script_not_loaded",
+            Self::StoreFull => "store_full",
             Self::Resource => "resource",
             Self::Corrupt => "corrupt",
             Self::Closed => "closed",

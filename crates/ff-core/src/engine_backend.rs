@@ -14,7 +14,8 @@ use crate::error::EngineError;
 use crate::partition::{Partition, PartitionConfig};
 use crate::state::PublicState;
 use crate::types::{
-    EventCursor, ExecutionId, LaneId, LeaseId, Moment, TimestampMs, WorkerInstanceId, WorkerSession,
+    EventCursor, ExecutionId, LaneId, LeaseId, Moment, RequestId, TimestampMs, WorkerInstanceId,
+    WorkerSession,
 };
 
 /// What a call answers in the end.
@@ -118,13 +119,15 @@ pub trait EngineBackend: Send + Sync + 'static {
     /// any worker. At once if it has none. A repetition with the same handle is recognised.
     fn wait_children<'a>(&'a self, handle: &'a Handle) -> Answer<'a, ()>;
 
-    /// Cancels an execution from outside, in any phase. Repeating it is harmless: an execution that
-    /// was cancelled stays so.
+    /// Cancels an execution from outside, in any phase. Changes from outside carry a request id: a
+    /// repetition with the same one has no second effect, whatever others did in between. Without
+    /// one, the backend makes one for the call.
     fn cancel_execution<'a>(
         &'a self,
         execution_id: ExecutionId,
         reason: &'a str,
         source: CancelSource,
+        request_id: Option<RequestId>,
     ) -> Answer<'a, ()>;
 
     /// Takes a lease away; another worker may take over. With an expected lease only that one.
@@ -134,26 +137,33 @@ pub trait EngineBackend: Send + Sync + 'static {
         execution_id: ExecutionId,
         expected: Option<LeaseId>,
         reason: &'a str,
+        request_id: Option<RequestId>,
     ) -> Answer<'a, RevokeOutcome>;
 
-    /// Changes the priority of an execution that has not ended. Repeating it is harmless.
+    /// Changes the priority of an execution that has not ended.
     fn change_priority(
         &self,
         execution_id: ExecutionId,
         priority: u16,
+        request_id: Option<RequestId>,
     ) -> Answer<'_, PriorityChange>;
 
-    /// Runs an ended execution again. A repetition finds it no longer ended and is refused with
-    /// `execution_not_terminal`; nothing is run twice.
+    /// Runs an ended execution again; one that has not ended is refused.
     fn replay<'a>(
         &'a self,
         execution_id: ExecutionId,
         reason: &'a str,
         requested_by: &'a str,
+        request_id: Option<RequestId>,
     ) -> Answer<'a, PublicState>;
 
-    /// Adds labels or replaces their values. Repeating it is harmless.
-    fn set_tags(&self, execution_id: ExecutionId, tags: Tags) -> Answer<'_, ()>;
+    /// Adds labels or replaces their values.
+    fn set_tags(
+        &self,
+        execution_id: ExecutionId,
+        tags: Tags,
+        request_id: Option<RequestId>,
+    ) -> Answer<'_, ()>;
 
     /// Everything about an execution at one moment; none if it does not exist. A read.
     fn describe_execution(

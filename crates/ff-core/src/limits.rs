@@ -147,8 +147,19 @@ limits! {
 
     // Background work and reads.
 
-    /// Entries kept in a partition's event log.
+    /// Entries kept in a partition's event log, whatever the number of partitions.
     EVENT_LOG_LENGTH = 10_000;
+    /// Entries kept in all event logs of a deployment together: about 25 MB.
+    EVENT_LOG_TOTAL = 262_144;
+    /// Older events are removed, so that the logs of a quiet deployment shrink.
+    EVENT_LOG_AGE_MS_MAX = DAY_MS;
+    /// How often a log is looked at for events that became too old.
+    EVENT_LOG_LOOK_MS = 10 * MINUTE_MS;
+    /// The outcome of an execution that is purged at once stays known this long: longer than any
+    /// caller repeats a call whose answer was lost.
+    PURGED_REMEMBERED_MS = MINUTE_MS;
+    /// Entries of a newer version that one call looks past.
+    STRANGE_SCAN_MAX = 1000;
     /// Bounds the time of one tick inside the store.
     TICK_BATCH_MAX = 1000;
     /// The engine looks at each partition this often; nearer timers are announced by a push.

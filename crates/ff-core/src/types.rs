@@ -17,8 +17,8 @@ pub use names::{
 };
 pub use numbers::{AttemptIndex, LeaseEpoch, TimestampMs};
 pub use uuid_ids::{
-    AttemptId, BudgetId, EdgeId, FlowId, GrantId, IdParseError, LeaseId, QuotaPolicyId, SignalId,
-    SuspensionId, WaitpointId, WorkerSession,
+    AttemptId, BudgetId, EdgeId, FlowId, GrantId, IdParseError, LeaseId, QuotaPolicyId, RequestId,
+    SignalId, SuspensionId, WaitpointId, WorkerSession,
 };
 
 /// Proof of holding a lease. Every call of a worker about its execution carries all three, and the

@@ -25,7 +25,8 @@ use ff_core::error::EngineError;
 use ff_core::partition::{Partition, PartitionConfig};
 use ff_core::state::PublicState;
 use ff_core::types::{
-    EventCursor, ExecutionId, LaneId, LeaseId, Moment, TimestampMs, WorkerInstanceId, WorkerSession,
+    EventCursor, ExecutionId, LaneId, LeaseId, Moment, RequestId, TimestampMs, WorkerInstanceId,
+    WorkerSession,
 };
 use futures_core::future::BoxFuture;
 
@@ -203,8 +204,9 @@ impl<H: Host> EngineBackend for ScriptBackend<H> {
         execution_id: ExecutionId,
         reason: &'a str,
         source: CancelSource,
+        request_id: Option<RequestId>,
     ) -> Answer<'a, ()> {
-        Box::pin(self.cancel_from_outside(execution_id, reason, source))
+        Box::pin(self.cancel_from_outside(execution_id, reason, source, request_id))
     }
 
     fn revoke_lease<'a>(
@@ -212,16 +214,18 @@ impl<H: Host> EngineBackend for ScriptBackend<H> {
         execution_id: ExecutionId,
         expected: Option<LeaseId>,
         reason: &'a str,
+        request_id: Option<RequestId>,
     ) -> Answer<'a, RevokeOutcome> {
-        Box::pin(self.revoke(execution_id, expected, reason))
+        Box::pin(self.revoke(execution_id, expected, reason, request_id))
     }
 
     fn change_priority(
         &self,
         execution_id: ExecutionId,
         priority: u16,
+        request_id: Option<RequestId>,
     ) -> Answer<'_, PriorityChange> {
-        Box::pin(self.set_priority(execution_id, priority))
+        Box::pin(self.set_priority(execution_id, priority, request_id))
     }
 
     fn replay<'a>(
@@ -229,12 +233,18 @@ impl<H: Host> EngineBackend for ScriptBackend<H> {
         execution_id: ExecutionId,
         reason: &'a str,
         requested_by: &'a str,
+        request_id: Option<RequestId>,
     ) -> Answer<'a, PublicState> {
-        Box::pin(self.replay_ended(execution_id, reason, requested_by))
+        Box::pin(self.replay_ended(execution_id, reason, requested_by, request_id))
     }
 
-    fn set_tags(&self, execution_id: ExecutionId, tags: Tags) -> Answer<'_, ()> {
-        Box::pin(self.tag(execution_id, tags))
+    fn set_tags(
+        &self,
+        execution_id: ExecutionId,
+        tags: Tags,
+        request_id: Option<RequestId>,
+    ) -> Answer<'_, ()> {
+        Box::pin(self.tag(execution_id, tags, request_id))
     }
 
     fn describe_execution(

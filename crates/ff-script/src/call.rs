@@ -53,7 +53,8 @@ pub struct Contract {
     pub refusals: &'static [Code],
 }
 
-/// The values of a reply, taken in order.
+/// The values of a reply, taken in order. A newer library may answer more of them than this build
+/// knows: what is left over is not looked at.
 pub struct Values {
     function: &'static str,
     rest: std::vec::IntoIter<Value>,
@@ -65,14 +66,6 @@ impl Values {
         let value = self.rest.next().unwrap_or(Value::Nil);
         let shape = value.shape();
         T::read(value).ok_or_else(|| malformed(self.function, field, shape))
-    }
-
-    /// Nothing may be left when all declared values were taken.
-    pub fn finish(mut self) -> Result<(), EngineError> {
-        match self.rest.next() {
-            None => Ok(()),
-            Some(value) => Err(malformed(self.function, "end of reply", value.shape())),
-        }
     }
 }
 
@@ -156,16 +149,14 @@ macro_rules! functions {
 
                 fn decode(
                     status: &str,
-                    #[allow(unused_mut, reason = "some outcomes have no values")]
+                    #[allow(unused_mut, unused_variables, reason = "some outcomes have no values")]
                     mut values: $crate::call::Values,
                 ) -> Result<$reply, ff_core::error::EngineError> {
                     match status {
                         $($status => {
-                            let reply = $reply::$variant {
+                            Ok($reply::$variant {
                                 $($field: values.take(stringify!($field))?),*
-                            };
-                            values.finish()?;
-                            Ok(reply)
+                            })
                         })*
                         _ => Err($crate::call::unknown_status(stringify!($name), status)),
                     }

@@ -32,9 +32,10 @@ macro_rules! modules {
 modules! {
     "kernel/number" "kernel/time" "kernel/keys" "kernel/reply" "kernel/arg" "kernel/writes"
     "kernel/define" "kernel/json" "kernel/record" "kernel/blob" "kernel/event"
-    "model/field" "model/state" "model/index" "model/lease" "model/attempt" "model/retry"
+    "model/field" "model/state" "model/log" "model/index" "model/lease" "model/attempt" "model/retry"
     "model/delay" "model/ending" "model/failure" "model/loss" "model/timer" "model/capability"
-    "model/policy" "model/tags" "model/claim" "model/queue" "model/pause" "model/purge"
+    "model/policy" "model/tags" "model/purge" "model/request" "model/claim" "model/queue"
+    "model/pause"
     "verb/library" "verb/deployment" "verb/create" "verb/claim_next" "verb/grant" "verb/claim"
     "verb/lease" "verb/progress" "verb/complete" "verb/fail" "verb/cancel" "verb/pause"
     "verb/expire" "verb/replay" "verb/change" "verb/worker" "verb/describe" "verb/list" "verb/events"

@@ -11,8 +11,8 @@ use ff_core::state::{
 };
 use ff_core::types::{
     AttemptId, AttemptIndex, EventCursor, ExecutionId, ExecutionKind, FlowId, GrantId,
-    IdempotencyKey, LaneId, LeaseEpoch, LeaseId, Moment, Namespace, TimestampMs, WorkerId,
-    WorkerInstanceId, WorkerSession,
+    IdempotencyKey, LaneId, LeaseEpoch, LeaseId, Moment, Namespace, RequestId, TimestampMs,
+    WorkerId, WorkerInstanceId, WorkerSession,
 };
 
 use crate::args::Args;
@@ -62,7 +62,7 @@ macro_rules! plain {
 }
 
 plain! {
-    ExecutionId, LeaseId, AttemptId, GrantId, FlowId, LaneId, Namespace, ExecutionKind, WorkerId,
+    ExecutionId, LeaseId, AttemptId, GrantId, RequestId, FlowId, LaneId, Namespace, ExecutionKind, WorkerId,
     WorkerInstanceId, WorkerSession, IdempotencyKey, EventCursor, u8, u16, u32, u64, PublicState,
     LifecyclePhase,
     OwnershipState, EligibilityState, BlockingReason, TerminalOutcome, AttemptState, AttemptType,
@@ -238,7 +238,8 @@ pub trait Row: Sized {
     fn take(values: &mut std::vec::IntoIter<Value>) -> Option<Self>;
 }
 
-/// An inner array of rows, one behind the other without arrays of their own.
+/// An inner array of rows, one behind the other without arrays of their own. In front stands how
+/// many values each has: a newer library may have more of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rows<T>(pub Vec<T>);
 
@@ -246,9 +247,11 @@ impl<T: Row> Reading for Rows<T> {
     fn read(value: Value) -> Option<Self> {
         let Value::Array(values) = value else { return None };
         let mut values = values.into_iter();
+        let width = usize::try_from(u32::read(values.next()?)?).ok()?;
         let mut rows = Vec::new();
         while !values.as_slice().is_empty() {
-            rows.push(T::take(&mut values)?);
+            let row: Vec<Value> = values.by_ref().take(width).collect();
+            rows.push(T::take(&mut row.into_iter())?);
         }
         Some(Self(rows))
     }

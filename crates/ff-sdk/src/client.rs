@@ -111,7 +111,7 @@ impl Client {
     /// Cancels an execution, whatever it is doing. Repeating it is harmless.
     pub async fn cancel(&self, id: &ExecutionId, reason: &str) -> Result<(), SdkError> {
         let source = CancelSource::OperatorOverride;
-        let cancelled = self.engine().cancel_execution(*id, reason, source).await;
+        let cancelled = self.engine().cancel_execution(*id, reason, source, None).await;
         cancelled.map_err(|error| error.in_context("cancel").into())
     }
 

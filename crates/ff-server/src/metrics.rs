@@ -34,6 +34,7 @@ const STORE_TROUBLE: [&str; 10] = [
     "auth",
     "protocol",
     "script_not_loaded",
+    "store_full",
     "resource",
     "corrupt",
     "closed",

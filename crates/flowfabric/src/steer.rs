@@ -36,7 +36,7 @@ pub(crate) fn replay(remote: &Remote, json: bool, options: &Options) -> Result<(
         let client = remote.client().await?;
         for id in &options.ids {
             let engine = client.connection().engine();
-            let replayed = engine.replay(*id, &options.reason, "cli").await;
+            let replayed = engine.replay(*id, &options.reason, "cli", None).await;
             let state = replayed.map_err(|error| {
                 explain(id, &error.in_context("replay").into(), "only what has ended can be")
             })?;

@@ -9,3 +9,10 @@ pub(super) fn del(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, 
     stage.reply.count(removed);
     Ok(changed(removed > 0))
 }
+
+/// `EXISTS key [key …]`
+pub(super) fn exists(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
+    let count = args[1..].iter().filter(|key| stage.keyspace.contains(key)).count();
+    stage.reply.count(count);
+    Ok(Effect::None)
+}

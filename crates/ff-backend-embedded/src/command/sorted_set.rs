@@ -101,6 +101,29 @@ pub(super) fn zcard(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect
     Ok(Effect::None)
 }
 
+/// `ZRANK key member`
+pub(super) fn zrank(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
+    rank(stage, args, |_, rank| rank)
+}
+
+/// `ZREVRANK key member`
+pub(super) fn zrevrank(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
+    rank(stage, args, |set, rank| set.len() - 1 - rank)
+}
+
+fn rank(
+    stage: &mut Stage<'_>,
+    args: Arguments<'_>,
+    counted: fn(&SortedSet, usize) -> usize,
+) -> Result<Effect, Fault> {
+    let set = stage.keyspace.get::<SortedSet>(args[1])?;
+    match set.and_then(|set| Some(counted(set, set.rank_of(args[2])?))) {
+        Some(rank) => stage.reply.count(rank),
+        None => stage.reply.nil(),
+    }
+    Ok(Effect::None)
+}
+
 /// What `ZRANGE` was asked for beyond its two ends.
 #[derive(Clone, Copy, Default)]
 struct RangeOptions {

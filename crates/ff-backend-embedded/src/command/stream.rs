@@ -45,11 +45,56 @@ pub(super) fn xadd(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect,
     Ok(Effect::Recorded)
 }
 
-/// `XLEN key`
-pub(super) fn xlen(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
-    let count = stage.keyspace.get::<Stream>(args[1])?.map_or(0, Stream::len);
-    stage.reply.count(count);
-    Ok(Effect::None)
+/// `XTRIM key MAXLEN | MINID [~ | =] bound`
+pub(super) fn xtrim(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
+    let cut = cut(&args[2..])?;
+    let Some(stream) = stage.keyspace.get_mut::<Stream>(args[1])? else {
+        stage.reply.int(0);
+        return Ok(Effect::None);
+    };
+    let before = stream.len();
+    cut(stream);
+    let left = stream.len();
+    if left < before {
+        record_trim(stage.effects, args[1], left);
+    }
+    stage.reply.count(before - left);
+    Ok(if left < before { Effect::Recorded } else { Effect::None })
+}
+
+/// What a trim does to a stream.
+type Cut = Box<dyn Fn(&mut Stream) -> bool>;
+
+fn cut(args: Arguments<'_>) -> Result<Cut, Fault> {
+    let [option, rest @ ..] = args else { return Err(Fault::SYNTAX) };
+    if option.eq_ignore_ascii_case(b"MAXLEN") {
+        return match length_limit(args)? {
+            (Limit::About(keep), []) => Ok(Box::new(move |stream| stream.trim_blocks(keep))),
+            (Limit::Exactly(keep), []) => Ok(Box::new(move |stream| stream.trim(keep))),
+            _ => Err(Fault::SYNTAX),
+        };
+    }
+    if !option.eq_ignore_ascii_case(b"MINID") {
+        return Err(Fault::SYNTAX);
+    }
+    let (about, rest) = precision(rest);
+    let [id] = rest else { return Err(Fault::SYNTAX) };
+    let id = EntryId::parse(id, 0).ok_or(INVALID_ID)?;
+    Ok(if about {
+        Box::new(move |stream| stream.trim_blocks_before(id))
+    } else {
+        Box::new(move |stream| stream.trim_before(id))
+    })
+}
+
+/// What the journal keeps of a trim: the length that was left.
+fn record_trim(effects: &mut Effects, key: &[u8], left: usize) {
+    effects.start(5);
+    effects.argument(b"XTRIM");
+    effects.argument(key);
+    effects.argument(b"MAXLEN");
+    effects.argument(b"=");
+    effects.written(|text| number::write_uint(text, left as u64));
 }
 
 /// What the journal keeps: the id that was chosen and the length that was left, so that a replay
@@ -78,15 +123,20 @@ fn length_limit<'a>(args: Arguments<'a>) -> Result<(Limit, Arguments<'a>), Fault
     if !option.eq_ignore_ascii_case(b"MAXLEN") {
         return Ok((Limit::None, args));
     }
-    let (about, rest) = match rest {
-        [mark, tail @ ..] if *mark == b"~" => (true, tail),
-        [mark, tail @ ..] if *mark == b"=" => (false, tail),
-        _ => (false, rest),
-    };
+    let (about, rest) = precision(rest);
     let [count, rest @ ..] = rest else { return Err(Fault::SYNTAX) };
     let count = usize::try_from(integer(count)?)
         .map_err(|_| Fault::new("ERR The MAXLEN argument must be >= 0."))?;
     Ok((if about { Limit::About(count) } else { Limit::Exactly(count) }, rest))
+}
+
+/// Whether a bound is about so, and what follows the mark that says it.
+fn precision<'a>(rest: Arguments<'a>) -> (bool, Arguments<'a>) {
+    match rest {
+        [mark, tail @ ..] if *mark == b"~" => (true, tail),
+        [mark, tail @ ..] if *mark == b"=" => (false, tail),
+        _ => (false, rest),
+    }
 }
 
 fn given_id(text: &[u8]) -> Result<EntryId, Fault> {

@@ -178,6 +178,14 @@ impl SortedSet {
         self.between(self.rank(first), self.rank(last + 1))
     }
 
+    /// How many members come before this one, if it is there.
+    pub(crate) fn rank_of(&self, member: &[u8]) -> Option<usize> {
+        let score = self.score(member)?;
+        let run = self.run_for(score, member);
+        let at = self.runs[run].partition_point(|other| other.order(score, member).is_lt());
+        Some(self.runs[..run].iter().map(Vec::len).sum::<usize>() + at)
+    }
+
     /// Everything in order.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (f64, &[u8])> {
         self.between(Place { run: 0, at: 0 }, Place { run: self.runs.len(), at: 0 })
@@ -296,6 +304,10 @@ mod tests {
 
     fn ranks_agree(set: &SortedSet, sorted: &[(f64, &[u8])]) {
         let count = sorted.len();
+        for (rank, (_, member)) in sorted.iter().enumerate() {
+            assert_eq!(set.rank_of(member), Some(rank));
+        }
+        assert_eq!(set.rank_of(b"nobody"), None);
         for first in [0, 1, count / 2, count.saturating_sub(1)] {
             for last in [first, first + 5, count.saturating_sub(1)] {
                 if first <= last && last < count {

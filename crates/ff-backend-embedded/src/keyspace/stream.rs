@@ -190,6 +190,24 @@ impl Stream {
         true
     }
 
+    /// Drops the oldest whole blocks that hold nothing from this id on. True if any was dropped.
+    pub(crate) fn trim_blocks_before(&mut self, id: EntryId) -> bool {
+        let before = self.len;
+        while let Some(first) = self.blocks.front()
+            && first.last_id() < id
+        {
+            self.len -= first.live();
+            self.blocks.pop_front();
+        }
+        self.len != before
+    }
+
+    /// Drops the entries before this id. True if any was dropped.
+    pub(crate) fn trim_before(&mut self, id: EntryId) -> bool {
+        let left = self.range(id, EntryId::MAX).count();
+        self.trim(left)
+    }
+
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = Entry<'_>> {
         self.range(EntryId::MIN, EntryId::MAX)
     }

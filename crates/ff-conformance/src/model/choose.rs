@@ -1,7 +1,9 @@
 //! From a step to a call: the details that make it one, chosen from what the test knows.
 
 use ff_core::partition::Partition;
-use ff_core::types::{AttemptId, ExecutionId, ExecutionKind, GrantId, LeaseId, TimestampMs};
+use ff_core::types::{
+    AttemptId, ExecutionId, ExecutionKind, GrantId, LeaseId, RequestId, TimestampMs,
+};
 use ff_script::calls::cancel::CancelExecution;
 use ff_script::calls::change::{ChangePriority, SetExecutionTags};
 use ff_script::calls::claim::{ClaimExecution, ClaimResumedExecution, ReclaimExecution};
@@ -223,6 +225,11 @@ fn fail(dice: &mut Dice, lease: Lease) -> FailExecution {
     }
 }
 
+/// Half of the changes from outside name themselves.
+fn request(dice: &mut Dice) -> Option<RequestId> {
+    dice.sometimes(50, |dice| RequestId::from_uuid(dice.uuid()))
+}
+
 /// Most holders give the whole fence.
 fn cancel_held(dice: &mut Dice, lease: Lease) -> CancelExecution {
     let whole = dice.chance(80);
@@ -233,6 +240,7 @@ fn cancel_held(dice: &mut Dice, lease: Lease) -> CancelExecution {
         attempt_id: whole.then_some(lease.attempt_id),
         reason: "no longer needed".to_owned(),
         source: "lease_holder".to_owned(),
+        request_id: request(dice),
     }
 }
 
@@ -253,7 +261,7 @@ fn about(op: Op, dice: &mut Dice, id: ExecutionId, world: &World) -> Sent {
         Op::Promote => on(id, &PromoteDelayed { execution_id: id }),
         Op::Priority => {
             let priority = dice.below(4) as u16 * 3000;
-            on(id, &ChangePriority { execution_id: id, priority })
+            on(id, &ChangePriority { execution_id: id, priority, request_id: request(dice) })
         }
         Op::Tag => on(id, &tag(dice, id)),
         Op::Replay => on(id, &replay(dice, id, world)),
@@ -310,6 +318,7 @@ fn cancel(dice: &mut Dice, execution_id: ExecutionId) -> CancelExecution {
         attempt_id: None,
         reason: (*dice.pick(&["", "changed our mind"])).to_owned(),
         source: source.to_owned(),
+        request_id: request(dice),
     }
 }
 
@@ -319,13 +328,14 @@ fn revoke(dice: &mut Dice, execution_id: ExecutionId, world: &World) -> RevokeLe
         execution_id,
         expected_lease_id: known.filter(|_| dice.chance(30)),
         reason: (*dice.pick(&["", "it hangs"])).to_owned(),
+        request_id: request(dice),
     }
 }
 
 fn tag(dice: &mut Dice, execution_id: ExecutionId) -> SetExecutionTags {
     let name = *dice.pick(&["team.name", "run.number", "Team"]);
     let tags = vec![name.to_owned(), dice.below(3).to_string()];
-    SetExecutionTags { execution_id, tags: Rest(tags) }
+    SetExecutionTags { execution_id, request_id: request(dice), tags: Rest(tags) }
 }
 
 fn replay(dice: &mut Dice, execution_id: ExecutionId, world: &World) -> ReplayExecution {
@@ -338,6 +348,7 @@ fn replay(dice: &mut Dice, execution_id: ExecutionId, world: &World) -> ReplayEx
             false => moment(dice, world),
         }),
         expected_replay_count: dice.sometimes(50, |dice| dice.below(3) as u32),
+        request_id: request(dice),
     }
 }
 
@@ -354,7 +365,7 @@ fn tick(dice: &mut Dice, world: &World) -> Sent {
     let items_max = *dice.pick(&[1, 2, 1000, 1000, 1000]);
     let due = |partition: &Partition| apt::is_due(*partition, world);
     let partition = *dice.likely(&world.partitions, due).expect("there are partitions");
-    Sent::of(partition, &Tick { items_max })
+    Sent::of(partition, &Tick { items_max, log_length_max: None })
 }
 
 fn list(dice: &mut Dice, world: &World) -> Sent {

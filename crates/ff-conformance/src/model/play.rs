@@ -209,7 +209,7 @@ impl<'a> Game<'a> {
 /// A time to come: often the very moment at which something happens, or the one before.
 fn later(dice: &mut Dice, world: &World) -> u64 {
     let view = View::new(&world.held, *dice.pick(&world.partitions));
-    let times: Vec<u64> = view.ranked("due").into_iter().map(|(_, at)| at as u64).collect();
+    let times: Vec<u64> = view.timed().map(|(_, at)| at as u64).collect();
     let moment = times.get(dice.below(3) as usize).map(|at| at - dice.below(2));
     match moment.filter(|at| *at > world.now && dice.chance(60)) {
         Some(at) => at,

@@ -31,7 +31,7 @@ pub(super) async fn end_everything(game: &mut Game<'_>) -> Result<(), String> {
         if records(&game.world.held).all(|record| record.is_ended()) {
             return Ok(());
         }
-        let last = last_time(game, &["due"]);
+        let last = last_time(game, &super::view::LIVE);
         game.set_time(last + 1).await;
     }
     let open: Vec<&str> = records(&game.world.held).map(|record| record.state()).collect();
@@ -40,11 +40,16 @@ pub(super) async fn end_everything(game: &mut Game<'_>) -> Result<(), String> {
 
 /// When the last retention time and the last window are over, nothing is left but the log.
 pub(super) async fn forget_everything(game: &mut Game<'_>) -> Result<(), String> {
-    let last = last_time(game, &super::view::TIMED);
-    game.set_time(last + 1).await;
-    tick_until_quiet(game).await?;
+    // What is purged early leaves a little for a minute.
+    for _ in 0..2 {
+        let last = last_time(game, &super::view::TIMED);
+        game.set_time(last + 1).await;
+        tick_until_quiet(game).await?;
+    }
     let kept = |key: &[u8]| {
-        [":log", ":deployment", ":lanes"].iter().any(|end| key.ends_with(end.as_bytes()))
+        [":log", ":trimmed", ":deployment", ":lanes"]
+            .iter()
+            .any(|end| key.ends_with(end.as_bytes()))
     };
     let left: Vec<String> = game
         .world
@@ -73,7 +78,8 @@ async fn tick_until_quiet(game: &mut Game<'_>) -> Result<(), String> {
             if ticks == TICKS {
                 return Err(format!("{partition} is never done"));
             }
-            game.send(&Sent::of(partition, &Tick { items_max: ITEMS })).await?;
+            game.send(&Sent::of(partition, &Tick { items_max: ITEMS, log_length_max: None }))
+                .await?;
             ticks += 1;
         }
     }

@@ -42,11 +42,12 @@ pub(super) mod field {
     pub(crate) const RECLAIM_COUNT: &str = "rl";
     pub(crate) const REPLAY_COUNT: &str = "rp";
     pub(crate) const TAGGED: &str = "tg";
+    pub(crate) const REQUESTS: &str = "rq";
     pub(crate) const MUTATION_AT: &str = "lm";
     /// What is decided when an execution is created, and never again.
-    pub(crate) const FIXED: [&str; 22] = [
+    pub(crate) const FIXED: [&str; 26] = [
         "ct", "iu", "la", "ki", "ns", "by", "ca", "dm", "at", "rr", "mc", "mp", "re", "ag", "in",
-        "in2", "in3", "in4", "po", "po2", "po3", "po4",
+        "in2", "in3", "in4", "po", "po2", "po3", "po4", "id", "id2", "id3", "id4",
     ];
 }
 
@@ -114,11 +115,19 @@ impl<'a> View<'a> {
         self.dump.get(format!("{}:{rest}", self.partition.key()).as_bytes())
     }
 
+    /// The record of an execution; what is left of a purged one is none.
     pub(super) fn record(self, uuid: &str) -> Option<Fields<'a>> {
         match self.stored(&format!("x:{uuid}")) {
-            Some(Stored::Hash(fields)) => Some(Fields(fields)),
+            Some(Stored::Hash(fields)) => {
+                Some(Fields(fields)).filter(|record| !record.state().is_empty())
+            }
             _ => None,
         }
+    }
+
+    /// What is live and has a time: what runs first, each by its time.
+    pub(super) fn timed(self) -> impl Iterator<Item = (&'a str, f64)> {
+        LIVE.into_iter().flat_map(move |index| self.ranked(index))
     }
 
     /// The members of an index, lowest score first.
@@ -167,7 +176,9 @@ impl<'a> View<'a> {
 /// Every execution of a copy of a store.
 pub(super) fn records(dump: &Dump) -> impl Iterator<Item = Fields<'_>> {
     dump.iter().filter_map(|(key, stored)| match stored {
-        Stored::Hash(fields) if is_record(key) => Some(Fields(fields)),
+        Stored::Hash(fields) if is_record(key) => {
+            Some(Fields(fields)).filter(|record| !record.state().is_empty())
+        }
         _ => None,
     })
 }
@@ -178,6 +189,16 @@ fn is_record(key: &[u8]) -> bool {
     uuid.is_some_and(|uuid| !uuid.contains(':'))
 }
 
+/// The indexes of what is live by time: what runs, and all else.
+pub(super) const LIVE: [&str; 2] = ["leases", "due"];
+
 /// The indexes by time: what is due, and what is over by its purge time.
-pub(super) const TIMED: [&str; 6] =
-    ["due", "ended:success", "ended:failed", "ended:cancelled", "ended:expired", "ended:skipped"];
+pub(super) const TIMED: [&str; 7] = [
+    "leases",
+    "due",
+    "ended:success",
+    "ended:failed",
+    "ended:cancelled",
+    "ended:expired",
+    "ended:skipped",
+];

@@ -151,14 +151,14 @@ conformance! {
         for losses in 1..=LOSSES_MAX {
             let handle = held(d).await;
             let id = handle.execution_id;
-            let revoked = lossy(d, losses).revoke_lease(id, None, "drain").await;
+            let revoked = lossy(d, losses).revoke_lease(id, None, "drain", None).await;
             assert_eq!(revoked, Ok(RevokeOutcome::AlreadyRevoked), "done by the first send");
-            let changed = lossy(d, losses).change_priority(id, 7).await;
+            let changed = lossy(d, losses).change_priority(id, 7, None).await;
             assert_eq!(changed, Ok(PriorityChange { old: 7, new: 7 }), "done by the first send");
             let tags = Tags::from([("a.b".to_owned(), "c".to_owned())]);
-            lossy(d, losses).set_tags(id, tags).await.expect("tagged");
+            lossy(d, losses).set_tags(id, tags, None).await.expect("tagged");
             let source = CancelSource::OperatorOverride;
-            lossy(d, losses).cancel_execution(id, "enough", source).await.expect("cancelled");
+            lossy(d, losses).cancel_execution(id, "enough", source, None).await.expect("cancelled");
             let described = d.describe(id).await;
             assert_eq!((described.priority, described.tags.len()), (7, 1));
             assert_eq!(described.public_state(), PublicState::Cancelled);
@@ -170,7 +170,7 @@ conformance! {
             let handle = held(d).await;
             d.backend.complete(&handle, None).await.expect("completed");
             let id = handle.execution_id;
-            let replayed = lossy(d, losses).replay(id, "again", "alice").await;
+            let replayed = lossy(d, losses).replay(id, "again", "alice", None).await;
             assert_eq!(replayed, Ok(PublicState::Waiting));
             assert_eq!(d.describe(id).await.replay_count, 1);
             d.call(d.claim(LANE).await.complete(b"")).await;
@@ -189,7 +189,7 @@ conformance! {
             let Ok(Some(NextGrant::Resume(grant))) = next else { panic!("{next:?}") };
             let claimed = lossy(d, losses).claim_resumed(&grant, lease(d)).await.expect("claimed");
             assert_eq!(claimed.handle.kind, HandleKind::Resumed);
-            d.backend.revoke_lease(id, None, "").await.expect("revoked");
+            d.backend.revoke_lease(id, None, "", None).await.expect("revoked");
             let grant = lossy(d, losses).issue_reclaim_grant(grant_request(d, id)).await;
             let grant = grant.expect("granted");
             let claimed = lossy(d, losses).claim_from_reclaim_grant(&grant, lease(d)).await;

@@ -20,6 +20,7 @@ pub(crate) fn outside(execution_id: ExecutionId, source: &str) -> CancelExecutio
         attempt_id: None,
         reason: "not wanted".to_owned(),
         source: source.to_owned(),
+        request_id: None,
     }
 }
 
@@ -86,6 +87,7 @@ conformance! {
             execution_id: held.id,
             expected_lease_id: None,
             reason: String::new(),
+            request_id: None,
         };
         d.call(revoke).await;
         assert_cancelled(d, held.id, LifecyclePhase::Active).await;

@@ -11,7 +11,7 @@ use ff_script::calls::change::{
 use ff_script::wire::Rest;
 
 fn priority(execution_id: ExecutionId, priority: u16) -> ChangePriority {
-    ChangePriority { execution_id, priority }
+    ChangePriority { execution_id, priority, request_id: None }
 }
 
 fn changed(old_priority: u16, new_priority: u16) -> ChangePriorityReply {
@@ -20,7 +20,7 @@ fn changed(old_priority: u16, new_priority: u16) -> ChangePriorityReply {
 
 fn tags(execution_id: ExecutionId, flat: &[&str]) -> SetExecutionTags {
     let tags = flat.iter().map(|text| (*text).to_owned()).collect();
-    SetExecutionTags { execution_id, tags: Rest(tags) }
+    SetExecutionTags { execution_id, request_id: None, tags: Rest(tags) }
 }
 
 async fn stored_tags(d: &Deployment, id: ExecutionId) -> Vec<(String, String)> {
@@ -116,6 +116,7 @@ conformance! {
             names.iter().flat_map(|name| [name.clone(), String::new()]).collect()
         };
         let call = |names: &[String]| SetExecutionTags {
+            request_id: None,
             execution_id: id,
             tags: Rest(pairs(names)),
         };

@@ -89,7 +89,7 @@ conformance! {
         assert_eq!(row.attempt_kind, AttemptKind::New(AttemptType::Initial));
         assert_eq!(row.payload, b"input");
         let dump = d.dump().await;
-        assert_eq!(listed_in(&dump, id), ["due"]);
+        assert_eq!(listed_in(&dump, id), ["leases"]);
         assert_eq!(story(&dump, id), ["created", "granted claim", "claimed 0 initial"]);
         let left = record(&dump, id).into_keys().any(|field| field.starts_with('g'));
         assert!(!left, "a grant works once");

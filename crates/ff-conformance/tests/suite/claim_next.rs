@@ -53,8 +53,8 @@ conformance! {
         let id = d.create().policy(policy).send().await;
         d.claim(LANE).await;
         let dump = d.dump().await;
-        assert_eq!(listed_in(&dump, id), ["due"]);
-        assert_eq!(score(&dump, "due", id), Some(d.now().get() + 400));
+        assert_eq!(listed_in(&dump, id), ["leases"]);
+        assert_eq!(score(&dump, "leases", id), Some(d.now().get() + 400));
         assert_eq!(due.next().await, d.now().plus_millis(400).to_string());
         assert_eq!(story(&dump, id), ["created", "claimed 0 initial"]);
         let described = d.describe(id).await;

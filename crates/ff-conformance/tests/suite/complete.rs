@@ -27,7 +27,7 @@ conformance! {
 
     async fn it_leaves_every_live_index_for_the_one_of_its_outcome(d: &Deployment) {
         let held = d.create_and_claim().await;
-        assert_eq!(listed_in(&d.dump().await, held.id), ["due"]);
+        assert_eq!(listed_in(&d.dump().await, held.id), ["leases"]);
         d.call(held.complete(b"")).await;
         let dump = d.dump().await;
         assert_eq!(listed_in(&dump, held.id), ["ended:success"]);

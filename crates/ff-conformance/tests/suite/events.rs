@@ -1,12 +1,13 @@
 //! The event log of a partition.
 
 use ff_conformance::record::log;
-use ff_conformance::{Deployment, INSTANCE, LANE, conformance};
+use ff_conformance::{Deployment, HostKind, INSTANCE, LANE, conformance};
 use ff_core::contracts::Event;
 use ff_core::engine_backend::EngineBackend;
 use ff_core::limits;
 use ff_core::types::EventCursor;
 use ff_script::calls::events::{ReadEvents, ReadEventsReply};
+use ff_script::calls::tick::Tick;
 
 async fn events(d: &Deployment, after: Option<EventCursor>) -> (Vec<Event>, Option<EventCursor>) {
     let page = d.backend.read_events(d.home(), after, 1000).await.expect("the log can be read");
@@ -30,6 +31,12 @@ conformance! {
         assert_eq!(kinds, ["created", "claimed", "ended"]);
         assert!(events.iter().all(|event| event.execution_id == id));
         assert_eq!(events[0].attempt_index, None);
+        assert_eq!((events[0].lease_epoch, events[0].worker_instance_id.as_ref()), (None, None));
+        for event in &events[1..] {
+            assert_eq!(event.lease_epoch, Some(held.lease_epoch));
+            let process = event.worker_instance_id.as_ref();
+            assert_eq!(process.map(|process| process.as_str()), Some(INSTANCE));
+        }
         assert_eq!(events[1].attempt_index.map(|index| index.get()), Some(0));
         assert_eq!(events[2].reason.as_deref(), Some("success:completed:tests"));
     }
@@ -93,6 +100,39 @@ conformance! {
         assert!(raw(d, &first, 1).await.2, "what it had not read is gone");
         assert!(raw(d, "0-0", 1).await.2, "nor is the beginning there any more");
         assert!(!raw(d, "", 1).await.2, "whoever wants what is left gets it");
+    }
+
+    async fn a_tick_keeps_the_log_within_its_share(d: &Deployment) {
+        d.host().watch(false);
+        d.create().delayed_by(1000).send().await;
+        for _ in 0..600 {
+            d.create_one().await;
+        }
+        assert_eq!(log(&d.dump().await, d.home()).len(), 601);
+        d.call(Tick { items_max: 1, log_length_max: Some(300) }).await;
+        let length = log(&d.dump().await, d.home()).len();
+        assert!((300..=400).contains(&length), "{length}");
+        assert!(raw(d, "0-0", 1).await.2, "the beginning is not there any more");
+        d.call(Tick { items_max: 1, log_length_max: Some(1) }).await;
+        assert_eq!(log(&d.dump().await, d.home()).len(), length, "nothing was appended since");
+    }
+
+    /// A server names entries by its own clock, which a test cannot set.
+    async fn old_events_go_but_the_last_one_stays(d: &Deployment) {
+        if d.kind() != HostKind::Embedded {
+            return;
+        }
+        d.host().watch(false);
+        for _ in 0..150 {
+            d.create_one().await;
+        }
+        let (_, end, _) = raw(d, "$", 1).await;
+        d.advance(limits::EVENT_LOG_AGE_MS_MAX + 1000).await;
+        d.tick().await;
+        let left = log(&d.dump().await, d.home()).len();
+        assert!((1..=100).contains(&left), "{left}");
+        let (count, again, truncated) = raw(d, &end.clone().expect("a position"), 10).await;
+        assert_eq!((count, again, truncated), (0, end, false), "who has read all misses nothing");
     }
 
     async fn a_malformed_position_is_refused(d: &Deployment) {

@@ -52,6 +52,18 @@ async fn delays(d: &Deployment, policy: &str) -> Vec<u64> {
 }
 
 conformance! {
+    async fn a_backoff_of_nothing_times_a_huge_power_is_a_number(d: &Deployment) {
+        let policy = r#"{"retry_policy":{"max_retries":1000,"backoff":{"type":"exponential",
+            "initial_delay_ms":0,"max_delay_ms":0,"multiplier":100}}}"#;
+        let id = d.create().policy(policy).send().await;
+        d.host().watch(false);
+        for _ in 0..200 {
+            d.call(d.claim(LANE).await.fail("no", "x")).await;
+            d.tick().await;
+        }
+        assert_eq!(d.describe(id).await.public_state(), PublicState::Waiting);
+    }
+
     async fn without_a_retry_policy_a_failure_is_final(d: &Deployment) {
         let mut ended = d.listen(Topic::Ended).await;
         let held = d.create_and_claim().await;

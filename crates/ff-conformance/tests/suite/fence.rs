@@ -32,8 +32,13 @@ async fn all_refuse(d: &Deployment, fence: &[String; 4], expected: &[&str]) {
 }
 
 async fn revoke(d: &Deployment, id: ExecutionId) {
-    d.call(RevokeLease { execution_id: id, expected_lease_id: None, reason: "test".to_owned() })
-        .await;
+    d.call(RevokeLease {
+        execution_id: id,
+        expected_lease_id: None,
+        reason: "test".to_owned(),
+        request_id: None,
+    })
+    .await;
 }
 
 fn with(held: &Held, position: usize, text: &str) -> [String; 4] {

@@ -13,7 +13,12 @@ use ff_script::host::Topic;
 /// Takes a lease away.
 pub(crate) fn revoke(held: &Held, reason: &str) -> RevokeLease {
     let expected_lease_id = Some(held.lease_id);
-    RevokeLease { execution_id: held.id, expected_lease_id, reason: reason.to_owned() }
+    RevokeLease {
+        execution_id: held.id,
+        expected_lease_id,
+        reason: reason.to_owned(),
+        request_id: None,
+    }
 }
 
 async fn mark(d: &Deployment, execution_id: ExecutionId) -> MarkLeaseExpiredReply {
@@ -45,7 +50,7 @@ conformance! {
         assert_eq!(described.current_lease.expect("held").expires_at, lease_expires_at);
         assert_eq!(described.last_mutation_at, d.now());
         let dump = d.dump().await;
-        assert_eq!(score(&dump, "due", held.id), Some(lease_expires_at.get()));
+        assert_eq!(score(&dump, "leases", held.id), Some(lease_expires_at.get()));
         assert_eq!(story(&dump, held.id).len(), 2, "a renewal is no event");
         d.advance(LEASE_MS - 1).await;
         assert_eq!(d.tick().await.lapsed, 0);
@@ -68,7 +73,7 @@ conformance! {
         let at = d.now().get() + 100;
         d.advance(50).await;
         d.call(held.renew(LEASE_MS)).await;
-        assert_eq!(score(&d.dump().await, "due", id), Some(at));
+        assert_eq!(score(&d.dump().await, "leases", id), Some(at));
     }
 
     async fn a_revoked_lease_makes_the_execution_claimable(d: &Deployment) {
@@ -98,6 +103,7 @@ conformance! {
             execution_id: d.new_id(),
             expected_lease_id: None,
             reason: String::new(),
+            request_id: None,
         };
         assert_eq!(d.refused(call.clone()).await, Code::ExecutionNotFound);
         let id = d.create_one().await;

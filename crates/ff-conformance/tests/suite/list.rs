@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use ff_conformance::{Deployment, LANE, LEASE_MS, conformance, lane};
 use ff_core::contracts::ListFilter;
 use ff_core::engine_backend::EngineBackend;
+use ff_core::limits;
 use ff_core::state::PublicState;
 use ff_core::types::{ExecutionId, ExecutionKind, Namespace};
 use ff_script::call::Call;
@@ -169,19 +170,58 @@ conformance! {
         }
     }
 
-    /// Remembered idempotency keys are in the same index as what is due.
-    async fn a_listing_gets_past_any_number_of_idempotency_keys(d: &Deployment) {
+    /// All were made in the same millisecond: a page costs as much at the end as at the beginning.
+    async fn a_page_costs_the_same_however_many_share_one_time(d: &Deployment) {
         d.host().watch(false);
-        let key = |n: usize| format!("{n:04}|{}", "k".repeat(250));
-        let mut items = Vec::new();
-        for n in 0..1100 {
-            let call = d.create().lane("other").idempotency(&key(n), "x").dedup_ms(1000).call();
-            items.push(call.encode().iter().map(<[u8]>::to_vec).collect::<Vec<_>>());
+        for _ in 0..40 {
+            let call = || d.create().call().encode().iter().map(<[u8]>::to_vec).collect::<Vec<_>>();
+            let batch: Vec<Vec<u8>> = (0..250).flat_map(|_| call()).collect();
+            d.call(CreateExecutions { items: Rest(batch) }).await;
         }
-        for batch in items.chunks(250) {
-            d.call(CreateExecutions { items: Rest(batch.concat()) }).await;
+        let (mut cursor, mut costs, mut seen) = (None, Vec::new(), BTreeSet::new());
+        loop {
+            let begin = std::time::Instant::now();
+            let filter = ListFilter::default();
+            let page = d.backend.list_executions(d.home(), &filter, cursor, 200).await;
+            costs.push(begin.elapsed());
+            let page = page.expect("a page");
+            seen.extend(page.items.iter().map(|item| item.execution_id));
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                break;
+            }
         }
-        let delayed = d.create().delayed_by(1_000_000).send().await;
-        assert_eq!(list(d, &in_state(PublicState::Delayed), 10).await, [delayed]);
+        assert_eq!(seen.len(), 10_000);
+        let median = |costs: &mut [std::time::Duration]| {
+            costs.sort_unstable();
+            costs[costs.len() / 2]
+        };
+        let count = costs.len();
+        let (first, last) = (median(&mut costs[..15].to_vec()), median(&mut costs[count - 15..]));
+        assert!(last < first * 3, "{last:?} at the end, {first:?} at the beginning");
+    }
+
+    async fn a_listing_goes_on_although_its_last_entry_is_gone(d: &Deployment) {
+        let ids: BTreeSet<ExecutionId> = {
+            let mut ids = BTreeSet::new();
+            for _ in 0..9 {
+                ids.insert(d.create().policy(r#"{"retention_ms":0}"#).send().await);
+            }
+            ids
+        };
+        let filter = ListFilter::default();
+        let first = d.backend.list_executions(d.home(), &filter, None, 4).await.expect("a page");
+        for held in d.claimed(d.claim_call(LANE, 9)).await {
+            if held.id == first.items[3].execution_id {
+                d.call(held.complete(b"")).await;
+            }
+        }
+        d.advance(limits::PURGED_REMEMBERED_MS).await;
+        d.tick().await;
+        let rest = d.backend.list_executions(d.home(), &filter, first.next_cursor, 9).await;
+        let listed = first.items.iter().chain(&rest.as_ref().expect("a page").items);
+        let listed: Vec<ExecutionId> = listed.map(|item| item.execution_id).collect();
+        assert_eq!(listed.len(), 9, "none twice");
+        assert_eq!(listed.into_iter().collect::<BTreeSet<_>>(), ids, "none left out");
     }
 }

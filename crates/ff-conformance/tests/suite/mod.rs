@@ -3,6 +3,7 @@
 mod arg;
 mod backend;
 mod bad_input;
+mod between;
 mod cancel;
 mod capability;
 mod change;
@@ -11,6 +12,7 @@ mod claim_next;
 mod clock;
 mod complete;
 mod create;
+mod damage;
 mod deployment;
 mod describe;
 mod edges;
@@ -72,6 +74,9 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         payloads::CASES,
         clock::CASES,
         repeats::CASES,
+        between::FUNCTION_CASES,
+        between::CASES,
+        damage::CASES,
         bad_input::CASES,
         weakness_replies::CASES,
         weakness_numbers::CASES,
@@ -95,6 +100,6 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = library::trials();
     trials.extend(hosts::trials());
-    trials.extend([bad_input::trial(), repeats::trial()]);
+    trials.extend([bad_input::trial(), repeats::trial(), between::trial()]);
     trials
 }

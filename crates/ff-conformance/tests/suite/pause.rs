@@ -34,6 +34,7 @@ conformance! {
         let resumed = d.claim(LANE).await;
         assert_eq!(resumed.row.attempt_kind, AttemptKind::Resumed);
         assert_eq!(resumed.attempt_id, held.attempt_id);
+        assert_eq!(d.describe(held.id).await.last_transition_at, d.now(), "going on is one");
     }
 
     async fn a_delay_into_the_past_is_over_at_once(d: &Deployment) {

@@ -107,8 +107,8 @@ functions! {
     ff_expire_execution Recognised
     ff_promote_delayed Recognised
     ff_replay_execution Recognised
-    ff_change_priority Noted
-    ff_set_execution_tags Same
+    ff_change_priority Recognised
+    ff_set_execution_tags Recognised
     ff_tick Nothing
     ff_register_worker Same
     ff_heartbeat_worker Same

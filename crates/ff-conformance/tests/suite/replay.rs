@@ -20,6 +20,7 @@ pub(crate) fn replay(execution_id: ExecutionId) -> ReplayExecution {
         requested_by: "alice".to_owned(),
         deadline_at: None,
         expected_replay_count: None,
+        request_id: None,
     }
 }
 

@@ -3,7 +3,7 @@
 use ff_conformance::{
     Deployment, Held, INSTANCE, LEASE_MS, WORKER, capabilities, instance, lane, worker,
 };
-use ff_core::types::{AttemptId, ExecutionId, GrantId, LeaseId, WorkerSession};
+use ff_core::types::{AttemptId, ExecutionId, GrantId, LeaseId, RequestId, WorkerSession};
 use ff_script::call::Call;
 use ff_script::calls::cancel::CancelExecution;
 use ff_script::calls::change::{ChangePriority, SetExecutionTags};
@@ -50,8 +50,12 @@ async fn held(d: &Deployment) -> Held {
 
 async fn lost(d: &Deployment) -> Held {
     let held = held(d).await;
-    let revoke =
-        RevokeLease { execution_id: held.id, expected_lease_id: None, reason: String::new() };
+    let revoke = RevokeLease {
+        execution_id: held.id,
+        expected_lease_id: None,
+        reason: String::new(),
+        request_id: None,
+    };
     d.call(revoke).await;
     held
 }
@@ -75,7 +79,7 @@ async fn granted(d: &Deployment, id: ExecutionId) -> ClaimExecution {
     claim_of(d, id, grant.grant_id)
 }
 
-fn registration(d: &Deployment) -> RegisterWorker {
+pub(crate) fn registration(d: &Deployment) -> RegisterWorker {
     RegisterWorker {
         worker_id: worker(WORKER),
         worker_instance_id: instance(&fresh_lane(d)),
@@ -209,20 +213,28 @@ async fn prepare_holder(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
             execution_id: held.id,
             expected_lease_id: Some(held.lease_id),
             reason: "drain".to_owned(),
+            request_id: request(d),
         }),
         "ff_replay_execution" => {
             d.call(held.complete(b"")).await;
             let mut call = replay(held.id);
-            call.expected_replay_count = Some(0);
+            call.request_id = request(d);
             encode(&call)
         }
-        "ff_change_priority" => encode(&ChangePriority { execution_id: held.id, priority: 5 }),
+        "ff_change_priority" => {
+            encode(&ChangePriority { execution_id: held.id, priority: 5, request_id: request(d) })
+        }
         "ff_set_execution_tags" => {
             let tags = Rest(vec!["a.b".to_owned(), "c".to_owned()]);
-            encode(&SetExecutionTags { execution_id: held.id, tags })
+            encode(&SetExecutionTags { execution_id: held.id, request_id: request(d), tags })
         }
         other => panic!("{other} needs a scenario"),
     }
+}
+
+/// The id of a change from outside.
+fn request(d: &Deployment) -> Option<RequestId> {
+    Some(RequestId::from_uuid(d.new_uuid()))
 }
 
 async fn prepare_timer(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
@@ -247,7 +259,7 @@ async fn prepare_timer(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
             held(d).await;
             d.create().delayed_by(10).send().await;
             d.advance(LEASE_MS).await;
-            encode(&Tick { items_max: 1000 })
+            encode(&Tick { items_max: 1000, log_length_max: None })
         }
     }
 }

@@ -65,7 +65,7 @@ conformance! {
 
     async fn tags_without_their_last_value_are_no_pairs(d: &Deployment) {
         let id = d.create_one().await.to_string();
-        let args: [&[u8]; 4] = [id.as_bytes(), b"a.b", b"1", b"c.d"];
+        let args: [&[u8]; 5] = [id.as_bytes(), b"", b"a.b", b"1", b"c.d"];
         let answer = d.raw("ff_set_execution_tags", &args).await;
         assert_eq!((answer.code(), answer.text(0)), ("invalid_input", "tags must come in pairs".into()));
     }

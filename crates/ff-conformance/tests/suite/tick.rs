@@ -1,9 +1,15 @@
 //! What is due.
 
-use ff_conformance::record::{hash, key_of, listed_in, member_score, story};
+use ff_conformance::record::{hash, key_of, listed_in, story};
 use ff_conformance::{Deployment, LANE, LEASE_MS, conformance};
+use ff_core::error::Code;
+use ff_core::limits;
 use ff_core::state::PublicState;
+use ff_script::calls::complete::CompleteExecutionReply;
 use ff_script::calls::tick::{Tick, TickReply};
+use ff_script::calls::worker::RegisterWorker;
+
+use super::scenario::registration;
 
 async fn next_due(d: &Deployment) -> Option<u64> {
     d.tick().await.next_due_at.map(|at| at.get())
@@ -12,7 +18,7 @@ async fn next_due(d: &Deployment) -> Option<u64> {
 /// How much a tick of a limited size does.
 async fn tick_some(d: &Deployment, items_max: u32) -> u32 {
     let TickReply::Ticked { promoted, lapsed, expired, purged, forgotten, .. } =
-        d.call(Tick { items_max }).await;
+        d.call(Tick { items_max, log_length_max: None }).await;
     promoted + lapsed + expired + purged + forgotten
 }
 
@@ -34,7 +40,7 @@ conformance! {
         d.call(d.claim(LANE).await.complete(b"")).await;
         assert_eq!(next_due(d).await, Some(now + 2000));
         d.create().idempotency("k", "x").dedup_ms(1000).send().await;
-        assert_eq!(next_due(d).await, Some(now + 1000));
+        assert_eq!(next_due(d).await, Some(now + 2000), "a key needs no timer of its own");
     }
 
     async fn everything_that_is_due_is_done_in_one_tick(d: &Deployment) {
@@ -53,7 +59,8 @@ conformance! {
         d.call(grant).await;
         let purged = d.create().policy(r#"{"retention_ms":10}"#).send().await;
         d.call(d.claim(LANE).await.complete(b"")).await;
-        d.create().lane("i").idempotency("k", "x").dedup_ms(10).send().await;
+        let worker = registration(d);
+        d.call(RegisterWorker { ttl_ms: 10, ..worker }).await;
         d.advance(9).await;
         assert_eq!(d.tick().await.total(), 0);
         d.advance(1).await;
@@ -96,7 +103,7 @@ conformance! {
 
     async fn a_tick_tells_how_late_it_is(d: &Deployment) {
         let late = async || {
-            let TickReply::Ticked { late_ms, .. } = d.call(Tick { items_max: 1 }).await;
+            let TickReply::Ticked { late_ms, .. } = d.call(Tick { items_max: 1, log_length_max: None }).await;
             late_ms
         };
         d.create().delayed_by(10).send().await;
@@ -126,7 +133,7 @@ conformance! {
         let suffixes = ["", ":payload", ":result", ":policy", ":tags", ":attempts"];
         let dump = d.dump().await;
         assert!(suffixes.iter().all(|suffix| dump.contains_key(&key_of(id, suffix))));
-        d.advance(10).await;
+        d.advance(limits::PURGED_REMEMBERED_MS).await;
         assert_eq!(d.tick().await.purged, 1);
         let dump = d.dump().await;
         assert_eq!(dump.len(), 1, "only the log is left: {:?}", dump.keys());
@@ -134,13 +141,43 @@ conformance! {
         assert_eq!(story(&dump, id).len(), 5);
     }
 
-    async fn a_forgotten_key_leaves_nothing(d: &Deployment) {
-        d.create().idempotency("k", "x").dedup_ms(10).send().await;
+    async fn a_key_goes_with_its_execution(d: &Deployment) {
+        let new = || d.create().idempotency("k", "x").dedup_ms(10).policy(r#"{"retention_ms":0}"#);
+        let first = new().send().await;
         d.advance(10).await;
-        assert_eq!(d.tick().await.forgotten, 1);
-        let dump = d.dump().await;
-        assert!(hash(&dump, format!("{}:idem", d.home().key()).as_bytes()).is_empty());
-        assert_eq!(member_score(&dump, d.home(), "due", "i:tests:k"), None);
+        let second = new().send().await;
+        assert_ne!(first, second, "the window is over");
+        let remembered = async || {
+            let idem = format!("{}:idem", d.home().key());
+            hash(&d.dump().await, idem.as_bytes()).into_values().next()
+        };
+        for held in d.claimed(d.claim_call(LANE, 2)).await {
+            d.call(held.complete(b"")).await;
+        }
+        assert_eq!(d.tick().await.purged, 1, "the first");
+        let kept = remembered().await.expect("it stands for the second now");
+        assert!(kept.contains(&second.uuid().to_string()), "{kept}");
+        d.advance(10).await;
+        assert_eq!(d.tick().await.purged, 1);
+        assert_eq!(remembered().await, None);
+    }
+
+    async fn what_is_purged_early_leaves_its_outcome_for_a_minute(d: &Deployment) {
+        let id = d.create().policy(r#"{"retention_ms":0}"#).payload(&[1; 1000]).send().await;
+        let held = d.claim(LANE).await;
+        d.call(held.complete(&[2; 1000])).await;
+        assert_eq!(d.tick().await.purged, 1);
+        assert_eq!(d.try_describe(id).await, None);
+        let left = hash(&d.dump().await, &key_of(id, ""));
+        assert_eq!(left.into_iter().collect::<Vec<_>>(),
+            [("ep".to_owned(), "1".to_owned()), ("go".to_owned(), "success:".to_owned())]);
+        let reply = d.call(held.complete(&[2; 1000])).await;
+        assert!(matches!(reply, CompleteExecutionReply::CompletedBefore { .. }), "{reply:?}");
+        d.advance(limits::PURGED_REMEMBERED_MS).await;
+        let report = d.tick().await;
+        assert_eq!((report.purged, report.forgotten, report.next_due_at), (0, 1, None));
+        assert_eq!(d.dump().await.len(), 1, "only the log is left");
+        assert_eq!(d.refused(held.complete(b"")).await, Code::ExecutionNotFound);
     }
 
     async fn the_deadline_comes_before_the_lease_and_the_timeout(d: &Deployment) {

@@ -137,7 +137,7 @@ conformance! {
         assert_eq!(d.refused(held.renew(longest + 1)).await, Code::InvalidInput);
         d.call(held.renew(longest)).await;
         let dump = d.dump().await;
-        assert_eq!(score(&dump, "due", held.id), Some(d.now().get() + longest));
+        assert_eq!(score(&dump, "leases", held.id), Some(d.now().get() + longest));
         assert_eq!(record(&dump, held.id)["le"], (d.now().get() + longest).to_string());
     }
 

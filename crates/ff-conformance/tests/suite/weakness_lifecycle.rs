@@ -233,10 +233,10 @@ conformance! {
     async fn w38_any_live_execution_can_be_reprioritised_and_none_is_queued_by_it(d: &Deployment) {
         let delayed = d.create().delayed_by(1000).send().await;
         let held = d.create_and_claim().await;
-        for id in [delayed, held.id] {
-            let change = ff_script::calls::change::ChangePriority { execution_id: id, priority: 9 };
+        for (id, place) in [(delayed, "due"), (held.id, "leases")] {
+            let change = ff_script::calls::change::ChangePriority { execution_id: id, priority: 9, request_id: None };
             d.call(change).await;
-            assert_eq!(listed_in(&d.dump().await, id), ["due"]);
+            assert_eq!(listed_in(&d.dump().await, id), [place]);
         }
         let id = delayed.to_string();
         let answer = d.raw("ff_change_priority", &[id.as_bytes(), b"9001"]).await;

@@ -6,7 +6,8 @@ use ff_conformance::{
     lane, worker,
 };
 use ff_core::error::Code;
-use ff_core::state::AttemptState;
+use ff_core::limits;
+use ff_core::state::{AttemptState, PublicState};
 use ff_core::types::WorkerSession;
 use ff_script::calls::claim::AttemptKind;
 use ff_script::calls::worker::{
@@ -76,6 +77,19 @@ conformance! {
         assert!(workers(d).await.is_empty());
         assert_eq!(d.tick().await.forgotten, 1);
         assert!(hash(&d.dump().await, format!("{}:workers", d.home().key()).as_bytes()).is_empty());
+    }
+
+    /// However much waits, with deadlines, delays or keys: only what runs is looked at.
+    async fn a_leaving_worker_costs_what_runs_and_not_what_waits(d: &Deployment) {
+        d.host().watch(false);
+        let held = d.create_and_claim().await;
+        for n in 0..=limits::RELEASE_SCAN_MAX {
+            d.create().deadline_in(1000 + n).idempotency(&format!("key-{n}"), "x").send().await;
+        }
+        let call = ReleaseWorkerLeases { worker_instance_id: instance(INSTANCE), skip: 0 };
+        let reply = d.call(call).await;
+        assert_eq!(reply, ReleaseWorkerLeasesReply::Released { released: 1, next_skip: None });
+        assert_eq!(d.describe(held.id).await.public_state(), PublicState::Waiting);
     }
 
     async fn a_registration_can_be_repeated_and_keeps_its_begin(d: &Deployment) {

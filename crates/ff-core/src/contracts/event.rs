@@ -1,6 +1,8 @@
 //! The event log of a partition: one entry per transition, bounded, readable from any position.
 
-use crate::types::{AttemptIndex, EventCursor, ExecutionId, TimestampMs};
+use crate::types::{
+    AttemptIndex, EventCursor, ExecutionId, LeaseEpoch, TimestampMs, WorkerInstanceId,
+};
 
 /// One transition.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +15,10 @@ pub struct Event {
     pub execution_id: ExecutionId,
     /// To which of its attempts.
     pub attempt_index: Option<AttemptIndex>,
+    /// Under which lease of the attempt.
+    pub lease_epoch: Option<LeaseEpoch>,
+    /// By which worker process that lease was held last.
+    pub worker_instance_id: Option<WorkerInstanceId>,
     /// When, by the store's clock.
     pub at: TimestampMs,
     /// Why, if somebody said so.

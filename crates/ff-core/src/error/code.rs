@@ -179,6 +179,8 @@ codes! {
             "These two executions already depend on each other under another edge.";
         DeploymentMismatch "deployment_mismatch" Terminal 409
             "The store was created with another number of partitions; use the same counts.";
+        DataLost "data_lost" Terminal 409
+            "A stored value of the execution is gone: something other than the engine removed it.";
         ExecutionAlreadyInFlow "execution_already_in_flow" Terminal 409
             "The execution belongs to another flow.";
         IdempotencyConflict "idempotency_conflict" Terminal 409

@@ -11,7 +11,7 @@ use super::{
 /// its arguments choose.
 #[derive(Debug)]
 pub struct LegalRow {
-    /// The row's number in the specification.
+    /// The row's number; up to 28 that of the specification.
     pub number: u8,
     /// What happened.
     pub transition: &'static str,
@@ -168,6 +168,9 @@ pub const LEGAL: &[LegalRow] = legal_rows! {
         EligibleNow / WaitingForWorker; None; PendingReplayAttempt => Waiting;
     28 "replay of a skipped flow member": Runnable Unowned;
         BlockedByDependencies / WaitingForChildren; None; PendingReplayAttempt => WaitingChildren;
+    29 "input lost": Terminal Unowned;
+        NotApplicable / None; Failed;
+        AttemptTerminal | PendingFirstAttempt | PendingReplayAttempt => Failed;
 };
 
 #[cfg(test)]
@@ -177,9 +180,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rows_are_numbered_one_to_twenty_eight() {
+    fn the_rows_are_numbered_one_to_twenty_nine() {
         let numbers: Vec<u8> = LEGAL.iter().map(|row| row.number).collect();
-        assert_eq!(numbers, (1..=28).collect::<Vec<u8>>());
+        assert_eq!(numbers, (1..=29).collect::<Vec<u8>>());
     }
 
     #[test]
@@ -202,7 +205,7 @@ mod tests {
     }
 
     /// Runnable, active, suspended, terminal. Fails when a row is widened by accident.
-    const LEGAL_COUNT: usize = 32 + 3 + 7 + 10;
+    const LEGAL_COUNT: usize = 32 + 3 + 7 + 12;
 
     fn all_combinations() -> impl Iterator<Item = StateVector> {
         let vectors = LifecyclePhase::ALL.iter().flat_map(|phase| {

@@ -91,6 +91,9 @@ uuid_ids! {
     WorkerSession = "worker session";
     /// One attempt of an execution.
     AttemptId = "attempt id";
+    /// One change of an execution from outside; chosen by whoever asks for it, so that a repeated
+    /// request is recognised.
+    RequestId = "request id";
     /// One delivered signal.
     SignalId = "signal id";
     /// One waitpoint, the place signals are delivered to.

@@ -19,11 +19,14 @@ pub(super) struct Contents<'a> {
     pub(super) places: BTreeMap<Place<'a>, &'a Stored>,
     /// The executions, by their uuid.
     pub(super) records: BTreeMap<&'a str, Record<'a>>,
+    /// What is left of executions that were purged a moment ago, by their uuid.
+    pub(super) remnants: BTreeMap<&'a str, Record<'a>>,
 }
 
 impl<'a> Contents<'a> {
     fn new(partition: Partition) -> Self {
-        Self { partition, places: BTreeMap::new(), records: BTreeMap::new() }
+        let (places, records, remnants) = Default::default();
+        Self { partition, places, records, remnants }
     }
 
     /// The key of a place, for a person.
@@ -71,7 +74,10 @@ pub(super) fn sort<'a>(
         let Some((partition, place)) = placed(key, stored, config, found) else { continue };
         let contents = partitions.entry(partition).or_insert_with(|| Contents::new(partition));
         if let (Place::Record(uuid), Stored::Hash(fields)) = (place, stored) {
-            contents.records.insert(uuid, Record { key, uuid, fields });
+            let record = Record { key, uuid, fields };
+            let kept =
+                if record.is_remnant() { &mut contents.remnants } else { &mut contents.records };
+            kept.insert(uuid, record);
         }
         contents.places.insert(place, stored);
     }

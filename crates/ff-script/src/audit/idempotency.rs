@@ -1,19 +1,16 @@
-//! I8: what is remembered under idempotency keys. Whether each entry is forgotten in time is part
-//! of the comparison of indexes: see [`due`].
+//! I8: what is remembered under idempotency keys. A key goes when its execution does.
 
 use super::contents::Contents;
 use super::keys::{Place, is_uuid};
 use super::record::{field, number};
 use super::{Findings, shown};
 
-/// What tells a remembered key from an execution in the index of times.
-pub(super) const DUE_PREFIX: &[u8] = b"i:";
-
 /// `until:uuid:digest`, under `namespace:key`.
 struct Remembered<'a> {
     until: i64,
     uuid: &'a [u8],
     namespace: &'a [u8],
+    key: &'a [u8],
 }
 
 fn parse<'a>(name: &'a [u8], value: &'a [u8]) -> Option<Remembered<'a>> {
@@ -22,7 +19,7 @@ fn parse<'a>(name: &'a [u8], value: &'a [u8]) -> Option<Remembered<'a>> {
     let mut names = name.splitn(2, |byte| *byte == b':');
     let (namespace, key) = (names.next()?, names.next()?);
     let whole = is_uuid(uuid) && !namespace.is_empty() && !key.is_empty();
-    whole.then_some(Remembered { until, uuid, namespace })
+    whole.then_some(Remembered { until, uuid, namespace, key })
 }
 
 pub(super) fn check(contents: &Contents<'_>, found: &mut Findings) {
@@ -43,18 +40,11 @@ fn wrong_execution(contents: &Contents<'_>, entry: &Remembered<'_>) -> Option<&'
     let Some(record) = record else { return Some("stands for an execution that is not there") };
     if record.bytes(field::NAMESPACE) != Some(entry.namespace) {
         Some("stands for an execution of another namespace")
+    } else if record.idempotency_key() != entry.key {
+        Some("stands for an execution that was created under another key")
     } else if record.number(field::REMEMBERED_UNTIL) != Some(entry.until) {
         Some("stands for an execution that is remembered for another time")
     } else {
         None
     }
-}
-
-/// The entries that the index of times must have: each remembered key with its end.
-pub(super) fn due(contents: &Contents<'_>) -> impl Iterator<Item = (Vec<u8>, i64)> {
-    contents
-        .hash(&Place::Idempotency)
-        .into_iter()
-        .flatten()
-        .filter_map(|(name, value)| Some(([DUE_PREFIX, name].concat(), parse(name, value)?.until)))
 }

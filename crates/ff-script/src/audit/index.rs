@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use ff_core::limits;
 
 use super::contents::{Contents, Scores};
-use super::idempotency;
 use super::keys::Place;
 use super::record::{Record, State, field};
 use super::{Findings, shown, workers};
@@ -31,6 +30,7 @@ pub(super) fn check(contents: &Contents<'_>, found: &mut Findings) {
         let scores = contents.scores(place).unwrap_or(&empty);
         too_little(contents, place, scores, wanted, found);
     }
+    lost_remnants(contents, found);
 }
 
 fn too_much(
@@ -41,12 +41,39 @@ fn too_much(
     found: &mut Findings,
 ) {
     for (member, score) in scores {
+        if is_left_over(contents, place, member) {
+            continue;
+        }
         let what = match wanted.get(member.as_slice()) {
             Some(right) if *right as f64 == *score => continue,
             Some(right) => format!("lists {} at {score} instead of {right}", shown(member)),
             None => format!("lists {}, which does not belong there", shown(member)),
         };
         found.add(invariant(place, member), contents.key(place), what);
+    }
+}
+
+/// What is left of a purged execution stays in two lists, until its time is over.
+fn is_left_over(contents: &Contents<'_>, place: &Place<'_>, member: &[u8]) -> bool {
+    let uuid = std::str::from_utf8(member).unwrap_or_default();
+    let Some(remnant) = contents.remnants.get(uuid) else { return false };
+    match place {
+        Place::All => true,
+        Place::Ended(outcome) => remnant.gone_as() == Some(*outcome),
+        _ => false,
+    }
+}
+
+/// A remnant that is not among the ended ones would stay for ever.
+fn lost_remnants(contents: &Contents<'_>, found: &mut Findings) {
+    for (uuid, remnant) in &contents.remnants {
+        let listed = |place: &Place<'_>| {
+            contents.scores(place).is_some_and(|scores| scores.contains_key(uuid.as_bytes()))
+        };
+        let outcome = remnant.gone_as();
+        if !listed(&Place::All) || !outcome.is_some_and(|it| listed(&Place::Ended(it))) {
+            found.add("I1", remnant.name(), "is left of a purge but not listed to go");
+        }
     }
 }
 
@@ -66,13 +93,12 @@ fn too_little(
 fn invariant(place: &Place<'_>, member: &[u8]) -> &'static str {
     match place {
         Place::All => "I5",
-        Place::Due if member.starts_with(idempotency::DUE_PREFIX) => "I8",
         Place::Due if member.starts_with(workers::DUE_PREFIX) => "I9",
         _ => "I1",
     }
 }
 
-/// Every index as the records, the remembered keys and the workers call for it.
+/// Every index as the records and the workers call for it.
 fn wanted<'a>(contents: &Contents<'a>) -> BTreeMap<Place<'a>, Wanted<'a>> {
     let mut wanted: BTreeMap<Place<'a>, Wanted<'a>> = BTreeMap::new();
     for record in contents.records.values() {
@@ -81,7 +107,7 @@ fn wanted<'a>(contents: &Contents<'a>) -> BTreeMap<Place<'a>, Wanted<'a>> {
             wanted.entry(place).or_default().insert(member, score);
         }
     }
-    for (member, until) in idempotency::due(contents).chain(workers::due(contents)) {
+    for (member, until) in workers::due(contents) {
         wanted.entry(Place::Due).or_default().insert(Cow::Owned(member), until);
     }
     wanted
@@ -94,7 +120,8 @@ fn places<'a>(record: &Record<'a>) -> impl Iterator<Item = (Place<'a>, i64)> {
     let queue = live
         .filter(|state| state.is_claimable() && !record.has(field::GRANT_EXPIRES_AT))
         .map(|_| (Place::Queue(record.text(field::LANE)), queue_score(record)));
-    let due = live.and_then(|state| due_at(record, state)).map(|at| (Place::Due, at));
+    let times = if state == Some(State::Running) { Place::Leases } else { Place::Due };
+    let due = live.and_then(|state| due_at(record, state)).map(|at| (times, at));
     let ended = state.and_then(|state| match state {
         State::Ended(outcome) => Some((Place::Ended(outcome), purge_at(record))),
         _ => None,

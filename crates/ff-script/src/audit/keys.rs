@@ -21,14 +21,18 @@ pub(super) enum Place<'a> {
     Attempts(&'a str),
     /// What can be claimed in a lane.
     Queue(&'a str),
-    /// What happens later.
+    /// What happens later, but to what runs.
     Due,
+    /// What runs.
+    Leases,
     /// Every execution.
     All,
     /// What ended this way.
     Ended(TerminalOutcome),
     /// The events.
     Log,
+    /// There once events were trimmed away.
+    Trimmed,
     /// What is remembered under idempotency keys.
     Idempotency,
     /// The partition counts.
@@ -96,8 +100,10 @@ impl<'a> Place<'a> {
     fn parse(rest: &'a str) -> Option<Self> {
         match rest {
             "due" => Some(Self::Due),
+            "leases" => Some(Self::Leases),
             "all" => Some(Self::All),
             "log" => Some(Self::Log),
+            "trimmed" => Some(Self::Trimmed),
             "idem" => Some(Self::Idempotency),
             "deployment" => Some(Self::Deployment),
             "lanes" => Some(Self::Lanes),
@@ -135,9 +141,9 @@ impl<'a> Place<'a> {
             | Self::Idempotency
             | Self::Deployment
             | Self::Workers => matches!(stored, Stored::Hash(_)),
-            Self::Blob(..) => matches!(stored, Stored::String(_)),
+            Self::Blob(..) | Self::Trimmed => matches!(stored, Stored::String(_)),
             Self::Attempts(_) => matches!(stored, Stored::List(_)),
-            Self::Queue(_) | Self::Due | Self::All | Self::Ended(_) => {
+            Self::Queue(_) | Self::Due | Self::Leases | Self::All | Self::Ended(_) => {
                 matches!(stored, Stored::SortedSet(_))
             }
             Self::Log => matches!(stored, Stored::Stream(_)),
@@ -165,9 +171,11 @@ impl fmt::Display for Place<'_> {
             Self::Attempts(uuid) => write!(f, "x:{uuid}:attempts"),
             Self::Queue(lane) => write!(f, "q:{lane}"),
             Self::Due => f.write_str("due"),
+            Self::Leases => f.write_str("leases"),
             Self::All => f.write_str("all"),
             Self::Ended(outcome) => write!(f, "ended:{outcome}"),
             Self::Log => f.write_str("log"),
+            Self::Trimmed => f.write_str("trimmed"),
             Self::Idempotency => f.write_str("idem"),
             Self::Deployment => f.write_str("deployment"),
             Self::Lanes => f.write_str("lanes"),

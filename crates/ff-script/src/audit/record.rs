@@ -21,6 +21,8 @@ enum Form {
     Tokens,
     /// A compiled retry policy.
     Rule,
+    /// `epoch:how it ended:until when:lease id`.
+    Lease,
     /// Anything.
     Text,
 }
@@ -76,7 +78,12 @@ fields! {
     ATTEMPT_CAUSE b"ay" Form::Text;
     ATTEMPT_STARTED_AT b"as" Form::Number;
     ATTEMPT_ENDED_AT b"ae" Form::Number;
-    ATTEMPT_END b"ax" Form::Word(&["fail", "timeout", "lapse", "revoke", "done", "cancel"]);
+    ATTEMPT_END b"ax" Form::Word(&["fail", "timeout", "lapse", "revoke", "done", "final",
+        "cancel"]);
+    PAUSE_KIND b"pk" Form::Word(&["delay", "children", "release"]);
+    PREVIOUS_LEASE b"pl" Form::Lease;
+    REQUESTS b"rq" Form::Text;
+    GONE b"go" Form::Text;
     LEASE_ID b"li" Form::Uuid;
     LEASE_EPOCH b"ep" Form::Number;
     LEASE_EXPIRES_AT b"le" Form::Number;
@@ -121,6 +128,10 @@ fields! {
     POLICY2 b"po2" Form::Text;
     POLICY3 b"po3" Form::Text;
     POLICY4 b"po4" Form::Text;
+    IDEMPOTENCY b"id" Form::Text;
+    IDEMPOTENCY2 b"id2" Form::Text;
+    IDEMPOTENCY3 b"id3" Form::Text;
+    IDEMPOTENCY4 b"id4" Form::Text;
 }
 
 /// An execution as it is stored.
@@ -170,6 +181,16 @@ impl<'a> Record<'a> {
         self.bytes(field).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or("")
     }
 
+    /// Is this what is left of an execution that was purged a moment ago?
+    pub(super) fn is_remnant(&self) -> bool {
+        self.has(field::GONE) && !self.has(field::STATE)
+    }
+
+    /// The outcome that a remnant tells of: `outcome:how the last attempt ended`.
+    pub(super) fn gone_as(&self) -> Option<TerminalOutcome> {
+        self.text(field::GONE).split_once(':')?.0.parse().ok()
+    }
+
     /// A number; nothing if it is absent or no number, which the check of forms reports.
     pub(super) fn number(&self, field: Field) -> Option<i64> {
         self.bytes(field).and_then(number)
@@ -178,6 +199,13 @@ impl<'a> Record<'a> {
     /// A counter: absent means none yet.
     pub(super) fn count(&self, field: Field) -> i64 {
         self.number(field).unwrap_or(0)
+    }
+
+    /// The idempotency key it was created under; empty if there is none.
+    pub(super) fn idempotency_key(&self) -> Vec<u8> {
+        let pieces =
+            [field::IDEMPOTENCY, field::IDEMPOTENCY2, field::IDEMPOTENCY3, field::IDEMPOTENCY4];
+        pieces.into_iter().filter_map(|piece| self.bytes(piece)).flatten().copied().collect()
     }
 
     pub(super) fn state_word(&self) -> &'a str {
@@ -244,6 +272,7 @@ impl Form {
             Self::Word(words) => words.iter().any(|word| word.as_bytes() == value),
             Self::Tokens => are_tokens(value),
             Self::Rule => max_retries(value).is_some(),
+            Self::Lease => is_past_lease(value),
             Self::Text => true,
         }
     }
@@ -252,6 +281,16 @@ impl Form {
 fn are_tokens(value: &[u8]) -> bool {
     let tokens: Vec<&[u8]> = value.split(|byte| *byte == b',').collect();
     tokens.iter().all(|token| !token.is_empty()) && tokens.is_sorted_by(|left, right| left < right)
+}
+
+fn is_past_lease(value: &[u8]) -> bool {
+    let parts: Vec<&[u8]> = value.split(|byte| *byte == b':').collect();
+    let [epoch, how, until, lease_id] = parts[..] else { return false };
+    let word = !how.is_empty() && how.iter().all(u8::is_ascii_lowercase);
+    number(epoch).is_some()
+        && word
+        && (until.is_empty() || number(until).is_some())
+        && is_uuid(lease_id)
 }
 
 /// How many retries a compiled retry policy allows:

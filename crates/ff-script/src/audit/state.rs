@@ -106,6 +106,8 @@ impl Rules<'_> {
     fn waiting(&mut self, state: State) {
         match state {
             State::Delayed => self.needs("I1", DELAY),
+            // The time of a delay stays known until the next claim.
+            State::Waiting => {}
             _ => self.bars("I1", DELAY),
         }
         if !matches!(state, State::Waiting | State::Delayed) {

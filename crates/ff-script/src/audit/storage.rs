@@ -67,8 +67,8 @@ fn too_many_attempts(lines: &[Vec<u8>]) -> Option<&'static str> {
     (lines.len() as u64 > limits::ATTEMPT_HISTORY_MAX).then_some("more attempts than are kept")
 }
 
-/// Event, execution, attempt and why, in one text.
-const EVENT_PARTS: usize = 4;
+/// Event, execution, attempt, epoch, worker and why, in one text.
+const EVENT_PARTS: usize = 6;
 
 fn wrong_log(entries: &[StreamEntry]) -> Option<&'static str> {
     if entries.len() as u64 > LOG_LENGTH_MAX {

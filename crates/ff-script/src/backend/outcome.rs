@@ -5,9 +5,10 @@ use ff_core::contracts::{
     CancelSource, PriorityChange, RevokeOutcome, Tags, TickReport, check_tags,
 };
 use ff_core::error::EngineError;
-use ff_core::partition::Partition;
+use ff_core::limits;
+use ff_core::partition::{Partition, PartitionConfig};
 use ff_core::state::PublicState;
-use ff_core::types::{ExecutionId, LeaseId, Moment};
+use ff_core::types::{ExecutionId, LeaseId, Moment, RequestId};
 
 use super::ScriptBackend;
 use crate::calls::cancel::CancelExecution;
@@ -20,7 +21,19 @@ use crate::calls::progress::UpdateProgress;
 use crate::calls::replay::{ReplayExecution, ReplayExecutionReply};
 use crate::calls::tick::{Tick, TickReply};
 use crate::host::Host;
+use crate::ids::{IdSource, SystemIds};
 use crate::wire::Rest;
+
+/// The id of a change from outside: every one has one, so that its repetition is recognised.
+fn named(request_id: Option<RequestId>) -> Option<RequestId> {
+    Some(request_id.unwrap_or_else(|| RequestId::from_uuid(SystemIds.random())))
+}
+
+/// How many events a partition's log keeps: its share of what all logs may keep together.
+fn log_length_max(config: &PartitionConfig) -> u64 {
+    let share = limits::EVENT_LOG_TOTAL / u64::from(config.num_flow_partitions);
+    share.clamp(1, limits::EVENT_LOG_LENGTH)
+}
 
 impl<H: Host> ScriptBackend<H> {
     pub(super) async fn renew_lease(&self, handle: &Handle) -> Result<LeaseRenewal, EngineError> {
@@ -107,6 +120,7 @@ impl<H: Host> ScriptBackend<H> {
             attempt_id: Some(handle.fence.attempt_id),
             reason: reason.to_owned(),
             source: "lease_holder".to_owned(),
+            request_id: None,
         };
         self.call_on(handle.execution_id, call).await.map(drop)
     }
@@ -141,6 +155,7 @@ impl<H: Host> ScriptBackend<H> {
         execution_id: ExecutionId,
         reason: &str,
         source: CancelSource,
+        request_id: Option<RequestId>,
     ) -> Result<(), EngineError> {
         let call = CancelExecution {
             execution_id,
@@ -149,6 +164,7 @@ impl<H: Host> ScriptBackend<H> {
             attempt_id: None,
             reason: reason.to_owned(),
             source: source.as_str().to_owned(),
+            request_id: named(request_id),
         };
         self.call_on(execution_id, call).await.map(drop)
     }
@@ -158,8 +174,10 @@ impl<H: Host> ScriptBackend<H> {
         execution_id: ExecutionId,
         expected_lease_id: Option<LeaseId>,
         reason: &str,
+        request_id: Option<RequestId>,
     ) -> Result<RevokeOutcome, EngineError> {
-        let call = RevokeLease { execution_id, expected_lease_id, reason: reason.to_owned() };
+        let (reason, request_id) = (reason.to_owned(), named(request_id));
+        let call = RevokeLease { execution_id, expected_lease_id, reason, request_id };
         match self.call_on(execution_id, call).await? {
             RevokeLeaseReply::Revoked { lease_id, lease_epoch, .. } => {
                 Ok(RevokeOutcome::Revoked { lease_id, lease_epoch })
@@ -175,9 +193,11 @@ impl<H: Host> ScriptBackend<H> {
         &self,
         execution_id: ExecutionId,
         priority: u16,
+        request_id: Option<RequestId>,
     ) -> Result<PriorityChange, EngineError> {
-        let call = ChangePriority { execution_id, priority };
-        let ChangePriorityReply::Changed { old_priority, new_priority } =
+        let call = ChangePriority { execution_id, priority, request_id: named(request_id) };
+        let (ChangePriorityReply::Changed { old_priority, new_priority }
+        | ChangePriorityReply::ChangedBefore { old_priority, new_priority }) =
             self.call_on(execution_id, call).await?;
         Ok(PriorityChange { old: old_priority, new: new_priority })
     }
@@ -187,15 +207,15 @@ impl<H: Host> ScriptBackend<H> {
         execution_id: ExecutionId,
         reason: &str,
         requested_by: &str,
+        request_id: Option<RequestId>,
     ) -> Result<PublicState, EngineError> {
-        // Naming the count that was seen makes a repetition recognisable: a replay has no id.
-        let seen = self.describe(execution_id).await?;
         let call = ReplayExecution {
             execution_id,
             reason: reason.to_owned(),
             requested_by: requested_by.to_owned(),
             deadline_at: None,
-            expected_replay_count: seen.map(|snapshot| snapshot.replay_count),
+            expected_replay_count: None,
+            request_id: named(request_id),
         };
         let (ReplayExecutionReply::Replayed { public_state, .. }
         | ReplayExecutionReply::ReplayedBefore { public_state, .. }) =
@@ -207,10 +227,12 @@ impl<H: Host> ScriptBackend<H> {
         &self,
         execution_id: ExecutionId,
         tags: Tags,
+        request_id: Option<RequestId>,
     ) -> Result<(), EngineError> {
         check_tags(&tags)?;
         let tags = Rest(tags.into_iter().flat_map(|(name, value)| [name, value]).collect());
-        self.call_on(execution_id, SetExecutionTags { execution_id, tags }).await.map(drop)
+        let call = SetExecutionTags { execution_id, request_id: named(request_id), tags };
+        self.call_on(execution_id, call).await.map(drop)
     }
 
     pub(super) async fn tick_partition(
@@ -218,6 +240,8 @@ impl<H: Host> ScriptBackend<H> {
         partition: Partition,
         max: u32,
     ) -> Result<TickReport, EngineError> {
+        let log_length_max = Some(log_length_max(&self.config));
+        let call = Tick { items_max: max, log_length_max };
         let TickReply::Ticked {
             now,
             next_due_at,
@@ -230,7 +254,7 @@ impl<H: Host> ScriptBackend<H> {
             purged,
             forgotten,
             corrected,
-        } = self.call(partition, Tick { items_max: max }).await?;
+        } = self.call(partition, call).await?;
         Ok(TickReport {
             promoted,
             lapsed,

@@ -305,6 +305,12 @@ pub(super) fn read_row<T>(
     read(parts).ok_or_else(|| EngineError::corrupt(what, "row", shown))
 }
 
+/// The values of a row that this build knows; a newer library may have more of them.
+pub(super) fn columns<const N: usize>(mut parts: Vec<Value>) -> Option<[Value; N]> {
+    parts.truncate(N);
+    parts.try_into().ok()
+}
+
 fn summary(parts: Vec<Value>) -> Option<ExecutionSummary> {
     let [
         execution_id,
@@ -317,7 +323,7 @@ fn summary(parts: Vec<Value>) -> Option<ExecutionSummary> {
         ended_at,
         count,
         worker,
-    ] = <[Value; 10]>::try_from(parts).ok()?;
+    ] = columns(parts)?;
     Some(ExecutionSummary {
         execution_id: Reading::read(execution_id)?,
         namespace: Reading::read(namespace)?,
@@ -333,7 +339,8 @@ fn summary(parts: Vec<Value>) -> Option<ExecutionSummary> {
 }
 
 fn event(parts: Vec<Value>) -> Option<Event> {
-    let [cursor, kind, execution_id, attempt_index, reason] = <[Value; 5]>::try_from(parts).ok()?;
+    let [cursor, kind, execution_id, attempt_index, reason, lease_epoch, worker_instance_id] =
+        columns(parts)?;
     let cursor = EventCursor::read(cursor)?;
     let at = cursor.as_str().split('-').next()?.parse().ok()?;
     Some(Event {
@@ -342,6 +349,8 @@ fn event(parts: Vec<Value>) -> Option<Event> {
         kind: Reading::read(kind)?,
         execution_id: Reading::read(execution_id)?,
         attempt_index: Reading::read(attempt_index)?,
+        lease_epoch: Reading::read(lease_epoch)?,
+        worker_instance_id: Reading::read(worker_instance_id)?,
         reason: Reading::read(reason)?,
     })
 }

@@ -1,11 +1,11 @@
 //! Workers: their registry, and what waits for them.
 
 use ff_core::contracts::{LaneDepth, WorkerRecord, WorkerRegistration};
-use ff_core::error::EngineError;
+use ff_core::error::{Code, EngineError};
 use ff_core::partition::Partition;
 use ff_core::types::{LaneId, TimestampMs, WorkerInstanceId, WorkerSession};
 
-use super::read::read_row;
+use super::read::{columns, read_row};
 use super::{FIRST, ScriptBackend};
 use crate::calls::worker::{
     HeartbeatWorker, HeartbeatWorkerReply, LaneDepths, LaneDepthsReply, ListWorkers,
@@ -15,6 +15,9 @@ use crate::calls::worker::{
 use crate::host::Host;
 use crate::value::Value;
 use crate::wire::{Reading, Rest};
+
+/// A worker that leaves stays on the list for so long, or until its leases are handed back.
+const DISCONNECT_MS: u64 = 60_000;
 
 impl<H: Host> ScriptBackend<H> {
     pub(super) async fn register(
@@ -46,19 +49,23 @@ impl<H: Host> ScriptBackend<H> {
         Ok(expires_at)
     }
 
-    /// Off the list first: that is refused if another process has the instance id by now, whose
+    /// Off the list last: while it is there, no other process can have the instance id, whose
     /// leases these would be.
     pub(super) async fn disconnect(
         &self,
         worker_instance_id: &WorkerInstanceId,
         session: WorkerSession,
     ) -> Result<u32, EngineError> {
-        let call = UnregisterWorker { worker_instance_id: worker_instance_id.clone(), session };
-        self.call(FIRST, call).await?;
+        match self.heartbeat(worker_instance_id, session, DISCONNECT_MS).await {
+            Err(error) if error.code() != Some(Code::WorkerNotFound) => return Err(error),
+            _ => {}
+        }
         let mut handed_back = 0;
         for partition in self.config.flow_partitions() {
             handed_back += self.release_leases(partition, worker_instance_id).await?;
         }
+        let call = UnregisterWorker { worker_instance_id: worker_instance_id.clone(), session };
+        self.call(FIRST, call).await?;
         Ok(handed_back)
     }
 
@@ -97,8 +104,7 @@ impl<H: Host> ScriptBackend<H> {
 }
 
 fn worker(parts: Vec<Value>) -> Option<WorkerRecord> {
-    let [instance, worker_id, registered_at, expires_at, capabilities, lanes] =
-        <[Value; 6]>::try_from(parts).ok()?;
+    let [instance, worker_id, registered_at, expires_at, capabilities, lanes] = columns(parts)?;
     let lanes = String::read(lanes)?;
     Some(WorkerRecord {
         worker_instance_id: Reading::read(instance)?,
@@ -111,7 +117,7 @@ fn worker(parts: Vec<Value>) -> Option<WorkerRecord> {
 }
 
 fn depth(parts: Vec<Value>) -> Option<LaneDepth> {
-    let [lane, waiting, head_created_at] = <[Value; 3]>::try_from(parts).ok()?;
+    let [lane, waiting, head_created_at] = columns(parts)?;
     Some(LaneDepth {
         lane: Reading::read(lane)?,
         waiting: Reading::read(waiting)?,

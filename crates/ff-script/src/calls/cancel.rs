@@ -1,7 +1,7 @@
 //! Ending as cancelled.
 
 use ff_core::state::{LifecyclePhase, PublicState};
-use ff_core::types::{AttemptId, ExecutionId, LeaseEpoch, LeaseId};
+use ff_core::types::{AttemptId, ExecutionId, LeaseEpoch, LeaseId, RequestId};
 
 use crate::call::functions;
 
@@ -14,6 +14,7 @@ functions! {
         attempt_id: Option<AttemptId>,
         reason: String,
         source: String,
+        request_id: Option<RequestId>,
     })
     -> CancelExecutionReply {
         "OK" => Cancelled { public_state: PublicState, previous_phase: LifecyclePhase },

@@ -10,7 +10,7 @@ use ff_core::types::{
 
 use crate::call::functions;
 use crate::value::Value;
-use crate::wire::{Reading, Row, Rows};
+use crate::wire::{Reading, Row};
 
 functions! {
     /// Starts a new attempt of a granted execution under a lease.
@@ -29,7 +29,7 @@ functions! {
         "DUPLICATE" => ClaimedBefore { claim: ClaimRow },
     }
     refuses [ExecutionNotFound, ExecutionNotLeaseable, LeaseConflict, UseClaimResumedExecution,
-        InvalidClaimGrant, ClaimGrantExpired];
+        InvalidClaimGrant, ClaimGrantExpired, DataLost];
 
     /// Goes on with the paused attempt of a granted execution under a new lease.
     write ff_claim_resumed_execution(ClaimResumedExecution {
@@ -46,7 +46,7 @@ functions! {
         "DUPLICATE" => ClaimedBefore { claim: ClaimRow },
     }
     refuses [ExecutionNotFound, ExecutionNotLeaseable, LeaseConflict, NotAResumedExecution,
-        InvalidClaimGrant, ClaimGrantExpired];
+        InvalidClaimGrant, ClaimGrantExpired, DataLost];
 
     /// Replaces an attempt whose lease was lost by a new one.
     write ff_reclaim_execution(ReclaimExecution {
@@ -64,7 +64,7 @@ functions! {
         "DUPLICATE" => ClaimedBefore { claim: ClaimRow },
     }
     refuses [ExecutionNotFound, ExecutionNotReclaimable, MaxRetriesExhausted, InvalidClaimGrant,
-        ClaimGrantExpired];
+        ClaimGrantExpired, DataLost];
 }
 
 /// Everything a worker needs to begin.
@@ -115,9 +115,8 @@ impl Row for ClaimRow {
 
 impl Reading for ClaimRow {
     fn read(value: Value) -> Option<Self> {
-        let mut rows = Rows::<Self>::read(value)?.0;
-        let row = rows.pop()?;
-        rows.is_empty().then_some(row)
+        let Value::Array(values) = value else { return None };
+        Self::take(&mut values.into_iter())
     }
 }
 

@@ -71,7 +71,7 @@ functions! {
     /// Reads the input of an execution.
     read ff_read_payload(ReadPayload { execution_id: ExecutionId })
     -> ReadPayloadReply { "OK" => Payload { payload: Vec<u8> } }
-    refuses [ExecutionNotFound];
+    refuses [ExecutionNotFound, DataLost];
 
     /// Reads the state of an execution and, if it succeeded, its result.
     read ff_read_result(ReadResult { execution_id: ExecutionId })
@@ -83,7 +83,7 @@ functions! {
             failure_category: Option<String>,
         },
     }
-    refuses [ExecutionNotFound];
+    refuses [ExecutionNotFound, DataLost];
 
     /// Lists the attempts of an execution, oldest first, each packed in one line.
     read ff_list_attempts(ListAttempts { execution_id: ExecutionId, limit: u32 })

@@ -1,6 +1,6 @@
 //! Extending, revoking and ending leases.
 
-use ff_core::types::{AttemptId, ExecutionId, LeaseEpoch, LeaseId, TimestampMs};
+use ff_core::types::{AttemptId, ExecutionId, LeaseEpoch, LeaseId, RequestId, TimestampMs};
 
 use crate::call::functions;
 
@@ -24,6 +24,7 @@ functions! {
         execution_id: ExecutionId,
         expected_lease_id: Option<LeaseId>,
         reason: String,
+        request_id: Option<RequestId>,
     })
     -> RevokeLeaseReply {
         "OK" => Revoked { result: String, lease_id: LeaseId, lease_epoch: LeaseEpoch },

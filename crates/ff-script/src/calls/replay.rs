@@ -1,7 +1,7 @@
 //! Running a finished execution again.
 
 use ff_core::state::PublicState;
-use ff_core::types::{ExecutionId, TimestampMs};
+use ff_core::types::{ExecutionId, RequestId, TimestampMs};
 
 use crate::call::functions;
 
@@ -13,6 +13,7 @@ functions! {
         requested_by: String,
         deadline_at: Option<TimestampMs>,
         expected_replay_count: Option<u32>,
+        request_id: Option<RequestId>,
     })
     -> ReplayExecutionReply {
         "OK" => Replayed { public_state: PublicState, replay_count: u32 },

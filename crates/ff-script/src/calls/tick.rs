@@ -6,7 +6,7 @@ use crate::call::functions;
 
 functions! {
     /// Executes what is due in a partition and tells when it is next needed.
-    write ff_tick(Tick { items_max: u32 })
+    write ff_tick(Tick { items_max: u32, log_length_max: Option<u64> })
     -> TickReply {
         "OK" => Ticked {
             now: TimestampMs,

@@ -29,7 +29,8 @@ use ff_core::limits;
 use ff_core::partition::{Partition, PartitionConfig};
 use ff_core::state::PublicState;
 use ff_core::types::{
-    EventCursor, ExecutionId, LaneId, LeaseId, Moment, TimestampMs, WorkerInstanceId, WorkerSession,
+    EventCursor, ExecutionId, LaneId, LeaseId, Moment, RequestId, TimestampMs, WorkerInstanceId,
+    WorkerSession,
 };
 use futures_core::future::BoxFuture;
 
@@ -271,6 +272,7 @@ impl EngineBackend for HttpBackend {
         execution_id: ExecutionId,
         reason: &'a str,
         source: CancelSource,
+        _request_id: Option<RequestId>,
     ) -> Answer<'a, ()> {
         if source != CancelSource::OperatorOverride {
             return unavailable("cancel_execution by another than an operator");
@@ -287,6 +289,7 @@ impl EngineBackend for HttpBackend {
         execution_id: ExecutionId,
         expected: Option<LeaseId>,
         reason: &'a str,
+        _request_id: Option<RequestId>,
     ) -> Answer<'a, RevokeOutcome> {
         Box::pin(async move {
             let path = paths::fill(paths::EXECUTION_REVOKE_LEASE, execution_id);
@@ -299,6 +302,7 @@ impl EngineBackend for HttpBackend {
         &self,
         execution_id: ExecutionId,
         priority: u16,
+        _request_id: Option<RequestId>,
     ) -> Answer<'_, PriorityChange> {
         Box::pin(async move {
             let path = paths::fill(paths::EXECUTION_PRIORITY, execution_id);
@@ -312,6 +316,7 @@ impl EngineBackend for HttpBackend {
         execution_id: ExecutionId,
         reason: &'a str,
         requested_by: &'a str,
+        _request_id: Option<RequestId>,
     ) -> Answer<'a, PublicState> {
         Box::pin(async move {
             let path = paths::fill(paths::EXECUTION_REPLAY, execution_id);
@@ -321,7 +326,12 @@ impl EngineBackend for HttpBackend {
         })
     }
 
-    fn set_tags(&self, execution_id: ExecutionId, tags: Tags) -> Answer<'_, ()> {
+    fn set_tags(
+        &self,
+        execution_id: ExecutionId,
+        tags: Tags,
+        _request_id: Option<RequestId>,
+    ) -> Answer<'_, ()> {
         Box::pin(async move {
             let path = paths::fill(paths::EXECUTION_TAGS, execution_id);
             self.done(Call::put(path, &SetTags { tags })?).await

@@ -15,7 +15,8 @@ use ff_core::error::EngineError;
 use ff_core::partition::{Partition, PartitionConfig};
 use ff_core::state::PublicState;
 use ff_core::types::{
-    EventCursor, ExecutionId, LaneId, LeaseId, Moment, TimestampMs, WorkerInstanceId, WorkerSession,
+    EventCursor, ExecutionId, LaneId, LeaseId, Moment, RequestId, TimestampMs, WorkerInstanceId,
+    WorkerSession,
 };
 use ff_core::work_source::WorkSource;
 use ff_sdk::Connection;
@@ -139,13 +140,15 @@ impl EngineBackend for Recorder {
         fn cancel<'a>(handle: &'a Handle, reason: &'a str) -> ();
         fn delay<'a>(handle: &'a Handle, until: Moment) -> ();
         fn wait_children<'a>(handle: &'a Handle) -> ();
-        fn cancel_execution<'a>(id: ExecutionId, reason: &'a str, source: CancelSource) -> ();
+        fn cancel_execution<'a>(id: ExecutionId, reason: &'a str, source: CancelSource, request: Option<RequestId>) -> ();
         fn revoke_lease<'a>(
-            id: ExecutionId, expected: Option<LeaseId>, reason: &'a str
+            id: ExecutionId, expected: Option<LeaseId>, reason: &'a str, request: Option<RequestId>
         ) -> RevokeOutcome;
-        fn change_priority<'a>(id: ExecutionId, priority: u16) -> PriorityChange;
-        fn replay<'a>(id: ExecutionId, reason: &'a str, requested_by: &'a str) -> PublicState;
-        fn set_tags<'a>(id: ExecutionId, tags: Tags) -> ();
+        fn change_priority<'a>(id: ExecutionId, priority: u16, request: Option<RequestId>) -> PriorityChange;
+        fn replay<'a>(
+            id: ExecutionId, reason: &'a str, requested_by: &'a str, request: Option<RequestId>
+        ) -> PublicState;
+        fn set_tags<'a>(id: ExecutionId, tags: Tags, request: Option<RequestId>) -> ();
         fn describe_execution<'a>(id: ExecutionId) -> Option<ExecutionSnapshot>;
         fn read_result<'a>(id: ExecutionId) -> Option<Vec<u8>>;
         fn read_payload<'a>(id: ExecutionId) -> Option<Vec<u8>>;

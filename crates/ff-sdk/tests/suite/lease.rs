@@ -44,7 +44,7 @@ pub(crate) async fn a_revoked_lease_is_noticed_and_nothing_is_sent_any_more(site
     let id = site.submit("x").await;
     let task = claim(&worker).await;
     let engine = site.connection.engine();
-    engine.revoke_lease(id, None, "a test").await.expect("revoked");
+    engine.revoke_lease(id, None, "a test", None).await.expect("revoked");
     let loss = timeout(LONG, task.lost()).await.expect("noticed");
     let LeaseLoss::Refused(error) = loss else { panic!("the store must have said so: {loss}") };
     assert_eq!(error.code(), Some(Code::LeaseRevoked));

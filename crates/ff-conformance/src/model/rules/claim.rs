@@ -85,7 +85,7 @@ fn recalled(seen: &Seen<'_>) -> Checked {
     }
     let (view, sent) = (seen.before(), seen.sent);
     // What is overdue is the tick's.
-    let mut due = view.ranked("due").into_iter().filter(|(_, at)| *at > seen.now as f64);
+    let mut due = view.timed().filter(|(_, at)| *at > seen.now as f64);
     let forgotten =
         due.find(|(uuid, _)| view.record(uuid).is_some_and(|it| took(sent, it, seen.now)));
     rule(forgotten.is_none(), || {

@@ -33,7 +33,7 @@ fn live_session<'a>(seen: &Seen<'a>) -> Option<&'a str> {
 
 /// What a worker process holds under live leases.
 pub(super) fn held<'a>(view: View<'a>, instance: &str, now: u64) -> Vec<&'a str> {
-    let held = view.ranked("due").into_iter().filter(|(uuid, _)| {
+    let held = view.ranked("leases").into_iter().filter(|(uuid, _)| {
         view.record(uuid).is_some_and(|record| {
             record.state() == "running"
                 && record.text(field::WORKER_INSTANCE_ID) == instance

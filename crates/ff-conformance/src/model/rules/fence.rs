@@ -3,6 +3,7 @@
 use super::super::sent::Sent;
 use super::super::view::{Fields, field};
 use super::{Checked, Seen, rule};
+use crate::record::{LogEntry, log_entry};
 
 const FENCED: [&str; 7] = [
     "ff_renew_lease",
@@ -32,10 +33,41 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
     let latest = record.is_some_and(|record| is_latest(seen.sent, record));
     let repeated = seen.answer.done && !seen.done();
     let unfenced = UNFENCED_SOURCES.contains(&seen.sent.text("source"));
-    rule(!repeated || latest || unfenced, || format!("a stale lease was told {word}"))
+    let known = record.is_some_and(|record| is_repeated_request(seen.sent, record));
+    rule(!repeated || latest || unfenced || known || did_it(seen), || {
+        format!("a stale lease was told {word}")
+    })
+}
+
+/// Does the log tell that this lease did this very thing before?
+fn did_it(seen: &Seen<'_>) -> bool {
+    let Some(uuid) = seen.sent.execution() else { return false };
+    let told = |entry: &LogEntry| match seen.sent.name() {
+        "ff_complete_execution" => entry.event == "ended" && entry.why.starts_with("success:"),
+        "ff_fail_execution" => {
+            entry.event == "retry_scheduled"
+                || entry.event == "ended" && entry.why.starts_with("failed:failed")
+        }
+        "ff_cancel_execution" => entry.event == "ended" && entry.why.starts_with("cancelled:"),
+        "ff_delay_execution" => entry.event == "delayed",
+        _ => entry.event == "waiting_children",
+    };
+    seen.before().log().iter().map(log_entry).any(|entry| {
+        entry.uuid == uuid && entry.epoch == seen.sent.text("lease_epoch") && told(&entry)
+    })
+}
+
+/// Does the execution remember this very request? Enough of its id is kept to tell it.
+pub(super) fn is_repeated_request(sent: &Sent, record: Fields<'_>) -> bool {
+    let id = sent.text("request_id");
+    let Some((head, tail)) = id.get(..8).zip(id.get(24..)) else { return false };
+    record.text(field::REQUESTS).split(' ').any(|kept| kept == format!("{head}{tail}"))
 }
 
 fn may_write(sent: &Sent, record: Fields<'_>, now: u64) -> bool {
+    if is_repeated_request(sent, record) {
+        return false;
+    }
     if UNFENCED_SOURCES.contains(&sent.text("source")) {
         return !record.is_ended();
     }

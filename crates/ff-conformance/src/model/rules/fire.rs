@@ -37,7 +37,7 @@ fn ticked(seen: &Seen<'_>) -> Checked {
     if seen.sent.name() != "ff_tick" {
         return Ok(());
     }
-    let due = seen.before().ranked("due").into_iter().take_while(|(_, at)| *at <= seen.now as f64);
+    let due = seen.before().timed().filter(|(_, at)| *at <= seen.now as f64);
     for (member, _) in due.take(seen.sent.number("items_max") as usize) {
         let record = seen.before().record(member);
         if let Some(cause) = record.and_then(|record| first_cause(record, seen.now)) {

@@ -115,6 +115,7 @@ fn outcome(seen: &Seen<'_>, before: Fields<'_>, after: Fields<'_>) -> Checked {
         let mut fields = fields.0.clone();
         fields.remove(field::TAGGED.as_bytes());
         fields.remove(field::MUTATION_AT.as_bytes());
+        fields.remove(field::REQUESTS.as_bytes());
         fields
     };
     rule(frozen(before) == frozen(after), || "was over, and changed".to_owned())

@@ -6,6 +6,7 @@ use ff_core::limits;
 use super::super::sent::Sent;
 use super::super::view::{Fields, field};
 use super::claim::fits;
+use super::fence::is_repeated_request;
 use super::{Checked, Seen, rule};
 
 pub(super) fn check(seen: &Seen<'_>) -> Checked {
@@ -27,6 +28,9 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
 fn may(sent: &Sent, record: Fields<'_>, now: u64) -> Option<bool> {
     let state = record.state();
     let passed = |name: &str| record.number(name).is_some_and(|at| at <= now);
+    if is_repeated_request(sent, record) {
+        return Some(false);
+    }
     Some(match sent.name() {
         "ff_expire_execution" => match sent.text("expire_reason") {
             "attempt_timeout" => state == "running" && passed(field::TIMEOUT_AT),

@@ -26,6 +26,11 @@ pub(in super::super) fn check_repetition(
     unchanged: bool,
 ) -> Checked {
     let name = sent.name();
+    if first.done && !sent.text("request_id").is_empty() {
+        let word = second.word.as_str();
+        let recognised = unchanged && matches!(word, "DUPLICATE" | "ALREADY_SATISFIED");
+        return rule(recognised, || format!("{name} with a request id gave {word}"));
+    }
     if NEW_EACH_TIME.contains(&name) {
         return Ok(());
     }

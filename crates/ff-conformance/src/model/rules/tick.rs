@@ -2,7 +2,7 @@
 
 use ff_script::value::Value;
 
-use super::super::view::{TIMED, View};
+use super::super::view::{LIVE, TIMED, View};
 use super::{Checked, Seen, rule};
 
 pub(super) fn check(seen: &Seen<'_>) -> Checked {
@@ -21,17 +21,20 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
     let late = first(seen.before()).map_or(0, |at| seen.now.saturating_sub(at));
     rule(late_ms == Some(late), || format!("{late_ms:?} ms late instead of {late}"))?;
     rule(corrected == Some(0), || format!("{corrected:?} wrong entries had to be corrected"))?;
-    let fired = [promoted, lapsed, timed_out, expired, ungranted, forgotten];
-    let fired: u64 = fired.into_iter().flatten().sum();
-    let items_max = seen.sent.number("items_max");
-    let overdue = overdue(seen.before(), "due", seen.now);
-    rule(fired == overdue.min(items_max), || format!("{fired} fired, {overdue} were due"))?;
-    let over: u64 =
-        TIMED[1..].iter().map(|index| self::overdue(seen.before(), index, seen.now)).sum();
-    let room = items_max - fired;
-    rule(purged == Some(over.min(room)), || format!("{purged:?} purged, {over} were over"))?;
-    let left = self::overdue(seen.after(), "due", seen.now);
-    rule(left == overdue - fired, || format!("{left} of {overdue} are still due"))?;
+    let items_max = seen.sent.number("items_max") as usize;
+    let due = overdue(seen.before(), LIVE.iter(), seen.now);
+    let fired: Vec<&str> = due.iter().copied().take(items_max).collect();
+    let workers = fired.iter().filter(|member| member.starts_with("w:")).count() as u64;
+    let told: u64 = [promoted, lapsed, timed_out, expired, ungranted].into_iter().flatten().sum();
+    rule(told + workers == fired.len() as u64, || format!("{told} fired, {} due", due.len()))?;
+    let over = overdue(seen.before(), TIMED[LIVE.len()..].iter(), seen.now);
+    let over = &over[..over.len().min(items_max - fired.len())];
+    let whole = over.iter().filter(|uuid| seen.before().record(uuid).is_some()).count() as u64;
+    rule(purged == Some(whole), || format!("{purged:?} purged, {whole} were over"))?;
+    let rest = over.len() as u64 - whole + workers;
+    rule(forgotten == Some(rest), || format!("{forgotten:?} forgotten instead of {rest}"))?;
+    let left = overdue(seen.after(), LIVE.iter(), seen.now).len();
+    rule(left == due.len() - fired.len(), || format!("{left} of {} are still due", due.len()))?;
     let first = first(seen.after());
     rule(next == first, || format!("next needed at {next:?}, said {first:?}"))
 }
@@ -44,8 +47,14 @@ fn number(value: &Value) -> Option<u64> {
     }
 }
 
-fn overdue(view: View<'_>, index: &str, now: u64) -> u64 {
-    view.ranked(index).into_iter().filter(|(_, at)| *at <= now as f64).count() as u64
+/// The members of indexes whose time has come, index by index.
+fn overdue<'a>(
+    view: View<'a>,
+    indexes: impl Iterator<Item = &'static &'static str>,
+    now: u64,
+) -> Vec<&'a str> {
+    let members = indexes.flat_map(|index| view.ranked(index));
+    members.filter(|(_, at)| *at <= now as f64).map(|(member, _)| member).collect()
 }
 
 fn first(view: View<'_>) -> Option<u64> {

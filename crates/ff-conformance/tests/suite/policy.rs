@@ -1,7 +1,7 @@
 //! Policies at the edges of what they may say.
 
 use ff_conformance::{Deployment, LANE, LEASE_MS, conformance};
-use ff_core::error::Code;
+use ff_core::error::{Code, EngineError};
 use ff_core::limits;
 use ff_core::state::PublicState;
 
@@ -9,7 +9,7 @@ use ff_core::state::PublicState;
 async fn refusal(d: &Deployment, policy: &str) -> Option<String> {
     match d.try_call(d.create().policy(policy).call()).await {
         Ok(_) => None,
-        Err(ff_core::error::EngineError::Refused { code, details }) => {
+        Err(EngineError::Refused { code, details }) => {
             assert_eq!(code, Code::InvalidPolicyJson, "{policy}");
             Some(details.concat())
         }
@@ -19,6 +19,10 @@ async fn refusal(d: &Deployment, policy: &str) -> Option<String> {
 
 fn retry(field: &str) -> String {
     format!(r#"{{"retry_policy":{{{field}}}}}"#)
+}
+
+fn timeout(field: &str) -> String {
+    format!(r#"{{"timeout_policy":{{{field}}}}}"#)
 }
 
 fn backoff(field: &str) -> String {
@@ -33,41 +37,31 @@ fn categories(list: &[String]) -> String {
 conformance! {
     async fn every_number_has_its_first_and_its_last(d: &Deployment) {
         d.host().watch(false);
-        let inside = |outer: &'static str, name: &'static str| {
-            move |value: i64| format!(r#"{{"{outer}":{{"{name}":{value}}}}}"#)
-        };
-        let plain = |name: &'static str| move |value: i64| format!(r#"{{"{name}":{value}}}"#);
-        let fixed = |value: i64| retry(&format!(r#""backoff":{{"type":"fixed","delay_ms":{value}}}"#));
-        let initial = |value: i64| {
-            let most = limits::DELAY_MS_MAX;
-            backoff(&format!(r#""initial_delay_ms":{value},"max_delay_ms":{most}"#))
-        };
-        let longest = |value: i64| backoff(&format!(r#""initial_delay_ms":0,"max_delay_ms":{value}"#));
-        let table: [(&str, Box<dyn Fn(i64) -> String + Send>, u64, u64); 12] = [
-            ("max_retries", Box::new(inside("retry_policy", "max_retries")), 0,
-                limits::MAX_RETRIES_MAX),
-            ("delay_ms", Box::new(fixed), 0, limits::DELAY_MS_MAX),
-            ("initial_delay_ms", Box::new(initial), 0, limits::DELAY_MS_MAX),
-            ("max_delay_ms", Box::new(longest), 0, limits::DELAY_MS_MAX),
-            ("attempt_timeout_ms", Box::new(inside("timeout_policy", "attempt_timeout_ms")), 1,
-                limits::DELAY_MS_MAX),
-            ("execution_deadline_ms", Box::new(inside("timeout_policy", "execution_deadline_ms")),
-                1, limits::DELAY_MS_MAX),
-            ("max_reclaim_count", Box::new(inside("timeout_policy", "max_reclaim_count")), 0,
+        // `@` stands for the number.
+        let longest = limits::DELAY_MS_MAX;
+        let initial = format!(r#""initial_delay_ms":@,"max_delay_ms":{longest}"#);
+        for (name, policy, low, high) in [
+            ("max_retries", retry(r#""max_retries":@"#), 0, limits::MAX_RETRIES_MAX),
+            ("delay_ms", retry(r#""backoff":{"type":"fixed","delay_ms":@}"#), 0, longest),
+            ("initial_delay_ms", backoff(&initial), 0, longest),
+            ("max_delay_ms", backoff(r#""initial_delay_ms":0,"max_delay_ms":@"#), 0, longest),
+            ("attempt_timeout_ms", timeout(r#""attempt_timeout_ms":@"#), 1, longest),
+            ("execution_deadline_ms", timeout(r#""execution_deadline_ms":@"#), 1, longest),
+            ("max_reclaim_count", timeout(r#""max_reclaim_count":@"#), 0, limits::MAX_RECLAIMS_MAX),
+            ("max_reclaim_count", r#"{"max_reclaim_count":@}"#.to_owned(), 0,
                 limits::MAX_RECLAIMS_MAX),
-            ("max_reclaim_count", Box::new(plain("max_reclaim_count")), 0,
-                limits::MAX_RECLAIMS_MAX),
-            ("max_replay_count", Box::new(plain("max_replay_count")), 0, limits::MAX_REPLAYS_MAX),
-            ("retention_ms", Box::new(plain("retention_ms")), 0, limits::RETENTION_MS_MAX),
-            ("ageing_ms", Box::new(plain("ageing_ms")), 0, limits::DELAY_MS_MAX),
-            ("dedup_window_ms", Box::new(plain("dedup_window_ms")), 1, limits::DEDUP_MS_MAX),
-        ];
-        for (name, policy, low, high) in table {
+            ("max_replay_count", r#"{"max_replay_count":@}"#.to_owned(), 0,
+                limits::MAX_REPLAYS_MAX),
+            ("retention_ms", r#"{"retention_ms":@}"#.to_owned(), 0, limits::RETENTION_MS_MAX),
+            ("ageing_ms", r#"{"ageing_ms":@}"#.to_owned(), 0, longest),
+            ("dedup_window_ms", r#"{"dedup_window_ms":@}"#.to_owned(), 1, limits::DEDUP_MS_MAX),
+        ] {
+            let with = |value: i64| policy.replace('@', &value.to_string());
             for value in [low, high] {
-                assert_eq!(refusal(d, &policy(value as i64)).await, None, "{name} {value}");
+                assert_eq!(refusal(d, &with(value as i64)).await, None, "{name} {value}");
             }
             for value in [low as i64 - 1, high as i64 + 1] {
-                let text = refusal(d, &policy(value)).await.expect("it is refused");
+                let text = refusal(d, &with(value)).await.expect("it is refused");
                 let rule = format!("{name}: must be a whole number from {low} to {high}");
                 assert!(text.ends_with(&rule), "{name} {value}: {text}");
             }

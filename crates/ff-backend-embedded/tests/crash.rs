@@ -82,9 +82,7 @@ fn start_child(root: &Path, start: u32) -> (Child, impl Iterator<Item = String>)
 
 #[tokio::test]
 async fn a_killed_process_loses_nothing_that_it_acknowledged() {
-    let seed = u64::from(std::process::id());
-    println!("seed {seed}");
-    let mut random = Random::new(seed);
+    let mut random = Random::new(ff_test_seed::random_test!().seed());
     let root = tempfile::tempdir().unwrap();
     let mut acknowledged: BTreeMap<u32, u32> = BTreeMap::new();
     for round in 0..8 {

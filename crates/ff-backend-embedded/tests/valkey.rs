@@ -191,8 +191,7 @@ async fn random_commands_get_the_same_replies_and_leave_the_same_state() {
     let mut client = server.connect();
     assert_eq!(client.call(&[b"FUNCTION", b"LOAD", RUN.as_bytes()]).show(), "\"run\"");
     let host = in_memory(RUN);
-    let seed = u64::from(std::process::id());
-    println!("seed {seed}");
+    let seed = ff_test_seed::random_test!().seed();
     let mut random = Random::new(seed);
     for step in 0..6000 {
         let command = random_command(&mut random);

@@ -29,7 +29,7 @@ impl HttpClient {
     /// Asks for a path; answers the body.
     pub(crate) async fn get(&mut self, path: &str) -> Result<&[u8], Failure> {
         self.request.clear();
-        write!(self.request, "GET {path} HTTP/1.1\r\nhost: bench\r\n\r\n")?;
+        write!(self.request, "GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n")?;
         self.exchange().await
     }
 
@@ -44,7 +44,7 @@ impl HttpClient {
         self.request.clear();
         write!(
             self.request,
-            "POST {path} HTTP/1.1\r\nhost: bench\r\n{header_lines}content-length: {length}\r\n\r\n"
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\n{header_lines}content-length: {length}\r\n\r\n"
         )?;
         self.request.extend_from_slice(body);
         self.exchange().await

@@ -1,6 +1,6 @@
-//! Random sequences on the embedded store: no rule is ever broken, and every planted bug is found.
+//! Random sequences on the embedded store: no rule is ever broken.
 //!
-//! `FF_MODEL_SEEDS` sequences of `FF_MODEL_STEPS` steps, from seed `FF_MODEL_SEED` on.
+//! `FF_SEEDS` sequences of `FF_STEPS` steps, from seed `FF_SEED` on.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -11,14 +11,10 @@ use ff_conformance::library;
 use ff_conformance::model::{Failure, Plan, Played, Store, play, shrink};
 use ff_script::calls;
 use ff_script::library::Library;
+use ff_test_seed::{RandomTest, random_test};
 
 const SEEDS: u64 = 1000;
 const STEPS: u64 = 60;
-
-fn setting(name: &str, default: u64) -> u64 {
-    let text = std::env::var(name).ok();
-    text.map_or(default, |text| text.parse().expect("a number"))
-}
 
 fn played(plan: &Plan, library: &Library) -> Result<Played, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
@@ -65,23 +61,23 @@ fn play_all(library: &Library, seeds: Range<u64>, steps: usize) -> Tally {
 }
 
 /// The failure of a seed in as few steps as can be, with the line that replays it.
-fn story(library: &Library, seed: u64, steps: usize) -> String {
+fn story(test: &RandomTest, library: &Library, seed: u64, steps: usize) -> String {
     let plan = shrink(&Plan::random(seed, steps), |plan| played(plan, library).is_err());
     let failure = played(&plan, library).expect_err("the short plan fails");
     format!(
-        "seed {seed} fails; shrunk to {} steps:\n{failure}\nto replay: FF_MODEL_SEED={seed} \
-         FF_MODEL_SEEDS=1 FF_MODEL_STEPS={steps} cargo test -p ff-conformance --test model random",
-        plan.steps.len()
+        "seed {seed} fails; shrunk to {} steps:\n{failure}\n{}",
+        plan.steps.len(),
+        test.replay(seed)
     )
 }
 
 #[test]
 fn random_sequences_break_no_rule() {
     let library = library();
-    let (from, count) = (setting("FF_MODEL_SEED", 1), setting("FF_MODEL_SEEDS", SEEDS));
-    let steps = setting("FF_MODEL_STEPS", STEPS) as usize;
-    let begin = Instant::now();
-    let tally = play_all(&library, from..from + count, steps);
+    let test = random_test!();
+    let (seeds, steps) = (test.seeds(1..SEEDS + 1), test.steps(STEPS) as usize);
+    let (count, begin) = (seeds.end - seeds.start, Instant::now());
+    let tally = play_all(&library, seeds, steps);
     let (calls, took) = (tally.played.values().sum::<u64>(), begin.elapsed());
     let rate = calls as f64 / took.as_secs_f64();
     println!("{count} sequences, {calls} calls in {took:.1?}: {rate:.0} calls/s");
@@ -90,7 +86,7 @@ fn random_sequences_break_no_rule() {
     }
     if let Some(seed) = tally.failed {
         eprintln!("seed {seed} fails; looking for the shortest way there");
-        panic!("{}", story(&library, seed, steps));
+        panic!("{}", story(&test, &library, seed, steps));
     }
     if count >= SEEDS {
         assert_eq!(never_done(&tally.played), NEVER_DONE, "what is never done is never tested");

@@ -58,7 +58,7 @@ const EDGES: &[(&str, &[&str])] = &[
 ];
 
 /// Tools for tests and measurements: they may use anything, and nothing else may use them.
-const TOOLS: &[&str] = &["ff-test-valkey", "ff-conformance", "ff-bench"];
+const TOOLS: &[&str] = &["ff-test-seed", "ff-test-valkey", "ff-conformance", "ff-bench"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace")
@@ -173,6 +173,20 @@ fn dependencies_point_one_way() {
         }
     }
     report(broken);
+}
+
+/// What makes random numbers of a seed, but for those that are handed one.
+const GENERATORS: &[&str] = &["Dice::new(", "Random::new(", "Plan::random("];
+
+#[test]
+fn random_tests_take_their_seeds_from_one_place() {
+    let takes_none = |(name, text): &(String, String)| {
+        let of_the_model = name.starts_with("crates/ff-conformance/src/model");
+        let random = GENERATORS.iter().any(|generator| text.contains(generator));
+        random && !of_the_model && !name.ends_with("tidy.rs") && !text.contains("random_test!")
+    };
+    let broken = sources(&[".rs"]).into_iter().filter(takes_none);
+    report(broken.map(|(name, _)| format!("{name}: does not use random_test!")).collect());
 }
 
 #[test]

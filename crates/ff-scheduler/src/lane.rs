@@ -77,6 +77,11 @@ impl Lane {
         &self.name
     }
 
+    /// How many partitions there are.
+    pub(crate) fn partitions(&self) -> usize {
+        self.lock().standing.len()
+    }
+
     /// Counts the claims that begin here.
     pub(crate) fn turn(&self) -> usize {
         self.turns.fetch_add(1, Ordering::Relaxed)
@@ -128,12 +133,13 @@ impl Lane {
         }
     }
 
-    /// A candidate could not be asked.
+    /// A candidate could not be asked: whoever waits must be told in place of the one who failed.
     pub(crate) fn keep(&self, candidate: Candidate) {
         match candidate.heard {
             UNCOUNTED => self.lock().wonder(candidate.partition),
             heard => self.lock().hear(candidate.partition, heard),
         }
+        self.news.notify_one();
     }
 
     /// There may be work in the doubtful partitions; answers whether there are any.
@@ -315,6 +321,19 @@ mod tests {
         lane.was_generous(candidate, 1);
         let rest: Vec<_> = std::iter::from_fn(|| taken(&lane)).map(|(index, _)| index).collect();
         assert_eq!(rest, [3, 4, 5, 2], "whoever had enough waits for its next turn");
+    }
+
+    #[tokio::test]
+    async fn a_partition_that_could_not_be_asked_is_news_for_the_next_who_waits() {
+        let lane = quiet(2);
+        lane.hear(Partition::flow(1));
+        lane.news.notified().await;
+        let candidate = lane.take().expect("heard of");
+        let waiting = lane.news.notified();
+        lane.keep(candidate);
+        let told = tokio::time::timeout(std::time::Duration::from_secs(5), waiting).await;
+        assert!(told.is_ok(), "nobody is told");
+        assert_eq!(taken(&lane), Some((1, 1)));
     }
 
     #[test]

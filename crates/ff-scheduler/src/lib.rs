@@ -10,19 +10,18 @@
 
 mod ask;
 mod hand_back;
+mod known;
 mod lane;
 
-use std::collections::HashMap;
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use ff_core::capability::CapabilitySet;
 use ff_core::contracts::{ClaimRequest, Claimed, NextGrant, NextGrantRequest, WorkRequest};
 use ff_core::engine_backend::{Answer, EngineBackend};
 use ff_core::error::EngineError;
-use ff_core::types::{ExecutionKind, LaneId, LeaseId};
+use ff_core::types::{LaneId, LeaseId};
 use ff_core::work_source::WorkSource;
 use ff_script::backend::ScriptBackend;
 use ff_script::host::{Host, Subscription, Topic, Wake};
@@ -32,6 +31,7 @@ use tokio::time::{Instant, timeout_at};
 
 use ask::{Ask, Asked};
 use hand_back::{Claims, UnderWay};
+use known::{Known, Suits};
 use lane::Lane;
 
 /// Every lane's partitions are looked through this often although nothing was heard from them.
@@ -52,20 +52,10 @@ pub struct Scheduler {
     listener: JoinHandle<()>,
 }
 
-/// What is known of a lane depends on what the asking worker can do and wants: a partition that had
-/// nothing for one may have something for another.
-type Lanes = HashMap<LaneId, HashMap<Suits, Arc<Lane>>>;
-
-/// Which executions suit a worker.
-type Suits = (CapabilitySet, Vec<ExecutionKind>);
-
-/// Different workers remembered per lane; beyond that all are forgotten and learnt anew.
-const SUITS_MAX: usize = 256;
-
 struct Shared {
     backend: Arc<dyn EngineBackend>,
     ids: Arc<dyn IdSource>,
-    lanes: Mutex<Lanes>,
+    known: Mutex<Known>,
     under_way: UnderWay,
 }
 
@@ -79,7 +69,7 @@ impl Scheduler {
         let shared = Arc::new(Shared {
             backend: backend as Arc<dyn EngineBackend>,
             ids,
-            lanes: Mutex::default(),
+            known: Mutex::default(),
             under_way: UnderWay::default(),
         });
         let listener = tokio::spawn(listen(Arc::clone(&shared), wakes));
@@ -91,14 +81,11 @@ impl Scheduler {
     pub async fn claim(&self, request: WorkRequest) -> Result<Vec<Claimed>, EngineError> {
         request.validate()?;
         let deadline = Instant::now() + request.max_wait;
-        let mut suits = (request.capabilities.clone(), request.kinds.clone());
-        suits.1.sort_unstable();
+        let suits = Suits::new(request.capabilities.clone(), request.kinds.clone());
         let lanes: Vec<_> =
             request.lanes.iter().map(|name| self.shared.lane(name, &suits)).collect();
-        let claimed = self.shared.claim_until(deadline, &lanes, &request).await?;
-        // Whoever was woken and leaves something behind wakes the next one.
-        lanes.iter().filter(|lane| lane.is_likely()).for_each(|lane| lane.news.notify_one());
-        Ok(claimed.keep())
+        let _leaving = Leaving(&lanes);
+        Ok(self.shared.claim_until(deadline, &lanes, &request).await?.keep())
     }
 
     /// Reserves the best execution of a partition that may have one. None if there is none: a push
@@ -108,8 +95,9 @@ impl Scheduler {
         request: NextGrantRequest,
     ) -> Result<Option<NextGrant>, EngineError> {
         request.validate()?;
-        let suits = (request.capabilities.clone(), Vec::new());
+        let suits = Suits::new(request.capabilities.clone(), Vec::new());
         let lanes = [self.shared.lane(&request.lane, &suits)];
+        let _leaving = Leaving(&lanes);
         let deadline = Instant::now() + PUSH_TIME;
         loop {
             let granted = self.shared.grant_from(&lanes[0], &request).await?;
@@ -142,16 +130,11 @@ impl Drop for Scheduler {
 
 impl Shared {
     fn lane(&self, name: &LaneId, suits: &Suits) -> Arc<Lane> {
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        let workers = lanes.entry(name.clone()).or_default();
-        if workers.len() >= SUITS_MAX && !workers.contains_key(suits) {
-            workers.clear();
-        }
-        let known = workers.entry(suits.clone()).or_insert_with(|| {
-            let partitions = self.backend.partition_config().flow_partitions();
-            Arc::new(Lane::new(name.clone(), partitions))
-        });
-        Arc::clone(known)
+        self.known().lane(name, suits, self.backend.partition_config().flow_partitions())
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks for work, and waits for news of it, until there is some or the time has passed.
@@ -258,8 +241,7 @@ impl Shared {
     }
 
     fn look_everywhere(&self) {
-        let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        for lane in lanes.values().flat_map(HashMap::values) {
+        for lane in self.known().all() {
             lane.look_everywhere(self.backend.partition_config().flow_partitions());
         }
     }
@@ -267,10 +249,20 @@ impl Shared {
     fn hear(&self, wake: Wake) {
         let Wake::Message { partition, message } = wake else { return self.look_everywhere() };
         let name = std::str::from_utf8(&message).ok().and_then(|text| LaneId::try_new(text).ok());
-        let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(name) = name else { return };
         // Each kind of worker: whom it suits, only the store can tell.
-        let workers = name.and_then(|name| lanes.get(&name));
-        workers.into_iter().flat_map(HashMap::values).for_each(|lane| lane.hear(partition));
+        self.known().of_lane(&name).for_each(|lane| lane.hear(partition));
+    }
+}
+
+/// A caller that was woken for one of these lanes. However it leaves, with work, with an error or
+/// in the middle, it wakes the next one if it leaves something behind.
+struct Leaving<'a>(&'a [Arc<Lane>]);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        let likely = self.0.iter().filter(|lane| lane.is_likely());
+        likely.for_each(|lane| lane.news.notify_one());
     }
 }
 

@@ -1,6 +1,7 @@
 //! Accepts connections, as many as allowed, and ends them when the server does.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -8,20 +9,22 @@ use std::time::Duration;
 use axum::Router;
 use ff_api::headers::PROBLEM_JSON;
 use ff_api::problem::{HttpCode, Problem};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 
 use crate::app::App;
 use crate::courtesy::Courteous;
+use crate::heard::Heard;
+use crate::places::{Connection, Place};
 use crate::stream::Timed;
 
-/// Files that are not connections: the journal, the store's connections, logs.
-const OTHER_FILES: u64 = 128;
 /// Clients at a time that are told why they are turned away; others are only cut.
 const TURNED_AWAY_MAX: usize = 64;
 /// Pause when the operating system has no more files.
@@ -45,9 +48,8 @@ pub(crate) enum Phase {
 pub(crate) struct Acceptor {
     app: Arc<App>,
     router: Router,
-    tls: Option<TlsAcceptor>,
+    tls: watch::Receiver<Option<TlsAcceptor>>,
     phase: watch::Receiver<Phase>,
-    room: Arc<Semaphore>,
     turned_away: Arc<Semaphore>,
 }
 
@@ -55,18 +57,11 @@ impl Acceptor {
     pub(crate) fn new(
         app: Arc<App>,
         router: Router,
-        tls: Option<TlsAcceptor>,
+        tls: watch::Receiver<Option<TlsAcceptor>>,
         phase: watch::Receiver<Phase>,
     ) -> Self {
-        let connections = u64::from(app.limits.connections).min(files_left()).max(1);
-        Self {
-            app,
-            router,
-            tls,
-            phase,
-            room: Arc::new(Semaphore::new(usize::try_from(connections).unwrap_or(1))),
-            turned_away: Arc::new(Semaphore::new(TURNED_AWAY_MAX)),
-        }
+        let turned_away = Arc::new(Semaphore::new(TURNED_AWAY_MAX));
+        Self { app, router, tls, phase, turned_away }
     }
 
     /// Accepts until the server drains.
@@ -77,7 +72,7 @@ impl Acceptor {
                 _ = self.phase.wait_for(|phase| *phase > Phase::Running) => return,
             };
             match accepted {
-                Ok((stream, _)) => self.take(stream),
+                Ok((stream, address)) => self.take(stream, address.ip()),
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
                     tokio::time::sleep(PAUSE).await;
@@ -86,40 +81,63 @@ impl Acceptor {
         }
     }
 
-    fn take(&self, stream: TcpStream) {
+    fn take(&self, stream: TcpStream, address: IpAddr) {
         // Answers are small and awaited: they must not wait for more to send.
         let _ = stream.set_nodelay(true);
-        match Arc::clone(&self.room).try_acquire_owned() {
-            Ok(place) => {
+        match self.app.places.enter(address) {
+            Some(place) => {
                 tokio::spawn(self.clone().serve(stream, place));
             }
-            Err(_) => self.turn_away(stream),
+            None => self.turn_away(stream),
         }
     }
 
-    async fn serve(self, stream: TcpStream, place: OwnedSemaphorePermit) {
-        let connections = &self.app.metrics.connections;
-        connections.fetch_add(1, Ordering::Relaxed);
+    async fn serve(self, stream: TcpStream, place: Place) {
+        let metrics = &self.app.metrics;
+        metrics.connections.fetch_add(1, Ordering::Relaxed);
         let held = self.app.background();
-        match &self.tls {
-            None => self.serve_http(stream).await,
-            Some(tls) => {
-                let handshake = tls.accept(stream);
-                let limit = self.app.limits.header_timeout();
-                if let Ok(Ok(stream)) = tokio::time::timeout(limit, handshake).await {
-                    self.serve_http(stream).await;
-                }
+        tokio::select! {
+            () = self.serve_stream(stream, place.connection()) => {}
+            () = place.connection().over() => {
+                metrics.connections_cut.fetch_add(1, Ordering::Relaxed);
             }
         }
-        connections.fetch_sub(1, Ordering::Relaxed);
+        metrics.connections.fetch_sub(1, Ordering::Relaxed);
         drop((place, held));
     }
 
-    async fn serve_http(&self, stream: impl AsyncRead + AsyncWrite + Unpin) {
+    async fn serve_stream(&self, stream: TcpStream, connection: &Arc<Connection>) {
+        let tls = self.tls.borrow().clone();
+        let Some(tls) = tls else { return self.serve_http(stream, connection).await };
+        let limit = self.app.limits.header_timeout();
+        if let Ok(Ok(stream)) = tokio::time::timeout(limit, tls.accept(stream)).await {
+            self.serve_http(stream, connection).await;
+        }
+    }
+
+    async fn serve_http(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin,
+        connection: &Arc<Connection>,
+    ) {
         let limits = &self.app.limits;
-        let timed = Timed::new(stream, limits.write_timeout());
+        let timed = Timed::new(stream, Arc::clone(connection), limits.write_timeout());
         let polite = TokioIo::new(Courteous::new(timed));
-        let service = TowerToHyperService::new(self.router.clone());
+        let router = TowerToHyperService::new(self.router.clone());
+        let service = service_fn(|request: hyper::Request<Incoming>| {
+            let begun = connection.work();
+            let request = request.map(|body| Heard::new(body, Arc::clone(connection)));
+            let answering = router.call(request);
+            async move {
+                // The place was given to somebody else: nothing is begun any more.
+                if !begun {
+                    std::future::pending::<()>().await;
+                }
+                let answer = answering.await;
+                connection.answer();
+                answer
+            }
+        });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(limits.header_timeout())
@@ -143,7 +161,7 @@ impl Acceptor {
     fn turn_away(&self, stream: TcpStream) {
         self.app.metrics.connections_refused.fetch_add(1, Ordering::Relaxed);
         let Ok(place) = Arc::clone(&self.turned_away).try_acquire_owned() else { return };
-        if self.tls.is_none() {
+        if self.tls.borrow().is_none() {
             tokio::spawn(async move {
                 let _ = tokio::time::timeout(Duration::from_secs(1), say_full(stream)).await;
                 drop(place);
@@ -168,16 +186,4 @@ async fn say_full(mut stream: TcpStream) -> io::Result<()> {
     let mut unread = [0; 4096];
     while stream.read(&mut unread).await? > 0 {}
     Ok(())
-}
-
-/// How many connections the operating system's limit of open files leaves room for.
-fn files_left() -> u64 {
-    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
-    let soft = line.and_then(|line| line.split_whitespace().next());
-    match soft.map(str::parse::<u64>) {
-        Some(Ok(files)) => files.saturating_sub(OTHER_FILES),
-        // Not said, or unlimited.
-        _ => u64::from(u32::MAX),
-    }
 }

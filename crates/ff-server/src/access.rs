@@ -1,24 +1,69 @@
-//! Who may use the API: whoever has one of the configured tokens.
+//! Who may use the API: whoever has one of the configured tokens, and comes from no other site's
+//! page. Both can be replaced while requests come.
 
+use std::sync::{Arc, PoisonError, RwLock};
+
+use axum::extract::Request;
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use ff_api::problem::Problem;
 use ff_core::error::{Code, EngineError};
 use subtle::{Choice, ConstantTimeEq};
 
-use crate::config::Token;
+use crate::config::{ServerConfig, Token};
 use crate::refusal::Refusal;
+use crate::site::Site;
 
-/// The tokens that open the API. Without any, everybody is let in.
-pub(crate) struct Access(Vec<Box<[u8]>>);
+/// Who may use the API.
+pub(crate) struct Access(RwLock<Arc<Rules>>);
+
+struct Rules {
+    tokens: Tokens,
+    site: Site,
+}
+
+impl Rules {
+    fn new(config: &ServerConfig) -> Arc<Self> {
+        Arc::new(Self { tokens: Tokens::new(&config.tokens), site: Site::new(config) })
+    }
+}
 
 impl Access {
-    pub(crate) fn new(tokens: &[Token]) -> Self {
+    pub(crate) fn new(config: &ServerConfig) -> Self {
+        Self(RwLock::new(Rules::new(config)))
+    }
+
+    /// True if nobody is let in without a token.
+    pub(crate) fn wants_tokens(&self) -> bool {
+        !self.rules().tokens.0.is_empty()
+    }
+
+    fn rules(&self) -> Arc<Rules> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// From now on, others may.
+    pub(crate) fn replace(&self, config: &ServerConfig) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Rules::new(config);
+    }
+
+    /// Refuses a request of somebody who may not. What is `open` needs no token.
+    pub(crate) fn check(&self, request: &Request, open: bool) -> Result<(), Refusal> {
+        let rules = self.rules();
+        rules.site.check(request, !rules.tokens.0.is_empty())?;
+        if open { Ok(()) } else { rules.tokens.check(request.headers()) }
+    }
+}
+
+/// The tokens that open the API. Without any, everybody is let in.
+struct Tokens(Vec<Box<[u8]>>);
+
+impl Tokens {
+    fn new(tokens: &[Token]) -> Self {
         Self(tokens.iter().map(|token| token.0.as_bytes().into()).collect())
     }
 
-    /// Refuses a request without a right token.
-    pub(crate) fn check(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+    fn check(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         if self.0.is_empty() {
             return Ok(());
         }
@@ -53,19 +98,19 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
 mod tests {
     use super::*;
 
-    fn allowed(access: &Access, header: &str) -> bool {
+    fn allowed(tokens: &Tokens, header: &str) -> bool {
         let mut headers = HeaderMap::new();
         if !header.is_empty() {
             headers.insert(AUTHORIZATION, header.parse().expect("a header value"));
         }
-        access.check(&headers).is_ok()
+        tokens.check(&headers).is_ok()
     }
 
     #[test]
     fn only_a_whole_token_opens() {
-        let access = Access::new(&[Token("first-token".into()), Token("second-token".into())]);
+        let tokens = Tokens::new(&[Token("first-token".into()), Token("second-token".into())]);
         for right in ["Bearer first-token", "bearer second-token", "BEARER  first-token "] {
-            assert!(allowed(&access, right), "{right}");
+            assert!(allowed(&tokens, right), "{right}");
         }
         for wrong in [
             "",
@@ -77,12 +122,12 @@ mod tests {
             "Basic first-token",
             "first-token",
         ] {
-            assert!(!allowed(&access, wrong), "{wrong}");
+            assert!(!allowed(&tokens, wrong), "{wrong}");
         }
     }
 
     #[test]
     fn without_tokens_everybody_is_let_in() {
-        assert!(allowed(&Access::new(&[]), ""));
+        assert!(allowed(&Tokens::new(&[]), ""));
     }
 }

@@ -16,6 +16,7 @@ use crate::config::Limits;
 use crate::ended::Ended;
 use crate::gate::Gates;
 use crate::metrics::Metrics;
+use crate::places::Places;
 use crate::routes::Readiness;
 use crate::store::Place;
 
@@ -32,6 +33,7 @@ pub(crate) struct App {
     pub(crate) access: Access,
     pub(crate) open_metrics: bool,
     pub(crate) gates: Gates,
+    pub(crate) places: Arc<Places>,
     pub(crate) limits: Limits,
     pub(crate) drain: watch::Sender<bool>,
     /// Cloned by every task that may outlive its request: closed when all of them have ended.

@@ -13,6 +13,7 @@ use ff_api::problem::{HttpCode, Problem};
 use ff_core::backend_error::{BackendError, BackendErrorKind, Retry};
 use ff_core::error::EngineError;
 use ff_core::limits;
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::app::App;
 use crate::metrics::Series;
@@ -32,12 +33,22 @@ impl Around {
         self.app.limits.request_timeout() + Duration::from_millis(wait)
     }
 
+    /// Lets a request in. Those whose clients have stalled are given up for those who have not.
+    async fn enter(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        let gates = &self.app.gates;
+        let entered = gates.enter(self.waits);
+        if entered.is_ok() || self.waits || !self.app.places.cut_stalled() {
+            return entered;
+        }
+        gates.enter_soon().await
+    }
+
     async fn run(&self, request: Request, next: Next) -> Result<Response, Refusal> {
+        self.app.access.check(&request, self.open)?;
         if self.open {
             return guarded(next.run(request)).await;
         }
-        self.app.access.check(request.headers())?;
-        let _entered = self.app.gates.enter(self.waits)?;
+        let _entered = self.enter().await?;
         let running = guarded(next.run(request));
         tokio::time::timeout(self.time_limit(), running).await.unwrap_or_else(|_| Err(too_slow()))
     }

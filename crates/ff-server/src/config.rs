@@ -1,8 +1,11 @@
 //! What a server can be told. Every part can be read from a file; unknown settings are refused.
 
+mod authority;
 mod limits;
 mod store;
 
+pub use authority::Authority;
+pub(crate) use authority::HostName;
 pub use limits::Limits;
 pub use store::StoreConfig;
 
@@ -27,6 +30,9 @@ pub struct ServerConfig {
     /// Who may use the API. Without any token everybody may, so such a server listens on loopback
     /// only.
     pub tokens: Vec<Token>,
+    /// Further names by which clients and pages may reach the server: those of a proxy in front of
+    /// it. One without a port stands for every port.
+    pub allowed_hosts: Vec<Authority>,
     /// Certificate and key; without them connections are plain.
     pub tls: Option<TlsFiles>,
     /// How much of everything.
@@ -46,6 +52,7 @@ impl Default for ServerConfig {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT)),
             store: StoreConfig::default(),
             tokens: Vec::new(),
+            allowed_hosts: Vec::new(),
             tls: None,
             limits: Limits::default(),
             partitions: PartitionConfig::default().num_flow_partitions,
@@ -129,6 +136,7 @@ mod tests {
 
     #[test]
     fn unknown_settings_are_refused() {
+        assert!(read(r#"{"allowed_hosts":["a b"]}"#).expect_err("a blank").contains("is no host"));
         for json in [r#"{"port":1}"#, r#"{"limits":{"x":1}}"#, r#"{"store":{"x":1}}"#] {
             assert!(read(json).expect_err(json).contains("unknown field"), "{json}");
         }

@@ -1,6 +1,7 @@
 //! How much is let in at a time.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ff_api::problem::{HttpCode, Problem};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -13,6 +14,9 @@ pub(crate) const SMALL_BODY_BYTES: usize = 64 * 1024;
 
 /// Large bodies are counted in pieces of this size.
 const PIECE_BYTES: u64 = 64 * 1024;
+
+/// How long a request waits for one that is being given up.
+const SOON: Duration = Duration::from_millis(250);
 
 /// The gates of a server.
 pub(crate) struct Gates {
@@ -50,6 +54,13 @@ impl Gates {
         };
         let entered = Arc::clone(gate).try_acquire_owned();
         entered.map_err(|_| Problem::new(code, "").into())
+    }
+
+    /// Lets a request in as soon as another one is over, which must be any moment.
+    pub(crate) async fn enter_soon(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        let entering = Arc::clone(&self.requests).acquire_owned();
+        let entered = tokio::time::timeout(SOON, entering).await.ok().and_then(Result::ok);
+        entered.ok_or_else(|| Problem::new(HttpCode::Overloaded, "").into())
     }
 
     /// Makes room for a body of this size, or says that there is none now.

@@ -16,8 +16,9 @@
 //! |---|---|
 //! | what can be configured | `config` |
 //! | start and end | `server`, `store` |
-//! | connections and their limits | `accept`, `stream`, `courtesy`, `tls` |
-//! | what surrounds every request | `around`, `access`, `gate` |
+//! | connections and their limits | `accept`, `places`, `files`, `tls` |
+//! | what lies around a connection | `stream`, `heard`, `courtesy` |
+//! | what surrounds every request | `around`, `access`, `site`, `gate` |
 //! | how requests are read | `extract`, `body` |
 //! | what each path does | `routes`: one file for each group |
 //! | waiting for an end or for work | `ended`, `claiming` |
@@ -31,11 +32,16 @@ mod server;
 
 mod accept;
 mod courtesy;
+mod files;
+mod heard;
+mod places;
 mod store;
 mod stream;
 mod tls;
 
 mod access;
+mod site;
+
 mod answer;
 mod app;
 mod around;
@@ -54,6 +60,6 @@ mod ended;
 mod metrics;
 mod openapi;
 
-pub use config::{Limits, ServerConfig, StoreConfig, TlsFiles, Token};
+pub use config::{Authority, Limits, ServerConfig, StoreConfig, TlsFiles, Token};
 pub use openapi::openapi_json;
 pub use server::{RunningServer, Server, StartError};

@@ -26,7 +26,7 @@ use crate::app::App;
 /// Codes that tell a worker that it lost its lease.
 const LOST: [&str; 3] = ["stale_lease", "lease_expired", "lease_revoked"];
 /// Words for trouble with the store.
-const STORE_TROUBLE: [&str; 10] = [
+const STORE_TROUBLE: [&str; 11] = [
     "transport",
     "timeout",
     "cluster",
@@ -54,6 +54,7 @@ pub(crate) struct Metrics {
     renewals_refused: AtomicU64,
     pub(crate) connections: AtomicU64,
     pub(crate) connections_refused: AtomicU64,
+    pub(crate) connections_cut: AtomicU64,
     depths: Depths,
 }
 
@@ -137,6 +138,9 @@ impl Metrics {
         let about = "Connections that were turned away because there were too many.";
         let refused = read(&self.connections_refused);
         text.number("ff_http_connections_refused_total", "counter", about, refused);
+        let about = "Silent connections that were cut because others needed their places.";
+        let cut = read(&self.connections_cut);
+        text.number("ff_http_connections_cut_total", "counter", about, cut);
         let series = self.series.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let unmatched = self.unmatched.lock().unwrap_or_else(PoisonError::into_inner).clone();
         http::render(&series, &unmatched, text);

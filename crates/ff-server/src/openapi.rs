@@ -23,9 +23,10 @@ const ABOUT: &str = "A durable execution engine. Times are milliseconds since th
     ones.";
 
 /// The statuses of refusals, and what they mean in general.
-const REFUSALS: [(u16, &str); 13] = [
+const REFUSALS: [(u16, &str); 14] = [
     (400, "The request breaks a rule; field names the part."),
     (401, "The bearer token is missing or wrong."),
+    (403, "The server does not answer to this host, or not to a page of another site."),
     (404, "It does not exist, or no longer."),
     (405, "The path does not know this method."),
     (408, "The request was not received in time."),

@@ -22,7 +22,7 @@ use crate::app::App;
 pub(crate) type NamedSchema = (String, RefOr<Schema>);
 
 /// Refusals that any path may answer with.
-const COMMON: [u16; 7] = [400, 401, 408, 429, 500, 503, 504];
+const COMMON: [u16; 8] = [400, 401, 403, 408, 429, 500, 503, 504];
 /// Refusals of paths that take a body.
 const WITH_BODY: [u16; 2] = [413, 415];
 

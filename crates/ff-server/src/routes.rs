@@ -13,8 +13,7 @@ mod workers;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
-use axum::http::{HeaderMap, Method, Uri};
+use axum::extract::{Request, State};
 use axum::middleware::from_fn_with_state;
 use ff_api::problem::{HttpCode, Problem};
 
@@ -61,23 +60,19 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .with_state(Arc::clone(app))
 }
 
-async fn no_such_path(State(app): State<Arc<App>>, headers: HeaderMap, uri: Uri) -> Refusal {
-    let detail = format!("there is no path {}", shorten(uri.path().to_owned()));
-    unmatched(&app, &headers, Problem::new(HttpCode::RouteNotFound, detail))
+async fn no_such_path(State(app): State<Arc<App>>, request: Request) -> Refusal {
+    let detail = format!("there is no path {}", shorten(request.uri().path().to_owned()));
+    unmatched(&app, &request, Problem::new(HttpCode::RouteNotFound, detail))
 }
 
-async fn no_such_method(
-    State(app): State<Arc<App>>,
-    headers: HeaderMap,
-    method: Method,
-) -> Refusal {
-    let detail = format!("the path does not know {}", shorten(method.to_string()));
-    unmatched(&app, &headers, Problem::new(HttpCode::MethodNotAllowed, detail))
+async fn no_such_method(State(app): State<Arc<App>>, request: Request) -> Refusal {
+    let detail = format!("the path does not know {}", shorten(request.method().to_string()));
+    unmatched(&app, &request, Problem::new(HttpCode::MethodNotAllowed, detail))
 }
 
 /// Whoever has no token learns nothing about which paths exist.
-fn unmatched(app: &App, headers: &HeaderMap, problem: Problem) -> Refusal {
+fn unmatched(app: &App, request: &Request, problem: Problem) -> Refusal {
     app.metrics.unmatched(problem.status);
     app.metrics.problem(&problem.code);
-    app.access.check(headers).err().unwrap_or_else(|| problem.into())
+    app.access.check(request, false).err().unwrap_or_else(|| problem.into())
 }

@@ -9,16 +9,18 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
+use tokio_rustls::TlsAcceptor;
 
 use crate::accept::{Acceptor, Phase};
 use crate::access::Access;
 use crate::app::App;
-use crate::config::ServerConfig;
+use crate::config::{Limits, ServerConfig};
 use crate::ended::Ended;
 use crate::gate::Gates;
 use crate::metrics::Metrics;
+use crate::places::Places;
 use crate::store::{self, Place, Store};
-use crate::{routes, tls};
+use crate::{files, routes, tls};
 
 /// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +52,7 @@ impl Server {
     /// setting is wrong or the address is taken.
     pub async fn start(config: ServerConfig) -> Result<RunningServer, StartError> {
         config.check().map_err(StartError::Config)?;
-        let tls = config.tls.as_ref().map(tls::acceptor).transpose().map_err(StartError::Tls)?;
+        let tls = tls(&config)?;
         let listener = listen(config.listen).await?;
         let local_addr = listener.local_addr();
         let local_addr =
@@ -60,6 +62,24 @@ impl Server {
         let store = store.await.map_err(StartError::Store)?;
         Ok(RunningServer::run(&config, store, ids, listener, local_addr, tls))
     }
+}
+
+fn tls(config: &ServerConfig) -> Result<Option<TlsAcceptor>, StartError> {
+    config.tls.as_ref().map(tls::acceptor).transpose().map_err(StartError::Tls)
+}
+
+/// The limits as the operating system allows them.
+fn limits(config: &ServerConfig) -> Limits {
+    let limits = config.limits.within(files::make_room(config.limits.connections));
+    if limits.connections < config.limits.connections {
+        tracing::warn!(
+            connections = limits.connections,
+            waiting = limits.waiting,
+            requests = limits.requests,
+            "the limit of open files leaves room for fewer connections than configured"
+        );
+    }
+    limits
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {
@@ -73,6 +93,7 @@ pub struct RunningServer {
     local_addr: SocketAddr,
     banner: String,
     phase: watch::Sender<Phase>,
+    tls: watch::Sender<Option<TlsAcceptor>>,
     accepting: JoinHandle<()>,
     hearing: JoinHandle<()>,
     unfinished: mpsc::Receiver<()>,
@@ -85,8 +106,9 @@ impl RunningServer {
         ids: Arc<dyn IdSource>,
         listener: TcpListener,
         local_addr: SocketAddr,
-        tls: Option<tokio_rustls::TlsAcceptor>,
+        tls: Option<TlsAcceptor>,
     ) -> Self {
+        let limits = limits(config);
         let banner = banner(config, &store.place, local_addr);
         let ended = Arc::new(Ended::default());
         let hearing = tokio::spawn(Arc::clone(&ended).listen(store.ended));
@@ -100,17 +122,19 @@ impl RunningServer {
             engine: Mutex::new(Some(store.engine)),
             metrics: Metrics::default(),
             readiness: Default::default(),
-            access: Access::new(&config.tokens),
+            access: Access::new(config),
             open_metrics: config.open_metrics,
-            gates: Gates::new(&config.limits),
-            limits: config.limits,
+            gates: Gates::new(&limits),
+            places: Places::new(limits.connections),
+            limits,
             drain: watch::Sender::new(false),
             background: Mutex::new(Some(background)),
         });
         let (phase, phases) = watch::channel(Phase::Running);
-        let acceptor = Acceptor::new(Arc::clone(&app), routes::router(&app), tls, phases);
+        let (tls, current_tls) = watch::channel(tls);
+        let acceptor = Acceptor::new(Arc::clone(&app), routes::router(&app), current_tls, phases);
         let accepting = tokio::spawn(acceptor.run(listener));
-        Self { app, local_addr, banner, phase, accepting, hearing, unfinished }
+        Self { app, local_addr, banner, phase, tls, accepting, hearing, unfinished }
     }
 
     /// Where the server listens.
@@ -122,6 +146,24 @@ impl RunningServer {
     /// try first.
     pub fn banner(&self) -> &str {
         &self.banner
+    }
+
+    /// Takes tokens, allowed hosts and the certificate from a configuration; all else stays as it
+    /// was at the start. Open connections go on. Nothing changes if anything is wrong.
+    pub fn reload(&self, config: &ServerConfig) -> Result<(), StartError> {
+        let config = ServerConfig { listen: self.local_addr, ..config.clone() };
+        config.check().map_err(StartError::Config)?;
+        if config.tls.is_some() != self.tls.borrow().is_some() {
+            let rule = "TLS can be turned on and off only by a restart".to_owned();
+            return Err(StartError::Config(rule));
+        }
+        if config.tokens.is_empty() && self.app.access.wants_tokens() {
+            let rule = "there are no tokens any more; a server that lets everybody in is restarted";
+            return Err(StartError::Config(rule.to_owned()));
+        }
+        self.tls.send_replace(tls(&config)?);
+        self.app.access.replace(&config);
+        Ok(())
     }
 
     /// Stops accepting, answers waiting claims with nothing, lets requests under way finish within

@@ -1,23 +1,28 @@
-//! A connection that is cut when its client leaves an answer unread.
+//! A connection that is cut when its client leaves an answer unread. What is read of it counts as
+//! something heard of the client.
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
+use crate::places::Connection;
+
 /// Any connection, with a limit on how long a write may be stuck.
 pub(crate) struct Timed<S> {
     stream: S,
+    connection: Arc<Connection>,
     write_timeout: Duration,
     stuck: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Timed<S> {
-    pub(crate) fn new(stream: S, write_timeout: Duration) -> Self {
-        Self { stream, write_timeout, stuck: None }
+    pub(crate) fn new(stream: S, connection: Arc<Connection>, write_timeout: Duration) -> Self {
+        Self { stream, connection, write_timeout, stuck: None }
     }
 
     /// Passes on what a write said; one that has been waiting for too long fails.
@@ -28,8 +33,10 @@ impl<S> Timed<S> {
     ) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.stuck = None;
+            self.connection.was_heard();
             return written;
         }
+        self.connection.was_sent();
         let limit = self.write_timeout;
         let stuck = self
             .stuck
@@ -76,6 +83,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Timed<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        if flushed.is_ready() {
+            self.connection.was_sent();
+        }
         self.within_time(flushed, context)
     }
 
@@ -93,7 +103,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_write_that_nobody_reads_fails_in_time() {
         let (client, server) = tokio::io::duplex(8);
-        let mut server = Timed::new(server, Duration::from_secs(5));
+        let mut server = Timed::new(server, Connection::alone(), Duration::from_secs(5));
         let started = Instant::now();
         let error = server.write_all(&[0; 100]).await.expect_err("nobody reads");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
@@ -104,7 +114,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_read_in_time_is_written() {
         let (mut client, server) = tokio::io::duplex(8);
-        let mut server = Timed::new(server, Duration::from_secs(5));
+        let mut server = Timed::new(server, Connection::alone(), Duration::from_secs(5));
         let writing = tokio::spawn(async move { server.write_all(&[7; 100]).await });
         let mut read = vec![0; 100];
         client.read_exact(&mut read).await.expect("all of it comes");

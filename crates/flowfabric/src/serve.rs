@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ff_backend_embedded::SyncMode;
-use ff_server::{Server, ServerConfig, StoreConfig, TlsFiles, Token};
+use ff_server::{Authority, RunningServer, Server, ServerConfig, StoreConfig, TlsFiles, Token};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::failure::Failure;
 use crate::settings::Settings;
-use crate::signals::Signals;
+use crate::signals::{self, Signals};
 use crate::table::Table;
 
 /// Settings that can be given on the command line. Each can also stand in the environment as
@@ -37,6 +37,9 @@ pub(crate) struct Options {
     /// Bearer tokens that are accepted, separated by commas; better in the environment or the file.
     #[arg(long, value_name = "TOKENS")]
     tokens: Option<String>,
+    /// Further host names by which the server may be reached, separated by commas.
+    #[arg(long, value_name = "HOSTS")]
+    allowed_hosts: Option<String>,
     /// Certificate file; with --tls-key the server speaks TLS.
     #[arg(long, value_name = "FILE")]
     tls_cert: Option<String>,
@@ -65,6 +68,7 @@ impl Options {
             ("journal", self.journal.clone()),
             ("partitions", self.partitions.clone()),
             ("tokens", self.tokens.clone()),
+            ("allowed_hosts", self.allowed_hosts.clone()),
             ("tls_cert", self.tls_cert.clone()),
             ("tls_key", self.tls_key.clone()),
             ("allow_insecure", self.allow_insecure.then(|| "true".to_owned())),
@@ -106,7 +110,7 @@ pub(crate) fn run(options: &Options, json: bool) -> Result<(), Failure> {
     log_to_stderr(&settings)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        let mut signals = Signals::listen()?;
+        let (mut signals, mut hangups) = (Signals::listen()?, signals::hangups()?);
         let scheme = if config.tls.is_some() { "https" } else { "http" };
         let server = Server::start(config).await?;
         if json {
@@ -115,13 +119,49 @@ pub(crate) fn run(options: &Options, json: bool) -> Result<(), Failure> {
         } else {
             say!("{}", server.banner());
         }
-        signals.next().await;
+        loop {
+            tokio::select! {
+                () = signals.next() => break,
+                _ = hangups.recv() => tell(json, reload(options, &settings, &server)),
+            }
+        }
         eprintln!("stopping: requests under way have {} ms to end", drain.as_millis());
         if !server.shutdown(drain).await {
             eprintln!("some requests did not end in time and were cut off");
         }
         Ok(())
     })
+}
+
+/// Takes over what may change while the server runs. If anything is wrong, nothing changes. Answers
+/// the settings that changed, too, but are taken over only by a restart.
+fn reload(
+    options: &Options,
+    started_with: &Settings,
+    server: &RunningServer,
+) -> Result<Vec<&'static str>, Failure> {
+    let settings = options.settings()?;
+    server.reload(&server_config(&settings)?)?;
+    Ok(settings.waiting_for_a_restart(started_with))
+}
+
+fn tell(json: bool, reloaded: Result<Vec<&'static str>, Failure>) {
+    let event = match reloaded {
+        Ok(waiting) => {
+            eprintln!("tokens, allowed hosts and certificate were read again");
+            if !waiting.is_empty() {
+                eprintln!("changed, but only a restart takes it over: {}", waiting.join(", "));
+            }
+            serde_json::json!({ "event": "reloaded", "waiting_for_a_restart": waiting })
+        }
+        Err(failure) => {
+            eprintln!("nothing was read again: {}", failure.message);
+            serde_json::json!({ "event": "not_reloaded", "reason": failure.message })
+        }
+    };
+    if json {
+        say!("{event}");
+    }
 }
 
 fn server_config(settings: &Settings) -> Result<ServerConfig, Failure> {
@@ -132,16 +172,23 @@ fn server_config(settings: &Settings) -> Result<ServerConfig, Failure> {
             Some(TlsFiles { certificate_file: PathBuf::from(cert), key_file: PathBuf::from(key) })
         }
     };
-    let tokens = settings.text("tokens").split(',').map(str::trim).filter(|text| !text.is_empty());
+    let hosts = list(settings, "allowed_hosts")
+        .map(|text| text.parse().map_err(|error| Failure::from(format!("allowed_hosts: {error}"))));
     Ok(ServerConfig {
         listen: settings.parse("listen", "an address like 127.0.0.1:7480")?,
         store: store_config(settings)?,
-        tokens: tokens.map(|text| Token(text.to_owned())).collect(),
+        tokens: list(settings, "tokens").map(|text| Token(text.to_owned())).collect(),
+        allowed_hosts: hosts.collect::<Result<Vec<Authority>, _>>()?,
         tls,
         partitions: settings.parse("partitions", "a number from 1 to 65535")?,
         allow_insecure: settings.parse("allow_insecure", "true or false")?,
         ..ServerConfig::default()
     })
+}
+
+/// The parts of a setting that are separated by commas.
+fn list<'a>(settings: &'a Settings, name: &'static str) -> impl Iterator<Item = &'a str> {
+    settings.text(name).split(',').map(str::trim).filter(|text| !text.is_empty())
 }
 
 fn store_config(settings: &Settings) -> Result<StoreConfig, Failure> {

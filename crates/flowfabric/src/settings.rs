@@ -13,10 +13,16 @@ pub(crate) struct Setting {
     pub(crate) default: &'static str,
     /// Never shown.
     pub(crate) secret: bool,
+    /// Read again on SIGHUP; all others at the start only.
+    pub(crate) reloaded: bool,
 }
 
 const fn setting(name: &'static str, default: &'static str) -> Setting {
-    Setting { name, default, secret: false }
+    Setting { name, default, secret: false, reloaded: false }
+}
+
+const fn reloaded(name: &'static str) -> Setting {
+    Setting { reloaded: true, ..setting(name, "") }
 }
 
 /// Every setting of the server.
@@ -25,9 +31,10 @@ pub(crate) const SETTINGS: &[Setting] = &[
     setting("store", "./flowfabric-data"),
     setting("journal", "always"),
     setting("partitions", "256"),
-    Setting { name: "tokens", default: "", secret: true },
-    setting("tls_cert", ""),
-    setting("tls_key", ""),
+    Setting { secret: true, ..reloaded("tokens") },
+    reloaded("allowed_hosts"),
+    reloaded("tls_cert"),
+    reloaded("tls_key"),
     setting("allow_insecure", "false"),
     setting("log", "info"),
     setting("log_format", "text"),
@@ -102,6 +109,12 @@ impl Settings {
         text.parse().map_err(|_| Failure::from(format!("{name} ({source}) must be {rule}")))
     }
 
+    /// The settings whose values differ from earlier ones and that only a restart would change.
+    pub(crate) fn waiting_for_a_restart(&self, earlier: &Self) -> Vec<&'static str> {
+        let fixed = SETTINGS.iter().filter(|setting| !setting.reloaded).map(|setting| setting.name);
+        fixed.filter(|name| self.text(name) != earlier.text(name)).collect()
+    }
+
     /// Name, value as it may be shown, and source of every setting.
     pub(crate) fn rows(&self) -> impl Iterator<Item = (&'static str, String, String)> + '_ {
         SETTINGS.iter().map(|setting| {
@@ -139,7 +152,7 @@ fn read_file(named: Option<&Path>) -> Result<(PathBuf, BTreeMap<String, String>)
     let text = std::fs::read_to_string(&path)
         .map_err(|error| Failure::from(format!("{}: {error}", path.display())))?;
     let table: toml::Table =
-        text.parse().map_err(|error| Failure::from(format!("{}: {error}", path.display())))?;
+        text.parse().map_err(|error| Failure::from(broken(&path, &text, &error)))?;
     let mut values = BTreeMap::new();
     for (name, value) in table {
         if !SETTINGS.iter().any(|setting| setting.name == name) {
@@ -148,6 +161,13 @@ fn read_file(named: Option<&Path>) -> Result<(PathBuf, BTreeMap<String, String>)
         values.insert(name, plain(&value));
     }
     Ok((path, values))
+}
+
+/// Where the file is broken and how. The line itself is not shown: it may hold a token.
+fn broken(path: &Path, text: &str, error: &toml::de::Error) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    format!("{}, line {line}: {}", path.display(), error.message())
 }
 
 fn plain(value: &toml::Value) -> String {
@@ -194,6 +214,15 @@ mod tests {
         assert!(!shown.contains("s3cret"));
         let password = shown_store("valkey://ada:s3cret@db:6379/");
         assert_eq!(password, "valkey://ada:(hidden)@db:6379/");
+    }
+
+    #[test]
+    fn a_broken_file_is_named_by_its_line_which_is_not_shown() {
+        let text = "listen = '1.1.1.1:1'\ntokens = ['s3cret";
+        let error = text.parse::<toml::Table>().expect_err("broken");
+        let said = broken(Path::new("settings.toml"), text, &error);
+        assert!(said.starts_with("settings.toml, line 2: "), "{said}");
+        assert!(!said.contains("s3cret"), "{said}");
     }
 
     fn shown_store(value: &str) -> String {

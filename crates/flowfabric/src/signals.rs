@@ -1,4 +1,4 @@
-//! The signals that ask a process to end.
+//! The signals that ask a process to end, or to read its settings again.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -23,4 +23,9 @@ impl Signals {
             _ = self.interrupt.recv() => {}
         }
     }
+}
+
+/// Listens for SIGHUP from now on.
+pub(crate) fn hangups() -> std::io::Result<Signal> {
+    signal(SignalKind::hangup())
 }

@@ -47,6 +47,10 @@ http_codes! {
         "The body is not JSON.";
     MalformedRequest "malformed_request" Terminal 400
         "The request breaks the rules of HTTP.";
+    ForbiddenHost "forbidden_host" Terminal 403
+        "A server without tokens answers only to names of its own.";
+    ForbiddenOrigin "forbidden_origin" Terminal 403
+        "Web pages of other sites may not use this server.";
     RouteNotFound "route_not_found" Terminal 404
         "There is no such path; /openapi.json lists all of them.";
     MethodNotAllowed "method_not_allowed" Terminal 405

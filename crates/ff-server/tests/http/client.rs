@@ -75,6 +75,11 @@ impl Client {
         Self { token: self.token.clone(), ..Self::new(self.address) }
     }
 
+    /// The connection that was kept after the last answer.
+    pub(crate) fn kept(&self) -> Option<BufReader<TcpStream>> {
+        self.connection.borrow_mut().take()
+    }
+
     /// Opens a connection.
     pub(crate) fn connect(&self) -> io::Result<TcpStream> {
         let stream = TcpStream::connect(self.address)?;

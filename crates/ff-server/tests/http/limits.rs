@@ -4,10 +4,11 @@ use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use ff_server::StoreConfig;
 use serde_json::json;
 
 use crate::client::{Client, read_answer};
-use crate::server::in_memory;
+use crate::server::{TestServer, config, in_memory};
 use crate::suite::submit;
 
 const MIB: usize = 1024 * 1024;
@@ -29,7 +30,7 @@ fn a_body_that_is_too_large_is_refused_before_it_is_read() {
         ("/v1/tasks/complete", 1 << 30),
     ] {
         let request = format!(
-            "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
              content-length: {length}\r\n\r\n"
         );
         let answer = read_answer(&mut send_raw(&client, &request), "POST").expect("an answer");
@@ -43,7 +44,7 @@ fn a_body_that_grows_too_large_is_cut() {
     let server = in_memory(|_| {});
     let mut stream = send_raw(
         &server.client(),
-        "POST /v1/claims HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
+        "POST /v1/claims HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
          transfer-encoding: chunked\r\n\r\n",
     );
     let chunk = format!("1000\r\n{}\r\n", "x".repeat(4096));
@@ -73,7 +74,7 @@ fn a_payload_above_the_limit_is_refused_with_its_size() {
 fn a_client_that_sends_no_request_is_cut() {
     let server = in_memory(|config| config.limits.header_timeout_ms = 200);
     let started = Instant::now();
-    for begun in ["", "GET /heal", "GET /healthz HTTP/1.1\r\nhost: x\r\nx: "] {
+    for begun in ["", "GET /heal", "GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: "] {
         let mut stream = send_raw(&server.client(), begun);
         let mut rest = Vec::new();
         stream.read_to_end(&mut rest).expect("the server closes the connection");
@@ -89,7 +90,7 @@ fn a_body_that_comes_too_slowly_is_refused() {
     let server = in_memory(|config| config.limits.body_timeout_ms = 200);
     let mut stream = send_raw(
         &server.client(),
-        "POST /v1/claims HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
+        "POST /v1/claims HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
          content-length: 100\r\n\r\n{",
     );
     let answer = read_answer(&mut stream, "POST").expect("an answer");
@@ -104,7 +105,7 @@ fn an_answer_that_nobody_reads_is_given_up() {
     let raw = [("flowfabric-kind", "a")];
     let created = client.send("POST", "/v1/executions", &raw, &vec![7; 8 * MIB]).expect(201);
     let id = created.json()["execution_id"].as_str().expect("an id").to_owned();
-    let request = format!("GET /v1/executions/{id}/payload HTTP/1.1\r\nhost: x\r\n\r\n");
+    let request = format!("GET /v1/executions/{id}/payload HTTP/1.1\r\nhost: localhost\r\n\r\n");
     let _unread = send_raw(&client, &request);
     // One connection is ours; the other one vanishes although its client stays.
     wait_for_line(&client, "ff_http_connections 2");
@@ -123,25 +124,39 @@ pub(crate) fn wait_for_line(client: &Client, wanted: &str) {
     }
 }
 
-#[test]
-fn connections_beyond_the_limit_are_told_to_come_back() {
-    let server = in_memory(|config| config.limits.connections = 3);
-    let client = server.client();
-    client.get("/healthz").expect(200);
-    let idle: Vec<_> = (0..2).map(|_| client.connect().expect("a connection")).collect();
-    let turned_away = wait_until_turned_away(&client);
-    turned_away.problem(503, "overloaded");
-    assert_eq!(turned_away.header("retry-after"), Some("1"));
-    client.get("/healthz").expect(200);
-    drop(idle);
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while client.another().get("/healthz").status != 200 {
-        assert!(Instant::now() < deadline, "there is room again");
-        std::thread::yield_now();
-    }
+/// The number of a line of the metrics.
+fn number(client: &Client, name: &str) -> u64 {
+    let text = String::from_utf8(client.get("/metrics").expect(200).body).expect("text");
+    let value = text.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
+    value.and_then(|digits| digits.parse().ok()).expect("a number")
 }
 
-/// The server learns of connections a little later than the client.
+#[test]
+fn connections_beyond_the_limit_are_told_to_come_back() {
+    let valkey = crate::deployment::valkey();
+    let mut config = config(StoreConfig::parse(&valkey.url()).expect("a store"));
+    config.limits.connections = 8;
+    let server = TestServer::start(config);
+    let client = server.client();
+    client.get("/healthz").expect(200);
+    // While the store hangs, so does every answer about it: connections that work are not cut.
+    valkey.pause().expect("paused");
+    let asking: Vec<_> = (0..6).map(|_| client.connect().expect("a connection")).collect();
+    for mut stream in &asking {
+        stream.write_all(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("sent");
+    }
+    let turned_away = wait_until_turned_away(&client);
+    valkey.resume().expect("resumed");
+    turned_away.problem(503, "overloaded");
+    assert_eq!(turned_away.header("retry-after"), Some("1"));
+    for stream in asking {
+        let answer = read_answer(&mut BufReader::new(stream), "GET").expect("an answer");
+        assert!([200, 503].contains(&answer.status), "{answer:?}");
+    }
+    client.another().get("/healthz").expect(200);
+}
+
+/// The server learns of requests a little later than the client sends them.
 fn wait_until_turned_away(client: &Client) -> crate::client::Answer {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
@@ -151,6 +166,100 @@ fn wait_until_turned_away(client: &Client) -> crate::client::Answer {
         }
         assert!(Instant::now() < deadline, "nobody is turned away");
     }
+}
+
+#[test]
+fn silent_connections_make_room_for_those_who_ask() {
+    let server = in_memory(|config| config.limits.connections = 32);
+    let client = server.client();
+    let slow = "POST /v1/executions HTTP/1.1\r\nhost: localhost\r\nflowfabric-kind: a\r\n\
+        content-length: 100\r\n\r\n{";
+    let begun = ["", "GET /heal", slow, "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"];
+    let mut silent = Vec::new();
+    for round in 0..25 {
+        silent.extend(begun.map(|request| send_raw(&client, request)));
+        client.another().get("/healthz").expect(200);
+        let created = client.another().post("/v1/executions", &json!({"kind": "a"}));
+        assert_eq!(created.status, 201, "round {round}");
+    }
+    assert!(number(&client, "ff_http_connections_cut_total") >= 100 - 24, "all but the places");
+    assert!(number(&client, "ff_http_connections") <= 24);
+    assert_eq!(number(&client, "ff_http_connections_refused_total"), 0);
+}
+
+#[test]
+fn waiting_claims_leave_room_for_everybody_else() {
+    let server = in_memory(|config| config.limits.connections = 32);
+    let client = server.client();
+    let body = r#"{"worker_id":"w","worker_instance_id":"w-1","lanes":["quiet"],
+        "lease_ttl_ms":60000,"wait_ms":60000}"#;
+    let claim = format!(
+        "POST /v1/claims HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut waiting: Vec<_> = (0..16).map(|_| send_raw(&client, &claim)).collect();
+    wait_for_line(&client, "ff_http_waiting 16");
+    for _ in 0..60 {
+        let mut refused = send_raw(&client, &claim);
+        let answer = read_answer(&mut refused, "POST").expect("an answer");
+        answer.problem(429, "too_many_waiting");
+        client.another().get("/healthz").expect(200);
+        client.another().post("/v1/executions", &json!({"kind": "a"})).expect(201);
+        waiting.push(refused);
+    }
+    assert_eq!(number(&client, "ff_http_waiting"), 16, "those who wait keep their places");
+}
+
+#[test]
+fn requests_whose_clients_stall_are_given_up_for_others() {
+    let server = in_memory(|config| config.limits.requests = 4);
+    let client = server.client();
+    let stalled = "POST /v1/executions HTTP/1.1\r\nhost: localhost\r\nflowfabric-kind: a\r\n\
+        content-length: 100\r\n\r\n{";
+    let mut all_stalled = Vec::new();
+    // Only where they leave no room for others, and long before their time is over.
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let none_cut = |text: &[u8]| String::from_utf8_lossy(text).contains("_cut_total 0");
+    loop {
+        let answer = client.get("/metrics");
+        match answer.status {
+            200 if !none_cut(&answer.body) => break,
+            200 => all_stalled.push(send_raw(&client, stalled)),
+            _ => {}
+        }
+        assert!(Instant::now() < deadline, "they are not given up");
+    }
+    client.post("/v1/executions", &json!({"kind": "a"})).expect(201);
+    client.get("/healthz").expect(200);
+}
+
+#[test]
+fn one_address_does_not_take_all_places() {
+    let server = in_memory(|config| config.limits.connections = 32);
+    let greedy: Vec<_> = (0..100).map(|_| connect_from([127, 0, 0, 2], server.address())).collect();
+    let client = server.client();
+    client.get("/healthz").expect(200);
+    let others: Vec<_> = (0..7).map(|_| client.another()).collect();
+    others.iter().for_each(|other| drop(other.get("/healthz").expect(200)));
+    wait_for_line(&client, "ff_http_connections 32");
+    // Whoever has a place keeps it: each of them answers on the connection it has.
+    for mut stream in others.iter().map(|other| other.kept().expect("kept open")) {
+        let request = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
+        stream.get_mut().write_all(request.as_bytes()).expect("sent");
+        read_answer(&mut stream, "GET").expect("an answer").expect(200);
+    }
+    drop(greedy);
+}
+
+/// A connection from another address of this machine.
+fn connect_from(from: [u8; 4], to: std::net::SocketAddr) -> TcpStream {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+    runtime.expect("a runtime").block_on(async {
+        let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+        socket.bind((from, 0).into()).expect("an address of our own");
+        socket.connect(to).await.expect("a connection").into_std().expect("a plain one")
+    })
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod crash;
 mod document;
 mod drain;
 mod limits;
+mod pages;
 mod rude;
 mod several;
 mod tls;

@@ -40,7 +40,8 @@ fn what_is_not_http_is_told_so_by_a_document() {
         answer.problem(400, "malformed_request");
         assert_eq!(answer.header("connection"), Some("close"));
     }
-    let chunk = b"POST /v1/claims HTTP/1.1\r\ncontent-type: application/json\r\n\
+    let chunk =
+        b"POST /v1/claims HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
         transfer-encoding: chunked\r\n\r\nzz\r\n";
     answer_to(&client, chunk).problem(400, "malformed_request");
     client.get("/healthz").expect(200);
@@ -50,7 +51,7 @@ fn what_is_not_http_is_told_so_by_a_document() {
 fn heads_that_are_too_large_are_refused_by_their_status() {
     let server = in_memory(|_| {});
     let client = server.client();
-    let long = format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "a".repeat(70_000));
+    let long = format!("GET /{} HTTP/1.1\r\nhost: localhost\r\n\r\n", "a".repeat(70_000));
     answer_to(&client, long.as_bytes()).problem(414, "uri_too_long");
     let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(1000));
     answer_to(&client, many.as_bytes()).problem(431, "headers_too_large");
@@ -66,8 +67,9 @@ fn an_upgrade_to_another_protocol_is_not_taken() {
     let mut stream = send_raw(&client, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).expect("the server closes the connection");
-    let upgrade = b"GET /healthz HTTP/1.1\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n";
-    answer_to(&client, upgrade).expect(200);
+    let upgrade = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\n\
+        upgrade: h2c\r\n\r\n";
+    answer_to(&client, upgrade.as_bytes()).expect(200);
 }
 
 /// Sends one byte after the other for as long as the server listens. The pause is the attack
@@ -94,7 +96,7 @@ fn a_body_that_dribbles_in_is_refused() {
     let server = in_memory(|config| config.limits.body_timeout_ms = 300);
     let mut stream = send_raw(
         &server.client(),
-        "POST /v1/claims HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
+        "POST /v1/claims HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
          content-length: 60000\r\n\r\n{",
     );
     let mut sending = stream.get_ref().try_clone().expect("another handle");
@@ -111,7 +113,7 @@ fn a_client_that_stops_sending_has_hung_up() {
     let claim_body = r#"{"worker_id":"w","worker_instance_id":"w-1","lanes":["half"],
         "lease_ttl_ms":60000,"wait_ms":60000}"#;
     let request = format!(
-        "POST /v1/claims HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
+        "POST /v1/claims HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
          content-length: {}\r\n\r\n{claim_body}",
         claim_body.len()
     );

@@ -8,9 +8,11 @@ mod steer;
 mod submit;
 mod trouble;
 
+mod serve;
 mod work;
 
 mod chaos;
 mod examples;
+mod full;
 mod store;
 mod story;

@@ -154,12 +154,32 @@ impl Site {
     }
 
     pub(crate) fn start_at(address: &str, options: &[&str]) -> Self {
-        let mut command = flowfabric();
+        Self::start_as(flowfabric(), address, options)
+    }
+
+    /// Starts the binary by a shell, after it did something first.
+    pub(crate) fn start_after(first: &str, options: &[&str]) -> Self {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("{first}; exec \"$0\" \"$@\""), BINARY]);
+        Self::start_as(shell, "127.0.0.1:0", options)
+    }
+
+    fn start_as(mut command: Command, address: &str, options: &[&str]) -> Self {
         command.args(["serve", "--json", "--listen", address, "--log", "error"]);
         command.args(["--partitions", "16"]).args(options);
         let mut server = Running::start(&mut command);
         let url = server.event()["url"].as_str().expect("an address").to_owned();
         Self { server, url }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.server.pid()
+    }
+
+    /// Sends SIGHUP, and answers what the server says to it.
+    pub(crate) fn hang_up(&mut self) -> Value {
+        self.server.signal("-HUP");
+        self.server.event()
     }
 
     /// A command for this server.

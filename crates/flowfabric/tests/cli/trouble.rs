@@ -72,6 +72,11 @@ fn settings_are_shown_with_their_source() {
     let json = run(command.arg("--json")).json().remove(0);
     assert_eq!(json["listen"]["value"], "127.0.0.1:1234");
     assert_eq!(json["tokens"]["value"], "(hidden)");
+    assert_eq!(json["allowed_hosts"]["value"], "");
+    let hosts = alone(&["config", "show", "--allowed-hosts", "flow.example.com, b:80"]).text();
+    assert!(hosts.contains("flow.example.com, b:80"), "{hosts}");
+    let wrong = alone(&["config", "show", "--allowed-hosts", "http://flow/"]).complaint(1);
+    assert!(wrong.contains("allowed_hosts") && wrong.contains("is no host"), "{wrong}");
     let wrong = alone(&["config", "show", "--journal", "sometimes"]).complaint(1);
     assert!(wrong.contains("always, everysec or off"), "{wrong}");
 }

@@ -75,7 +75,7 @@ pub(crate) fn a_client_that_hangs_up_loses_no_work(client: &Client) {
     })
     .to_string();
     let request = format!(
-        "POST /v1/claims HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
+        "POST /v1/claims HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
          content-length: {}\r\n\r\n{body}",
         body.len()
     );

@@ -1,13 +1,16 @@
 //! Just at the edge: the last value that is taken, the first that is not, and orders that only many
 //! show.
 
+use ff_conformance::record::key_of;
 use ff_conformance::{
-    Deployment, GRANT_MS, LANE, WORKER, capabilities, conformance, instance, lane, worker,
+    Deployment, GRANT_MS, LANE, LEASE_MS, WORKER, capabilities, conformance, instance, lane, worker,
 };
-use ff_core::state::AttemptLifecycle;
+use ff_core::state::{AttemptLifecycle, AttemptState, PublicState};
 use ff_core::types::{GrantId, WorkerSession};
+use ff_script::call::Call;
 use ff_script::calls::grant::{GrantNext, GrantNextReply};
 use ff_script::calls::worker::{ListWorkers, ListWorkersReply, RegisterWorker};
+use ff_script::host::Topic;
 use ff_script::value::Value;
 use ff_script::wire::Rest;
 
@@ -111,6 +114,71 @@ conformance! {
                 }
             }
         }
+    }
+
+    /// The latest three requests of an execution are known, and no older one.
+    async fn several_requests_are_remembered(d: &Deployment) {
+        let id = d.create_one().await.to_string();
+        let requests: Vec<String> = (0..4).map(|_| d.new_uuid().to_string()).collect();
+        let change = async |request: &String| {
+            let args: [&[u8]; 3] = [id.as_bytes(), b"7", request.as_bytes()];
+            d.raw("ff_change_priority", &args).await.word
+        };
+        for request in &requests[..3] {
+            assert_eq!(change(request).await, "OK");
+        }
+        for request in &requests[..3] {
+            assert_eq!(change(request).await, "ALREADY_SATISFIED");
+        }
+        assert_eq!(change(&requests[3]).await, "OK");
+        for request in &requests[1..] {
+            assert_eq!(change(request).await, "ALREADY_SATISFIED");
+        }
+        assert_eq!(change(&requests[0]).await, "OK", "the oldest was forgotten");
+    }
+
+    async fn one_call_wakes_all_who_wait(d: &Deployment) {
+        let mut ready = d.listen(Topic::Ready).await;
+        let call = |lane: &str| {
+            let call = d.create().lane(lane).call().encode();
+            call.iter().map(<[u8]>::to_vec).collect::<Vec<_>>()
+        };
+        let items: Vec<Vec<u8>> = ["a", "a", "b", "c", "c", "a"].into_iter().flat_map(call).collect();
+        let items: Vec<&[u8]> = items.iter().map(Vec::as_slice).collect();
+        assert!(d.raw("ff_create_executions", &items).await.done);
+        for lane in ["a", "b", "c", "a"] {
+            assert_eq!(ready.next().await, lane, "who was just woken is not woken again");
+        }
+    }
+
+    async fn only_a_replacement_or_a_replay_has_a_cause(d: &Deployment) {
+        let policy = r#"{"retry_policy":{"backoff":{"type":"fixed","delay_ms":0}}}"#;
+        let id = d.create().policy(policy).send().await;
+        d.call(d.claim(LANE).await.fail("no", "transient")).await;
+        d.claim(LANE).await;
+        d.advance(LEASE_MS).await;
+        d.tick().await;
+        d.call(d.claim(LANE).await.complete(b"")).await;
+        d.call(replay(id)).await;
+        d.claim(LANE).await;
+        let causes = d.attempts(id).await.into_iter().map(|attempt| attempt.cause);
+        let causes: Vec<String> = causes.map(Option::unwrap_or_default).collect();
+        assert_eq!(causes, ["", "", "lease_expired", "alice fixed the bug"]);
+    }
+
+    /// Nothing is skipped yet, but what a newer version skipped can be described.
+    async fn what_was_skipped_never_had_an_attempt(d: &Deployment) {
+        let id = d.create_one().await;
+        let key = key_of(id, "");
+        let put = async |state: &[u8]| {
+            let command = d.host().exec(d.home(), &[b"HSET", &key, b"st", state]).await;
+            command.expect("every store has the command");
+        };
+        put(b"skipped").await;
+        let described = d.describe(id).await;
+        assert_eq!(described.public_state(), PublicState::Skipped);
+        assert_eq!(described.state.attempt_state, AttemptState::None);
+        put(b"waiting").await;
     }
 
     async fn a_long_reason_is_told_up_to_its_last_whole_character(d: &Deployment) {

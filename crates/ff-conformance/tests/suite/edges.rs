@@ -128,11 +128,11 @@ conformance! {
             assert_eq!(change(request).await, "OK");
         }
         for request in &requests[..3] {
-            assert_eq!(change(request).await, "ALREADY_SATISFIED");
+            assert_eq!(change(request).await, "DUPLICATE");
         }
         assert_eq!(change(&requests[3]).await, "OK");
         for request in &requests[1..] {
-            assert_eq!(change(request).await, "ALREADY_SATISFIED");
+            assert_eq!(change(request).await, "DUPLICATE");
         }
         assert_eq!(change(&requests[0]).await, "OK", "the oldest was forgotten");
     }

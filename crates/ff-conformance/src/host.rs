@@ -15,11 +15,11 @@ use ff_script::args::Args;
 use ff_script::calls;
 use ff_script::dump::Dump;
 use ff_script::host::{Function, Host, Subscription, Topic};
-use ff_script::library::Library;
 use ff_script::value::Value;
 use futures_core::future::BoxFuture;
 
 use crate::clock::ManualClock;
+use crate::library::reachable_library;
 use crate::{coverage, dump, servers};
 
 /// Which host a test runs on.
@@ -244,28 +244,6 @@ impl TestHost {
 
 /// Runs a command as it is given: the only way to a key of an embedded store around the library.
 const EXEC: Function = Function { wire_name: "ff_test_exec_v1", read_only: false };
-
-const EXEC_SOURCE: &str = "
-redis.register_function {
-  function_name = 'ff_test_exec_v1',
-  callback = function(_, argv)
-    if not unpack then bind() end
-    return redis.call(unpack(argv))
-  end,
-}
-
-return true
-";
-
-/// The module that the function above is added to.
-const LIBRARY_VERB: &str = include_str!("../../../lua/verb/library.lua");
-
-/// The library, and a function that reaches every key.
-pub fn reachable_library() -> Library {
-    let body = LIBRARY_VERB.trim_end().strip_suffix("return true");
-    let body = body.expect("a module ends in what it gives");
-    Library::with_modules(&[("verb/library", &format!("{body}{EXEC_SOURCE}"))])
-}
 
 fn embedded(now_ms: u64) -> Store {
     let clock = Arc::new(ManualClock::at(now_ms));

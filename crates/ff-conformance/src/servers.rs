@@ -7,21 +7,17 @@ use std::time::Duration;
 
 use ff_backend_valkey::{ValkeyConfig, ValkeyHost};
 use ff_core::partition::Partition;
-use ff_script::library::Library;
 use ff_test_valkey::{Valkey, ValkeyCluster, ValkeyOptions};
 use tokio::runtime::Runtime;
 use tokio::sync::OnceCell;
+
+use crate::library::timed_library;
 
 /// Partitions from which wake-ups are received; each costs a subscription per topic.
 pub(crate) const WAKING_PARTITIONS: u16 = 4096;
 
 /// A busy machine is no failure: only what never answers waits this long.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Takes the time from a key of the partition, so that every test has a time of its own although
-/// all share one server. Where no test has set it, time stands still at its beginning.
-const TIME_MODULE: &str =
-    "return function(key) return tonumber(redis.call('GET', key .. ':clock') or 0) end\n";
 
 /// Connections belong to the runtime that opened them, so all tests run on this one.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
@@ -38,11 +34,6 @@ static PROCESSES: Mutex<Vec<Box<dyn Any + Send>>> = Mutex::new(Vec::new());
 /// Runs a test to its end on the shared runtime.
 pub fn run<F: Future>(test: F) -> F::Output {
     RUNTIME.block_on(test)
-}
-
-/// The library with the time in the hands of the test.
-pub fn timed_library() -> Library {
-    Library::with_modules(&[("kernel/time", TIME_MODULE)])
 }
 
 /// The shared server.

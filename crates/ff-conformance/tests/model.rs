@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use ff_conformance::library;
 use ff_conformance::model::{Failure, Plan, Played, Store, play, shrink};
 use ff_script::calls;
 use ff_script::library::Library;
@@ -72,7 +73,7 @@ fn story(test: &RandomTest, library: &Library, seed: u64, steps: usize) -> Strin
 
 #[test]
 fn random_sequences_break_no_rule() {
-    let library = Library::current();
+    let library = library();
     let test = random_test!();
     let (seeds, steps) = (test.seeds(1..SEEDS + 1), test.steps(STEPS) as usize);
     let (count, begin) = (seeds.end - seeds.start, Instant::now());
@@ -84,6 +85,7 @@ fn random_sequences_break_no_rule() {
         println!("{times:9} {function} {word}");
     }
     if let Some(seed) = tally.failed {
+        eprintln!("seed {seed} fails; looking for the shortest way there");
         panic!("{}", story(&test, &library, seed, steps));
     }
     if count >= SEEDS {

@@ -1,9 +1,11 @@
-//! The tests. Files that test one function have the name of its file in `lua/verb/`.
+//! The tests. Files that test one module have the name of its file in `lua/`.
 
+mod arg;
 mod backend;
 mod bad_input;
 mod between;
 mod cancel;
+mod capability;
 mod change;
 mod claim;
 mod claim_next;
@@ -13,26 +15,31 @@ mod create;
 mod damage;
 mod deployment;
 mod describe;
+mod edges;
 mod events;
 mod expire;
 mod fail;
 mod fence;
 mod grant;
 mod hosts;
+mod json;
 mod lease;
 mod library;
 mod list;
 mod mark;
 mod pause;
 mod payloads;
+mod policy;
 mod progress;
 mod repeats;
 mod replay;
 mod scenario;
+mod tags;
 mod tick;
 mod weakness_indexes;
 mod weakness_lifecycle;
 mod weakness_numbers;
+mod weakness_repairs;
 mod weakness_replies;
 mod weakness_validation;
 mod worker;
@@ -78,6 +85,13 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         weakness_lifecycle::CASES,
         weakness_indexes::CASES,
         weakness_validation::CASES,
+        weakness_repairs::CASES,
+        arg::CASES,
+        json::CASES,
+        policy::CASES,
+        capability::CASES,
+        tags::CASES,
+        edges::CASES,
     ]
     .into_iter()
     .flatten()

@@ -1,0 +1,204 @@
+//! Just at the edge: the last value that is taken, the first that is not, and orders that only many
+//! show.
+
+use ff_conformance::record::key_of;
+use ff_conformance::{
+    Deployment, GRANT_MS, LANE, LEASE_MS, WORKER, capabilities, conformance, instance, lane, worker,
+};
+use ff_core::state::{AttemptLifecycle, AttemptState, PublicState};
+use ff_core::types::{GrantId, WorkerSession};
+use ff_script::call::Call;
+use ff_script::calls::grant::{GrantNext, GrantNextReply};
+use ff_script::calls::worker::{ListWorkers, ListWorkersReply, RegisterWorker};
+use ff_script::host::Topic;
+use ff_script::value::Value;
+use ff_script::wire::Rest;
+
+use super::replay::replay;
+
+fn next_grant(d: &Deployment, process: &str) -> GrantNext {
+    GrantNext {
+        lane: lane(LANE),
+        worker_id: worker(WORKER),
+        worker_instance_id: instance(process),
+        capabilities: capabilities(&[]),
+        grant_ttl_ms: GRANT_MS,
+        retry: false,
+        grant_id: GrantId::from_uuid(d.new_uuid()),
+    }
+}
+
+conformance! {
+    async fn a_repeated_grant_is_found_among_others(d: &Deployment) {
+        let mut calls = Vec::new();
+        let mut granted = Vec::new();
+        for process in ["w-1", "w-2", "w-3"] {
+            d.create_one().await;
+            let call = next_grant(d, process);
+            let GrantNextReply::Granted { execution_id, .. } = d.call(call.clone()).await else {
+                panic!("there is something to grant");
+            };
+            calls.push(GrantNext { retry: true, ..call });
+            granted.push(execution_id);
+        }
+        for (call, granted) in calls.into_iter().zip(granted) {
+            match d.call(call).await {
+                GrantNextReply::GrantedBefore { execution_id, .. } => {
+                    assert_eq!(execution_id, granted);
+                }
+                other => panic!("it was granted before, not {other:?}"),
+            }
+        }
+        let never_arrived = GrantNext { retry: true, ..next_grant(d, "w-1") };
+        assert_eq!(d.call(never_arrived.clone()).await, GrantNextReply::Nothing {});
+        let id = d.create_one().await;
+        match d.call(never_arrived).await {
+            GrantNextReply::Granted { execution_id, .. } => assert_eq!(execution_id, id),
+            other => panic!("it is a first grant, not {other:?}"),
+        }
+    }
+
+    async fn many_workers_are_listed_by_instance(d: &Deployment) {
+        // Neither in the order of their names nor against it.
+        let mut names: Vec<String> = (0..60).map(|n| format!("w-{:02}", n * 37 % 60)).collect();
+        for name in &names {
+            d.call(RegisterWorker {
+                worker_id: worker(WORKER),
+                worker_instance_id: instance(name),
+                session: WorkerSession::from_uuid(d.new_uuid()),
+                capabilities: capabilities(&[]),
+                ttl_ms: 1000,
+                lanes: Rest(vec![lane(LANE)]),
+            })
+            .await;
+        }
+        let ListWorkersReply::Workers { workers } = d.call(ListWorkers {}).await;
+        let listed = workers.0.into_iter().map(|row| match row {
+            Value::Array(values) => match &values[0] {
+                Value::Bytes(name) => String::from_utf8_lossy(name).into_owned(),
+                other => panic!("a name is a text, not {other:?}"),
+            },
+            other => panic!("a row is a list, not {other:?}"),
+        });
+        names.sort();
+        assert_eq!(listed.collect::<Vec<_>>(), names);
+    }
+
+    async fn the_last_attempt_of_a_replayed_execution_keeps_its_end(d: &Deployment) {
+        for (how, end) in [
+            ("complete", AttemptLifecycle::EndedSuccess),
+            ("fail", AttemptLifecycle::EndedFailure),
+            ("expire", AttemptLifecycle::EndedFailure),
+            ("cancel", AttemptLifecycle::EndedCancelled),
+        ] {
+            let id = d.create().deadline_in(10).send().await;
+            let held = d.claim(LANE).await;
+            match how {
+                "complete" => assert!(d.try_call(held.complete(b"")).await.is_ok()),
+                "fail" => assert!(d.try_call(held.fail("no", "x")).await.is_ok()),
+                "cancel" => assert!(d.try_call(held.cancel("")).await.is_ok()),
+                _ => {
+                    d.advance(10).await;
+                    d.tick().await;
+                }
+            }
+            let ended_at = d.now();
+            d.advance(5).await;
+            d.call(replay(id)).await;
+            for attempts in [1, 2] {
+                let all = d.attempts(id).await;
+                assert_eq!(all.len(), attempts);
+                assert_eq!((all[0].state, all[0].ended_at), (end, Some(ended_at)), "{how}");
+                if attempts == 1 {
+                    assert_eq!(d.claim(LANE).await.id, id);
+                }
+            }
+        }
+    }
+
+    /// The latest three requests of an execution are known, and no older one.
+    async fn several_requests_are_remembered(d: &Deployment) {
+        let id = d.create_one().await.to_string();
+        let requests: Vec<String> = (0..4).map(|_| d.new_uuid().to_string()).collect();
+        let change = async |request: &String| {
+            let args: [&[u8]; 3] = [id.as_bytes(), b"7", request.as_bytes()];
+            d.raw("ff_change_priority", &args).await.word
+        };
+        for request in &requests[..3] {
+            assert_eq!(change(request).await, "OK");
+        }
+        for request in &requests[..3] {
+            assert_eq!(change(request).await, "DUPLICATE");
+        }
+        assert_eq!(change(&requests[3]).await, "OK");
+        for request in &requests[1..] {
+            assert_eq!(change(request).await, "DUPLICATE");
+        }
+        assert_eq!(change(&requests[0]).await, "OK", "the oldest was forgotten");
+    }
+
+    async fn one_call_wakes_all_who_wait(d: &Deployment) {
+        let mut ready = d.listen(Topic::Ready).await;
+        let call = |lane: &str| {
+            let call = d.create().lane(lane).call().encode();
+            call.iter().map(<[u8]>::to_vec).collect::<Vec<_>>()
+        };
+        let items: Vec<Vec<u8>> = ["a", "a", "b", "c", "c", "a"].into_iter().flat_map(call).collect();
+        let items: Vec<&[u8]> = items.iter().map(Vec::as_slice).collect();
+        assert!(d.raw("ff_create_executions", &items).await.done);
+        for lane in ["a", "b", "c", "a"] {
+            assert_eq!(ready.next().await, lane, "who was just woken is not woken again");
+        }
+    }
+
+    async fn only_a_replacement_or_a_replay_has_a_cause(d: &Deployment) {
+        let policy = r#"{"retry_policy":{"backoff":{"type":"fixed","delay_ms":0}}}"#;
+        let id = d.create().policy(policy).send().await;
+        d.call(d.claim(LANE).await.fail("no", "transient")).await;
+        d.claim(LANE).await;
+        d.advance(LEASE_MS).await;
+        d.tick().await;
+        d.call(d.claim(LANE).await.complete(b"")).await;
+        d.call(replay(id)).await;
+        d.claim(LANE).await;
+        let causes = d.attempts(id).await.into_iter().map(|attempt| attempt.cause);
+        let causes: Vec<String> = causes.map(Option::unwrap_or_default).collect();
+        assert_eq!(causes, ["", "", "lease_expired", "alice fixed the bug"]);
+    }
+
+    /// Nothing is skipped yet, but what a newer version skipped can be described.
+    async fn what_was_skipped_never_had_an_attempt(d: &Deployment) {
+        let id = d.create_one().await;
+        let key = key_of(id, "");
+        let put = async |state: &[u8]| {
+            let command = d.host().exec(d.home(), &[b"HSET", &key, b"st", state]).await;
+            command.expect("every store has the command");
+        };
+        put(b"skipped").await;
+        let described = d.describe(id).await;
+        assert_eq!(described.public_state(), PublicState::Skipped);
+        assert_eq!(described.state.attempt_state, AttemptState::None);
+        put(b"waiting").await;
+    }
+
+    async fn a_long_reason_is_told_up_to_its_last_whole_character(d: &Deployment) {
+        let policy = r#"{"retry_policy":{"backoff":{"type":"fixed","delay_ms":9}}}"#;
+        for (reason, told) in [
+            ("x".repeat(200), 200),
+            ("x".repeat(201), 200),
+            (format!("{}é", "x".repeat(198)), 200),
+            (format!("{}é", "x".repeat(199)), 199),
+            (format!("{}🦀", "x".repeat(196)), 200),
+            (format!("{}🦀", "x".repeat(197)), 197),
+            (format!("{}🦀", "x".repeat(199)), 199),
+            (format!("{}🦀", "x".repeat(200)), 200),
+        ] {
+            d.create().policy(policy).send().await;
+            let held = d.claim(LANE).await;
+            d.call(held.fail(&reason, "transient")).await;
+            let detail = d.describe(held.id).await.blocking_detail.expect("it says why");
+            let (_, excerpt) = detail.split_once("failed: ").expect("it says what failed");
+            assert_eq!(excerpt, &reason[..told]);
+        }
+    }
+}

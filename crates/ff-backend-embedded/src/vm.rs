@@ -55,6 +55,8 @@ pub(crate) struct LoadedFunction {
 pub(crate) enum Failure {
     /// The function raised or answered an error: its text and, if known, its line.
     Raised { text: String, line: Option<u32> },
+    /// There was not enough memory for it.
+    NoMemory,
     /// A command panicked: what the keyspace holds now is not to be trusted.
     Broken,
 }
@@ -127,23 +129,26 @@ impl Machine {
             lua::lua_rawgeti_(state, lua::LUA_REGISTRYINDEX, self.anchors.enter);
             let status = lua::lua_pcall(state, 0, 1, 1);
             // Room for a reply of the greatest depth, so that reading one never grows the stack.
-            lua::lua_checkstack(state, 3 * REPLY_DEPTH_MAX);
-            let outcome = if status == lua::LUA_OK {
-                read_value(state, &self.anchors, 2, 0)
-            } else {
-                Err(read_error(state, &self.anchors, 2))
+            let room = lua::lua_checkstack(state, 3 * REPLY_DEPTH_MAX) != 0;
+            let outcome = match status {
+                lua::LUA_ERRMEM => Err(None),
+                _ if !room => Err(None),
+                lua::LUA_OK => read_value(state, &self.anchors, 2, 0).map_err(Some),
+                _ => Err(Some(read_error(state, &self.anchors, 2))),
             };
             lua::lua_settop(state, 0);
             outcome.map_err(|text| self.failure(text))
         }
     }
 
-    fn failure(&mut self, text: String) -> Failure {
+    /// What went wrong: the text that was raised, or nothing if there was no memory.
+    fn failure(&mut self, text: Option<String>) -> Failure {
         // SAFETY: as in `session`.
         let world = unsafe { &*self.world };
         if world.broken {
             return Failure::Broken;
         }
+        let Some(text) = text else { return Failure::NoMemory };
         Failure::Raised { text, line: u32::try_from(world.line).ok().filter(|line| *line > 0) }
     }
 

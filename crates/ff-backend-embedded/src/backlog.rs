@@ -1,5 +1,5 @@
-//! How much may be under way in a shard: calls that wait for their turn, and calls that were run and
-//! wait for the journal.
+//! How much may be under way in a shard: calls that wait for their turn, and calls that were run
+//! and wait for the journal.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

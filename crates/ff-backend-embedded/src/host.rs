@@ -178,7 +178,7 @@ impl EmbeddedHost {
         }
         let (reply, answer) = oneshot::channel();
         let shard = self.shard_of(partition);
-        let place = shard.backlog.enter(args.bytes()).ok_or_else(refusal::too_much)?;
+        let place = shard.backlog.enter(args.byte_len()).ok_or_else(refusal::too_much)?;
         let caller = Caller::new(reply, Some(place));
         shard.send(Job::Call { function, partition, args, caller })?;
         answer.await.unwrap_or_else(|_| Err(self.ended()))

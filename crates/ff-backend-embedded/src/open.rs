@@ -174,10 +174,10 @@ impl Opened {
         let left = Arc::clone(shared);
         let writer = self.spawn("ff-journal".to_owned(), move || {
             let run = catch_unwind(AssertUnwindSafe(|| writer.run()));
-            if let Err(panic) = run {
+            run.unwrap_or_else(|panic| {
                 left.abandon();
-                resume_unwind(panic);
-            }
+                resume_unwind(panic)
+            })
         })?;
         let compact = move || compaction.run(&requests);
         let compaction = self.spawn("ff-compaction".to_owned(), compact)?;
@@ -226,17 +226,18 @@ impl Opened {
     }
 
     /// Starts a thread. The store stops if it panics.
-    fn spawn(
+    fn spawn<T: Send + 'static>(
         &self,
         name: String,
-        body: impl FnOnce() + Send + 'static,
-    ) -> Result<JoinHandle<()>, OpenError> {
+        body: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<JoinHandle<T>, OpenError> {
         let stop = Arc::clone(&self.stop);
         let thread = std::thread::Builder::new().name(name.clone());
         let body = move || {
-            if catch_unwind(AssertUnwindSafe(body)).is_err() {
+            catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
                 stop.because(format!("its thread {name} panicked"));
-            }
+                resume_unwind(panic)
+            })
         };
         thread.spawn(body).map_err(OpenError::Thread)
     }

@@ -127,7 +127,6 @@ impl<C: Commit> Shard<C> {
             for job in std::iter::once(first).chain(rest) {
                 going_on &= self.handle(job);
             }
-            self.post.rest();
             self.commit.end_batch(&mut self.machine);
             if !going_on {
                 break;
@@ -174,6 +173,7 @@ impl<C: Commit> Shard<C> {
         self.post.begin(function.wire_name, partition);
         let key = self.keys.entry(partition).or_insert_with(|| partition.key());
         let result = self.machine.call(loaded, key.as_bytes(), args);
+        self.post.rest();
         let outcome = result.map_err(|failure| self.failed(function, partition, failure));
         let effects = &mut self.machine.session().effects;
         let wrote = effects.finish();

@@ -13,8 +13,10 @@ use ff_core::partition::Partition;
 
 use crate::config::WatchdogConfig;
 
-/// Looks in the time after which a function is reported.
-const LOOKS_PER_REPORT: u32 = 10;
+/// Looks at a call before anything is done about it.
+const LOOKS_MIN: u32 = 10;
+/// Whatever the configuration says, looking costs nothing that could be felt.
+const INTERVAL_MIN: Duration = Duration::from_millis(1);
 
 /// What a shard runs now.
 #[derive(Debug, Default)]
@@ -67,15 +69,51 @@ impl Watchdog {
 
     /// Looks until the other end of the channel is dropped.
     pub(crate) fn run(mut self, closed: &mpsc::Receiver<()>) {
-        let interval = self.config.report_after / LOOKS_PER_REPORT;
+        let WatchdogConfig { report_after, end_after } = self.config;
+        let interval = (report_after.min(end_after) / LOOKS_MIN).max(INTERVAL_MIN);
         while closed.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
             for watched in &mut self.watched {
-                if let Some((function, partition)) = watched.look() {
-                    judge(&self.config, interval, watched.looks, function, partition);
+                let Some((function, partition)) = watched.look() else { continue };
+                match judge(self.config, interval, watched.looks) {
+                    Verdict::Fine => {}
+                    Verdict::Report => {
+                        let time = report_after;
+                        tracing::error!("{function} has run on {partition} for {time:?}");
+                    }
+                    Verdict::End => end(function, partition, end_after),
                 }
             }
         }
     }
+}
+
+/// What is to be done about a function that goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Fine,
+    Report,
+    End,
+}
+
+fn judge(config: WatchdogConfig, interval: Duration, looks: u32) -> Verdict {
+    let time = |looks: u32| interval.saturating_mul(looks);
+    let reached = |limit: Duration| time(looks) >= limit;
+    match () {
+        () if reached(config.end_after) => Verdict::End,
+        () if reached(config.report_after) && time(looks - 1) < config.report_after => {
+            Verdict::Report
+        }
+        () => Verdict::Fine,
+    }
+}
+
+/// Ends the process: there is no way to stop a thread.
+fn end(function: &str, partition: Partition, after: Duration) -> ! {
+    let what = format!("{function} has run on {partition} for {after:?} and cannot be stopped");
+    tracing::error!("{what}: the process is aborted");
+    // Said here, too: the log may be nowhere, and nothing else will tell.
+    eprintln!("{what}: the process is aborted");
+    std::process::abort();
 }
 
 impl Watched {
@@ -89,24 +127,40 @@ impl Watched {
     }
 }
 
-fn judge(
-    config: &WatchdogConfig,
-    interval: Duration,
-    looks: u32,
-    function: &str,
-    partition: Partition,
-) {
-    if interval.saturating_mul(looks) >= config.end_after {
-        // Said here, too: the log may be nowhere, and there is no other way to tell.
-        let limit = config.end_after;
-        eprintln!(
-            "{function} has run on {partition} for {limit:?} and cannot be stopped: aborting"
-        );
-        tracing::error!("{function} has run on {partition} for {limit:?}: the process is aborted");
-        std::process::abort();
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOME: Partition = Partition::flow(7);
+
+    #[test]
+    fn only_a_call_that_was_there_at_the_last_look_goes_on() {
+        let post = Arc::new(Post::default());
+        let mut watched = Watched { post: Arc::clone(&post), number: 0, looks: 0 };
+        assert_eq!(watched.look(), None);
+        post.begin("f", HOME);
+        assert_eq!(watched.look(), None, "it has just begun");
+        assert_eq!((watched.look(), watched.look()), (Some(("f", HOME)), Some(("f", HOME))));
+        assert_eq!(watched.looks, 2);
+        post.rest();
+        assert_eq!(watched.look(), None);
+        post.begin("f", HOME);
+        assert_eq!(watched.look(), None, "it is another call");
+        post.begin("f", HOME);
+        assert_eq!((watched.look(), watched.looks), (None, 0));
     }
-    if looks == LOOKS_PER_REPORT {
-        let after = config.report_after;
-        tracing::error!("{function} has run on {partition} for {after:?} and goes on");
+
+    #[test]
+    fn a_call_is_reported_once_and_then_ends_the_process() {
+        let (report_after, end_after) = (Duration::from_secs(10), Duration::from_secs(60));
+        let config = WatchdogConfig { report_after, end_after };
+        let at = |looks| judge(config, Duration::from_secs(1), looks);
+        assert_eq!(
+            [at(1), at(9), at(10), at(11)],
+            [Verdict::Fine, Verdict::Fine, Verdict::Report, Verdict::Fine]
+        );
+        assert_eq!([at(59), at(60), at(61)], [Verdict::Fine, Verdict::End, Verdict::End]);
+        let never = WatchdogConfig { end_after: Duration::MAX, ..config };
+        assert_eq!(judge(never, Duration::from_secs(1), u32::MAX), Verdict::Fine);
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost, SyncMode};
 use ff_core::backend_error::{BackendError, BackendErrorKind, Retry};
 use ff_core::clock::Clock;
+use ff_core::partition::Partition;
 use ff_script::value::Value;
 use support::faulty::Faults;
 use support::{HOME, RUN, call, library, on_disk, run};
@@ -49,7 +50,8 @@ impl Clock for HeldClock {
     }
 }
 
-/// A store of one shard that is in the middle of a call, until the clock lets go.
+/// A store that is in the middle of a call, until the clock lets go. It has one shard unless told
+/// otherwise.
 struct Busy {
     host: Arc<EmbeddedHost>,
     clock: Arc<HeldClock>,
@@ -89,6 +91,17 @@ async fn a_call_whose_caller_is_gone_is_not_run() {
     let keys: Vec<_> = host.dump().await.unwrap().into_keys().collect();
     assert_eq!(keys, [b"ff:{fp:7}:kept".to_vec()]);
     assert_eq!(host.stats().calls, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_is_ready_only_if_every_shard_answers() {
+    let Busy { host, clock, first } = Busy::open(|config| config.shards = 3);
+    let elsewhere = Partition::flow(HOME.index + 1);
+    call(&host, "read", elsewhere, &[b"GET", b"ff:{fp:8}:k"]).await.unwrap();
+    assert!(tokio::time::timeout(Duration::from_millis(20), host.ready()).await.is_err());
+    clock.hold(false);
+    host.ready().await.unwrap();
+    first.await.unwrap().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -82,8 +82,9 @@ fn start_child(root: &Path, start: u32) -> (Child, impl Iterator<Item = String>)
 
 #[tokio::test]
 async fn a_killed_process_loses_nothing_that_it_acknowledged() {
-    let seed = u64::from(std::process::id());
-    println!("seed {seed}");
+    let given = std::env::var("FF_CRASH_SEED").ok().and_then(|text| text.parse().ok());
+    let seed = given.unwrap_or_else(|| u64::from(std::process::id()));
+    println!("to replay: FF_CRASH_SEED={seed} cargo test -p ff-backend-embedded --test crash");
     let mut random = Random::new(seed);
     let root = tempfile::tempdir().unwrap();
     let mut acknowledged: BTreeMap<u32, u32> = BTreeMap::new();

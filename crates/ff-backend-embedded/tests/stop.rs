@@ -236,7 +236,8 @@ async fn child_process() {
     call(&host, "set", HOME, &[b"before", b"v"]).await.unwrap();
     let error = call(&host, name.leak(), HOME, &[]).await.unwrap_err();
     println!("@{:?}: {}", error.kind, error.message);
-    match call(&host, "set", HOME, &[b"after", b"v"]).await {
+    let large = vec![b'v'; 32 << 20];
+    match call(&host, "set", HOME, &[b"after", &large]).await {
         Ok(_) => println!("@goes on"),
         Err(error) => println!("@{:?}", error.kind),
     }

@@ -49,7 +49,7 @@ impl Args {
     }
 
     /// How many bytes all arguments have together.
-    pub fn bytes(&self) -> usize {
+    pub fn byte_len(&self) -> usize {
         self.bytes.len()
     }
 

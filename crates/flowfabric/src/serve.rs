@@ -98,7 +98,10 @@ pub(crate) fn show(options: &Options, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Serves until it is told to stop.
+/// How long a server whose store has stopped goes on telling its clients so.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
+
+/// Serves until it is told to stop, or has to.
 pub(crate) fn run(options: &Options, json: bool) -> Result<(), Failure> {
     let settings = options.settings()?;
     let config = server_config(&settings)?;
@@ -115,7 +118,14 @@ pub(crate) fn run(options: &Options, json: bool) -> Result<(), Failure> {
         } else {
             say!("{}", server.banner());
         }
-        signals.next().await;
+        let stopped = tokio::select! {
+            () = signals.next() => None,
+            reason = server.stopped() => Some(reason),
+        };
+        if let Some(reason) = stopped {
+            server.shutdown(drain.min(LAST_ANSWERS)).await;
+            return Err(format!("the store has stopped: {reason}: start again to recover").into());
+        }
         eprintln!("stopping: requests under way have {} ms to end", drain.as_millis());
         if !server.shutdown(drain).await {
             eprintln!("some requests did not end in time and were cut off");

@@ -63,6 +63,11 @@ pub(super) fn existing(error: &EngineError) -> Option<PartitionConfig> {
 /// A host that may have something to finish.
 pub(super) trait Closing {
     fn close(&self) -> BoxFuture<'_, ()>;
+
+    /// Waits until it stops by itself, and answers why.
+    fn stopped(&self) -> BoxFuture<'_, String> {
+        Box::pin(std::future::pending())
+    }
 }
 
 struct Hosted<H> {
@@ -77,6 +82,10 @@ impl<H: Host + Closing> Opener for Hosted<H> {
                 Scheduler::start(Arc::clone(&self.backend), Arc::new(SystemIds)).await?;
             Ok(Arc::new(scheduler) as Arc<dyn WorkSource>)
         })
+    }
+
+    fn stopped(&self) -> BoxFuture<'_, String> {
+        self.backend.host().stopped()
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

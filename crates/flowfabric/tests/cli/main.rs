@@ -12,5 +12,6 @@ mod work;
 
 mod chaos;
 mod examples;
+mod stopped;
 mod store;
 mod story;

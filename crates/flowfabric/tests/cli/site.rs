@@ -154,7 +154,11 @@ impl Site {
     }
 
     pub(crate) fn start_at(address: &str, options: &[&str]) -> Self {
-        let mut command = flowfabric();
+        Self::start_as(flowfabric(), address, options)
+    }
+
+    /// A server that is started by a command which takes our arguments at its end.
+    pub(crate) fn start_as(mut command: Command, address: &str, options: &[&str]) -> Self {
         command.args(["serve", "--json", "--listen", address, "--log", "error"]);
         command.args(["--partitions", "16"]).args(options);
         let mut server = Running::start(&mut command);
@@ -211,6 +215,11 @@ impl Site {
     #[track_caller]
     pub(crate) fn until(&self, id: &str, state: &str) {
         eventually(|| self.field(id, "public_state") == state);
+    }
+
+    /// Waits for the server to end by itself; answers its code.
+    pub(crate) fn wait(mut self) -> Option<i32> {
+        self.server.wait()
     }
 
     /// Ends the server in order, as SIGTERM does.

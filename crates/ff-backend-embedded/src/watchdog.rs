@@ -96,14 +96,14 @@ enum Verdict {
 }
 
 fn judge(config: WatchdogConfig, interval: Duration, looks: u32) -> Verdict {
-    let time = |looks: u32| interval.saturating_mul(looks);
-    let reached = |limit: Duration| time(looks) >= limit;
-    match () {
-        () if reached(config.end_after) => Verdict::End,
-        () if reached(config.report_after) && time(looks - 1) < config.report_after => {
-            Verdict::Report
-        }
-        () => Verdict::Fine,
+    let time = interval.saturating_mul(looks);
+    let is_first = time.saturating_sub(interval) < config.report_after;
+    if time >= config.end_after {
+        Verdict::End
+    } else if time >= config.report_after && is_first {
+        Verdict::Report
+    } else {
+        Verdict::Fine
     }
 }
 

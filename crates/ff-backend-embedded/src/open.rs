@@ -1,5 +1,6 @@
 //! Starts a store's threads, and ends them in the right order.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -9,7 +10,7 @@ use ff_script::library::Library;
 
 use crate::config::{EmbeddedConfig, Storage, SyncMode};
 use crate::error::OpenError;
-use crate::journal::commit::{CommitToJournal, Shared};
+use crate::journal::commit::{CommitToJournal, Gate, Shared};
 use crate::journal::compaction::Compaction;
 use crate::journal::disk::Disk;
 use crate::journal::load::RecoveryReport;
@@ -21,8 +22,10 @@ use crate::moment::Moment;
 use crate::session::Session;
 use crate::shard::{Commit, CommitToMemory, Job, Shard};
 use crate::stats::Counters;
+use crate::stop::Stop;
 use crate::vm::Machine;
 use crate::wake::WakeHub;
+use crate::watchdog::{Post, Watchdog};
 
 /// A store that runs.
 pub(crate) struct Opened {
@@ -30,6 +33,9 @@ pub(crate) struct Opened {
     pub(crate) running: Running,
     pub(crate) hub: Arc<WakeHub>,
     pub(crate) counters: Arc<Counters>,
+    pub(crate) stop: Arc<Stop>,
+    /// What every shard runs now.
+    posts: Vec<Arc<Post>>,
     pub(crate) recovery: Option<RecoveryReport>,
 }
 
@@ -38,6 +44,8 @@ pub(crate) struct Opened {
 pub(crate) struct Running {
     shards: Vec<JoinHandle<()>>,
     journal: Option<JournalThreads>,
+    /// The watchdog ends when this is dropped.
+    watchdog: Option<mpsc::Sender<()>>,
 }
 
 struct JournalThreads {
@@ -60,6 +68,12 @@ impl Running {
             join(journal.compaction);
             drop(journal.lock);
         }
+        drop(self.watchdog);
+    }
+
+    /// True if the journal takes what writes.
+    pub(crate) fn takes_writes(&self) -> bool {
+        self.journal.as_ref().is_none_or(|journal| journal.shared.gate() == Gate::Open)
     }
 }
 
@@ -79,6 +93,8 @@ pub(crate) fn open(
         running: Running::default(),
         hub: Arc::new(WakeHub::new()),
         counters: Arc::default(),
+        stop: Arc::default(),
+        posts: Vec::new(),
         recovery: None,
     };
     let outcome = match &config.storage {
@@ -88,7 +104,7 @@ pub(crate) fn open(
             opened.start_on_disk(config, library, disk, started, *sync)
         }
     };
-    match outcome {
+    match outcome.and_then(|()| opened.start_watchdog(config)) {
         Ok(()) => Ok(opened),
         Err(error) => {
             opened.shards.clear();
@@ -121,7 +137,7 @@ impl Opened {
     ) -> Result<(), OpenError> {
         report(&started.report);
         self.recovery = Some(started.report.clone());
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared::new(Arc::clone(&self.stop)));
         shared.base_bytes.store(started.base_bytes, Ordering::Relaxed);
         let keyspaces = std::mem::take(&mut started.keyspaces);
         let policy =
@@ -155,8 +171,16 @@ impl Opened {
         let hub = Arc::clone(&self.hub);
         let writer =
             Writer::new(Arc::clone(shared), hub, counters, policy, started.writer, compact);
-        let writer = spawn("ff-journal".to_owned(), move || writer.run())?;
-        let compaction = spawn("ff-compaction".to_owned(), move || compaction.run(&requests))?;
+        let left = Arc::clone(shared);
+        let writer = self.spawn("ff-journal".to_owned(), move || {
+            let run = catch_unwind(AssertUnwindSafe(|| writer.run()));
+            run.unwrap_or_else(|panic| {
+                left.abandon();
+                resume_unwind(panic)
+            })
+        })?;
+        let compact = move || compaction.run(&requests);
+        let compaction = self.spawn("ff-compaction".to_owned(), compact)?;
         let lock = started.lock;
         Ok(JournalThreads { shared: Arc::clone(shared), writer, compaction, cancelled, lock })
     }
@@ -174,14 +198,16 @@ impl Opened {
         let source = library.source.clone();
         let clock: Arc<dyn Clock> = Arc::clone(&config.clock);
         let counters = Arc::clone(&self.counters);
-        let thread = spawn(format!("ff-shard-{}", self.shards.len()), move || {
+        let (stop, post) = (Arc::clone(&self.stop), Arc::new(Post::default()));
+        self.posts.push(Arc::clone(&post));
+        let thread = self.spawn(format!("ff-shard-{}", self.shards.len()), move || {
             let session = Session::new(keyspace, Moment::new(clock), journaled);
             // A machine belongs to the thread that made it.
             match Machine::new(&source, session) {
                 Err(error) => drop(started.send(Err(error))),
                 Ok(machine) => {
                     drop(started.send(Ok(())));
-                    Shard::new(machine, commit, counters).run(&received);
+                    Shard::new(machine, commit, counters, stop, post).run(&received);
                 }
             }
         })?;
@@ -190,10 +216,31 @@ impl Opened {
         let outcome = start.recv().unwrap_or_else(|_| Err("the shard ended early".to_owned()));
         outcome.map_err(OpenError::Library)
     }
-}
 
-fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {
-    std::thread::Builder::new().name(name).spawn(body).map_err(OpenError::Thread)
+    fn start_watchdog(&mut self, config: &EmbeddedConfig) -> Result<(), OpenError> {
+        let watchdog = Watchdog::new(config.watchdog, &self.posts);
+        let (open, closed) = mpsc::channel();
+        self.spawn("ff-watchdog".to_owned(), move || watchdog.run(&closed))?;
+        self.running.watchdog = Some(open);
+        Ok(())
+    }
+
+    /// Starts a thread. The store stops if it panics.
+    fn spawn<T: Send + 'static>(
+        &self,
+        name: String,
+        body: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<JoinHandle<T>, OpenError> {
+        let stop = Arc::clone(&self.stop);
+        let thread = std::thread::Builder::new().name(name.clone());
+        let body = move || {
+            catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
+                stop.because(format!("its thread {name} panicked"));
+                resume_unwind(panic)
+            })
+        };
+        thread.spawn(body).map_err(OpenError::Thread)
+    }
 }
 
 fn report(recovery: &RecoveryReport) {

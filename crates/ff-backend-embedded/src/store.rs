@@ -36,7 +36,8 @@ pub fn check(directory: &Path) -> Result<CheckReport, StoreError> {
 }
 
 /// Writes the content of a data directory as commands that `valkey-cli --pipe` loads. Each command
-/// touches one key, so that a cluster takes them too. Answers what was read.
+/// touches one key, so that a cluster takes them too, and each key is removed before it is built,
+/// so that loading an export again changes nothing. Answers what was read.
 pub fn export(directory: &Path, out: &mut dyn Write) -> Result<RecoveryReport, StoreError> {
     export_slots(directory, 0..=SLOTS - 1, out)
 }
@@ -50,13 +51,15 @@ pub fn export_slots(
     let (recovery, keyspaces) = read(directory)?;
     let chosen =
         keyspaces.iter().flat_map(Keyspace::iter).filter(|(key, _)| slots.contains(&slot(key)));
+    let mut emit = |command: &[&[u8]]| {
+        let mut bytes = Vec::new();
+        record::write_array(&mut bytes, command.len());
+        command.iter().for_each(|argument| record::write_bulk(&mut bytes, argument));
+        out.write_all(&bytes)
+    };
     let written = chosen.into_iter().try_for_each(|(key, object)| {
-        snapshot::commands(key, object, &mut |command| {
-            let mut bytes = Vec::new();
-            record::write_array(&mut bytes, command.len());
-            command.iter().for_each(|argument| record::write_bulk(&mut bytes, argument));
-            out.write_all(&bytes)
-        })
+        emit(&[b"DEL", key])?;
+        snapshot::commands(key, object, &mut emit)
     });
     written.and_then(|()| out.flush()).map_err(StoreError::io(Path::new("the export")))?;
     Ok(recovery)

@@ -77,6 +77,11 @@ pub(crate) trait Opener: Send + Sync {
         None
     }
 
+    /// Waits until the store stops itself, and answers why.
+    fn stopped(&self) -> futures_core::future::BoxFuture<'_, String> {
+        Box::pin(std::future::pending())
+    }
+
     /// Ends what runs in the background.
     fn close(&self) -> futures_core::future::BoxFuture<'_, ()>;
 }
@@ -152,6 +157,13 @@ impl Connection {
 
     pub(crate) fn endings(&self) -> &Endings {
         &self.0.endings
+    }
+
+    /// Waits until an embedded store stops itself, and answers why: its disk failed, or a call
+    /// failed halfway. Every call fails from then on, until the program opens the store anew. Never
+    /// returns for another backend.
+    pub async fn stopped(&self) -> String {
+        self.0.opener.stopped().await
     }
 
     /// Ends what runs in the background; an embedded store syncs and unlocks its directory. Later

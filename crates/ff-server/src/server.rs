@@ -169,6 +169,12 @@ impl RunningServer {
         Ok(())
     }
 
+    /// Waits until the store stops itself, and answers why: its disk failed, or a call failed
+    /// halfway. Every request is refused from then on; the server is to be started again.
+    pub async fn stopped(&self) -> String {
+        self.app.place.stopped().await
+    }
+
     /// Stops accepting, answers waiting claims with nothing, lets requests under way finish within
     /// a time, and then stops the engine and closes the store. Answers whether everything was
     /// finished in time.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost, Stats, Storage};
 use ff_backend_valkey::{ValkeyConfig, ValkeyHost};
+use ff_core::backend_error::BackendError;
 use ff_core::engine_backend::EngineBackend;
 use ff_core::error::EngineError;
 use ff_core::partition::PartitionConfig;
@@ -81,9 +82,34 @@ impl Place {
         }
     }
 
+    /// Whether a store in this process takes work, in all its parts. Of another, the calls tell.
+    pub(crate) async fn ready(&self) -> Result<(), BackendError> {
+        match self {
+            Self::Embedded { host, .. } => host.ready().await,
+            Self::Valkey { .. } => Ok(()),
+        }
+    }
+
+    /// Why the store has stopped itself, if it has.
+    pub(crate) fn stop_reason(&self) -> Option<&str> {
+        match self {
+            Self::Embedded { host, .. } => host.stop_reason(),
+            Self::Valkey { .. } => None,
+        }
+    }
+
+    /// Waits until the store stops itself, which only one in this process can do.
+    pub(crate) async fn stopped(&self) -> String {
+        match self {
+            Self::Embedded { host, .. } => host.stopped().await,
+            Self::Valkey { .. } => std::future::pending().await,
+        }
+    }
+
     /// Finishes what is under way and lets go of the data.
     pub(crate) async fn close(&self) {
         if let Self::Embedded { host, .. } = self {
+            // One that takes too long says so itself.
             host.close().await;
         }
     }

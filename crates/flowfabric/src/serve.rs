@@ -106,7 +106,10 @@ pub(crate) fn show(options: &Options, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Serves until it is told to stop.
+/// How long a server whose store has stopped goes on telling its clients so.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
+
+/// Serves until it is told to stop, or has to.
 pub(crate) fn run(options: &Options, json: bool) -> Result<(), Failure> {
     let settings = options.settings()?;
     let config = server_config(&settings)?;
@@ -123,11 +126,16 @@ pub(crate) fn run(options: &Options, json: bool) -> Result<(), Failure> {
         } else {
             say!("{}", server.banner());
         }
-        loop {
+        let stopped = loop {
             tokio::select! {
-                () = signals.next() => break,
+                () = signals.next() => break None,
                 _ = hangups.recv() => tell(json, reload(options, &settings, &server)),
+                reason = server.stopped() => break Some(reason),
             }
+        };
+        if let Some(reason) = stopped {
+            server.shutdown(drain.min(LAST_ANSWERS)).await;
+            return Err(format!("the store has stopped: {reason}: start again to recover").into());
         }
         eprintln!("stopping: requests under way have {} ms to end", drain.as_millis());
         if !server.shutdown(drain).await {

@@ -10,6 +10,7 @@ use super::disk::JournalFile;
 use crate::effects::Transactions;
 use crate::refusal;
 use crate::shard::{Answer, Commit};
+use crate::stop::Stop;
 use crate::vm::Machine;
 use crate::wake::WakeHub;
 
@@ -64,12 +65,16 @@ pub(crate) struct Shared {
     pub(crate) base_bytes: AtomicU64,
     /// A rewrite is under way.
     pub(crate) compacting: AtomicBool,
+    /// Stops the store when the journal cannot go on.
+    pub(crate) stop: Arc<Stop>,
 }
 
 #[derive(Default)]
 struct Queue {
     work: Work,
     spares: Vec<Transactions>,
+    /// Nobody takes work any more.
+    abandoned: bool,
 }
 
 /// Buffers that are kept for reuse, and how large they may be.
@@ -77,6 +82,10 @@ const SPARES_MAX: usize = 16;
 const SPARE_BYTES_MAX: usize = 1 << 20;
 
 impl Shared {
+    pub(crate) fn new(stop: Arc<Stop>) -> Self {
+        Self { stop, ..Self::default() }
+    }
+
     pub(crate) fn gate(&self) -> Gate {
         match self.gate.load(Ordering::Acquire) {
             0 => Gate::Open,
@@ -106,6 +115,12 @@ impl Shared {
     fn submit(&self, batch: Batch) -> u64 {
         let mut queue = self.lock();
         queue.work.ticket += 1;
+        if queue.abandoned {
+            let ticket = queue.work.ticket;
+            drop(queue);
+            refuse_all(vec![batch]);
+            return ticket;
+        }
         queue.work.batches.push(batch);
         let ticket = queue.work.ticket;
         drop(queue);
@@ -145,6 +160,16 @@ impl Shared {
         self.arrived.notify_one();
     }
 
+    /// The journal's thread is gone: refuses what is there and what will come.
+    pub(crate) fn abandon(&self) {
+        self.set_gate(Gate::Stopped);
+        let mut queue = self.lock();
+        queue.abandoned = true;
+        let left = std::mem::take(&mut queue.work.batches);
+        drop(queue);
+        refuse_all(left);
+    }
+
     /// Waits until there is something to do, or for the given time at most. If there are calls to
     /// answer, waits a little longer until there are as many as `gather` says.
     pub(crate) fn wait(&self, patience: Option<Duration>, gather: (usize, Duration)) -> Work {
@@ -172,6 +197,14 @@ impl Shared {
         let (ticket, closing) = (queue.work.ticket, queue.work.closing);
         let fresh = Work { ticket, closing, ..Work::default() };
         std::mem::replace(&mut queue.work, fresh)
+    }
+}
+
+/// Tells calls that the store has stopped.
+pub(crate) fn refuse_all(batches: Vec<Batch>) {
+    for answer in batches.into_iter().flat_map(|batch| batch.answers) {
+        let error = if answer.wrote { refusal::stopped_midway() } else { refusal::stopped() };
+        answer.refuse(error);
     }
 }
 

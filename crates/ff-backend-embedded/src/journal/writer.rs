@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use super::commit::{Batch, Gate, NextFile, Shared, Work};
+use super::commit::{Batch, Gate, NextFile, Shared, Work, refuse_all};
 use super::disk::{self, JournalFile};
 use super::record::{self, Word};
 use crate::clock::monotonic;
@@ -327,7 +327,7 @@ impl Writer {
 
     /// What is on the disk is no longer known: nothing may be answered from here on.
     fn stop(&mut self, batches: Vec<Batch>, error: &io::Error) {
-        tracing::error!("the journal failed, the store stops: {error}");
+        self.shared.stop.because(format!("the journal could not be written or synced: {error}"));
         self.shared.set_gate(Gate::Stopped);
         refuse_all(batches);
     }
@@ -375,11 +375,4 @@ fn write_pieces<'a>(
         bytes += piece.len() as u64;
     }
     Ok(bytes)
-}
-
-fn refuse_all(batches: Vec<Batch>) {
-    for answer in batches.into_iter().flat_map(|batch| batch.answers) {
-        let error = if answer.wrote { refusal::stopped_midway() } else { refusal::stopped() };
-        answer.refuse(error);
-    }
 }

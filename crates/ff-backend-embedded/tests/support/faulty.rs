@@ -18,6 +18,8 @@ pub(crate) struct Faults {
     pub(crate) short_writes: AtomicBool,
     /// Syncs fail.
     pub(crate) sync_fails: AtomicBool,
+    /// Writes panic.
+    pub(crate) panics: AtomicBool,
     /// How often a sync was tried.
     pub(crate) syncs: AtomicU64,
     held: Mutex<Held>,
@@ -44,6 +46,7 @@ impl Faults {
             operations: AtomicI64::new(i64::MAX),
             short_writes: AtomicBool::default(),
             sync_fails: AtomicBool::default(),
+            panics: AtomicBool::default(),
             syncs: AtomicU64::default(),
             held: Mutex::default(),
             changed: Condvar::default(),
@@ -145,6 +148,7 @@ impl Disk for FaultyDisk {
 
 impl JournalFile for FaultyFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        assert!(!self.faults.panics.load(Ordering::SeqCst), "the disk panics");
         self.faults.operate()?;
         let room = self.faults.room.load(Ordering::SeqCst);
         let short = self.faults.short_writes.load(Ordering::SeqCst);

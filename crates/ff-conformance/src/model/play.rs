@@ -72,7 +72,11 @@ impl<'a> Game<'a> {
     async fn run(&mut self, plan: &Plan) -> Result<(), String> {
         self.open().await?;
         for (number, step) in plan.steps.iter().enumerate() {
-            self.step(step).await.map_err(|what| format!("step {number} {:?}: {what}", step.op))?;
+            let stepped = match self.step(step).await {
+                Ok(()) => self.crash(step).await,
+                failed => failed,
+            };
+            stepped.map_err(|what| format!("step {number} {:?}: {what}", step.op))?;
         }
         self.compare_contents().await?;
         settle::end_everything(self).await.map_err(|what| format!("at the end: {what}"))?;
@@ -120,6 +124,21 @@ impl<'a> Game<'a> {
             return self.lose_answer(&mut dice, &sent, &answer).await;
         }
         self.world.learn(&sent, &answer);
+        Ok(())
+    }
+
+    /// Stores that can may crash: what was answered is still there, and nothing else.
+    async fn crash(&mut self, step: &Step) -> Result<(), String> {
+        for store in self.stores {
+            let before = store.dump().await;
+            if store.crash(&mut Dice::new(!step.seed)).await {
+                let after = store.dump().await;
+                if before != after {
+                    let difference = dump::difference(&before, &after);
+                    return Err(format!("a crash changed what was there:\n{difference}"));
+                }
+            }
+        }
         Ok(())
     }
 

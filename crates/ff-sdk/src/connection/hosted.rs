@@ -72,6 +72,11 @@ pub(super) async fn look_for_work<H: Host>(
 /// A host that may have something to finish.
 pub(super) trait Closing {
     fn close(&self) -> BoxFuture<'_, ()>;
+
+    /// Waits until it stops by itself, and answers why.
+    fn stopped(&self) -> BoxFuture<'_, String> {
+        Box::pin(std::future::pending())
+    }
 }
 
 /// Connects once more.
@@ -90,6 +95,10 @@ impl<H: Host + Closing> Opener for Hosted<H> {
 
     fn again(&self) -> Option<Answer<'static, Another>> {
         self.again.as_ref().map(|again| again())
+    }
+
+    fn stopped(&self) -> BoxFuture<'_, String> {
+        self.backend.host().stopped()
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

@@ -25,8 +25,10 @@ pub struct EmbeddedConfig {
     pub storage: Storage,
     /// When the journal is rewritten.
     pub compaction: CompactionConfig,
-    /// How long to wait before an append that found the disk full is tried again.
+    /// How long to wait before a disk that was found full is asked for room again.
     pub full_disk_retry: Duration,
+    /// How long data stays unsynced with [`SyncMode::Off`]; no call waits for it.
+    pub background_sync: Duration,
 }
 
 impl EmbeddedConfig {
@@ -38,6 +40,7 @@ impl EmbeddedConfig {
             storage: Storage::Memory,
             compaction: CompactionConfig::default(),
             full_disk_retry: Duration::from_secs(1),
+            background_sync: Duration::from_secs(10),
         }
     }
 
@@ -61,6 +64,7 @@ impl fmt::Debug for EmbeddedConfig {
             .field("storage", &self.storage)
             .field("compaction", &self.compaction)
             .field("full_disk_retry", &self.full_disk_retry)
+            .field("background_sync", &self.background_sync)
             .finish_non_exhaustive()
     }
 }
@@ -91,7 +95,8 @@ pub enum SyncMode {
     Always,
     /// After its effects were handed to the operating system, which is told to sync once a second.
     EverySec,
-    /// After its effects were handed to the operating system, which syncs when it likes.
+    /// After its effects were handed to the operating system, which syncs when it likes. Every few
+    /// seconds it is told to by a thread that no call waits for.
     Off,
 }
 

@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 pub(crate) mod faulty;
+pub(crate) mod load;
+pub(crate) mod model;
 pub(crate) mod valkey;
 
 use std::path::{Path, PathBuf};
@@ -142,6 +144,15 @@ impl Clock for ManualClock {
     fn now_us(&self) -> u64 {
         self.0.load(Ordering::SeqCst)
     }
+}
+
+/// Where a random test starts: `FF_SEED` if it is set, so that a run can be repeated.
+pub(crate) fn seed() -> u64 {
+    let given =
+        std::env::var("FF_SEED").ok().map(|text| text.parse().expect("FF_SEED is a number"));
+    let seed = given.unwrap_or_else(|| u64::from(std::process::id()));
+    println!("repeat with FF_SEED={seed}");
+    seed
 }
 
 /// A small generator of numbers: the same seed, the same run.

@@ -11,7 +11,7 @@ use ff_backend_embedded::{EmbeddedHost, OpenError, StoreError, SyncMode, store};
 use ff_script::dump::Dump;
 use support::faulty::Faults;
 use support::load::{restless, write_until_it_fails};
-use support::{RUN, in_directory, journal_files, library, on_disk, run};
+use support::{RUN, in_directory, journal_files, library, on_disk, run, seed};
 
 const HEADER: u64 = "#ff v1=0123456789abcdef crc=01234567\r\n".len() as u64;
 
@@ -169,20 +169,23 @@ async fn of_every_kind(root: &Path) -> Dump {
     let config = restless(root);
     let host = EmbeddedHost::open_on(config, &library(RUN), faults.disk()).unwrap();
     while host.stats().compactions == 0 {
-        write_until_it_fails(&host, 5).await;
+        write_until_it_fails(&host, 0..5).await;
     }
     faults.fail_when(|operation, path| {
         let base = path.to_string_lossy().ends_with(".base.aof");
         (operation == "create" && base).then(|| std::io::Error::other("no"))
     });
     while host.stats().compactions_failed == 0 {
-        write_until_it_fails(&host, 5).await;
+        write_until_it_fails(&host, 0..5).await;
     }
-    write_until_it_fails(&host, 5).await;
+    write_until_it_fails(&host, 0..5).await;
     let dump = host.dump().await.unwrap();
     host.close().await;
     dump
 }
+
+/// Every so many bytes a file is cut or changed; the first place is by chance.
+const STRIDE: usize = 3;
 
 /// A check of a store in which one file is changed finds that, or nothing is missing.
 fn assert_nothing_is_lost_in_silence(root: &Path, before: &Dump, what: &str) {
@@ -195,6 +198,7 @@ fn assert_nothing_is_lost_in_silence(root: &Path, before: &Dump, what: &str) {
 async fn a_cut_or_flip_in_any_kind_of_file_of_a_closed_store_loses_nothing_in_silence() {
     let root = tempfile::tempdir().unwrap();
     let before = of_every_kind(root.path()).await;
+    let first = seed() as usize % STRIDE;
     let files = files(root.path());
     let count =
         |end: &str| files.keys().filter(|path| path.to_string_lossy().ends_with(end)).count();
@@ -203,7 +207,7 @@ async fn a_cut_or_flip_in_any_kind_of_file_of_a_closed_store_loses_nothing_in_si
     assert_eq!(store::check(root.path()).unwrap().dump, before);
     for (path, bytes) in &files {
         let name = path.file_name().unwrap().to_string_lossy();
-        for length in 0..bytes.len() {
+        for length in (first..bytes.len()).step_by(STRIDE) {
             std::fs::write(path, &bytes[..length]).unwrap();
             assert_nothing_is_lost_in_silence(
                 root.path(),
@@ -211,7 +215,7 @@ async fn a_cut_or_flip_in_any_kind_of_file_of_a_closed_store_loses_nothing_in_si
                 &format!("{name} cut at {length}"),
             );
         }
-        for at in 0..bytes.len() {
+        for at in (first..bytes.len()).step_by(STRIDE) {
             let mut flipped = bytes.clone();
             flipped[at] ^= 1 << (at % 8);
             std::fs::write(path, &flipped).unwrap();
@@ -244,7 +248,7 @@ async fn a_sealed_last_increment_without_its_successor_is_damage() {
         (operation == "create" && base).then(|| std::io::Error::other("no"))
     });
     while host.stats().compactions_failed == 0 {
-        write_until_it_fails(&host, 5).await;
+        write_until_it_fails(&host, 0..5).await;
     }
     host.close().await;
     std::fs::write(manifest(root.path()), first).unwrap();
@@ -271,7 +275,7 @@ async fn room_that_was_reserved_by_writing_zeros_is_no_torn_tail() {
     let root = tempfile::tempdir().unwrap();
     filled(root.path()).await;
     let file = journal_files(root.path(), "incr").remove(0);
-    let whole = std::fs::read(&file).unwrap();
+    let mut whole = std::fs::read(&file).unwrap();
     for zeros in [1, 4096, 1 << 20] {
         cut(&file, (whole.len() + zeros) as u64);
         let recovery = store::check(root.path()).unwrap().recovery;
@@ -279,7 +283,10 @@ async fn room_that_was_reserved_by_writing_zeros_is_no_torn_tail() {
         let host = in_directory(root.path());
         assert_eq!(host.recovery().unwrap().torn, None);
         host.close().await;
-        assert_eq!(std::fs::read(&file).unwrap(), whole);
+        // A line may follow that says up to where it was synced.
+        let after = std::fs::read(&file).unwrap();
+        assert!(after.starts_with(&whole) && !after.contains(&0), "the zeros were cut");
+        whole = after;
     }
     let mut wrong = whole.clone();
     wrong.extend_from_slice(&[0, 0, 0, 1]);

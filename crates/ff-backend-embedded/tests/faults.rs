@@ -1,4 +1,4 @@
-//! What the store does when the disk is full, slow, broken or unplugged.
+//! What the store does when the disk is slow or broken, and when calls are synced.
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 mod support;

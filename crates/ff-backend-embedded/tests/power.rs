@@ -16,35 +16,41 @@ use support::{RUN, Random, in_directory, journal_files, library, on_disk, run, s
 /// The data directory of these tests is made by the store, together with the one above it.
 const BELOW: &str = "made/by/the/store";
 
-/// Looks for what was acknowledged in everything that a power cut may leave now.
+/// Looks for what was acknowledged in everything that a power cut may leave now. One of these, by
+/// turns, is also opened.
 async fn look_after_power_cuts(
     faults: &Faults,
     root: &Path,
     acknowledged: &Acknowledged,
-    seed: u64,
+    turn: u64,
 ) -> Result<(), String> {
-    let chance = Survivors::Chance(Random::new(seed));
+    let chance = Survivors::Chance(Random::new(turn));
     let all = [Survivors::Nothing, Survivors::Everything, Survivors::LastChange, chance];
     for (index, mut survivors) in all.into_iter().enumerate() {
         let copy = faults.after_power_cut(root, &mut survivors);
-        let looked = look(&copy.path().join(BELOW), acknowledged).await;
-        looked.map_err(|error| format!("after power cut {index}: {error}"))?;
+        let data = copy.path().join(BELOW);
+        let checked = check(&data, acknowledged);
+        let opened =
+            if turn % 4 == index as u64 { open(&data, acknowledged).await } else { Ok(()) };
+        checked.and(opened).map_err(|error| format!("after power cut {index}: {error}"))?;
     }
     Ok(())
 }
 
-async fn look(data: &Path, acknowledged: &Acknowledged) -> Result<(), String> {
-    if !acknowledged.is_empty() {
-        let checked = store::check(data).map_err(|error| error.to_string())?;
-        missing(&checked.dump, acknowledged).map_or(Ok(()), Err)?;
-        if !data.join("flowfabric.store").exists() {
-            return Err("the marker is gone".to_owned());
-        }
+fn check(data: &Path, acknowledged: &Acknowledged) -> Result<(), String> {
+    if acknowledged.is_empty() {
+        return Ok(());
     }
+    let checked = store::check(data).map_err(|error| error.to_string())?;
+    missing(&checked.dump, acknowledged).map_or(Ok(()), Err)?;
+    let marked = data.join("flowfabric.store").exists();
+    if marked { Ok(()) } else { Err("the marker is gone".to_owned()) }
+}
+
+async fn open(data: &Path, acknowledged: &Acknowledged) -> Result<(), String> {
     let host = EmbeddedHost::open(on_disk(data, SyncMode::Always), &library(RUN))
         .map_err(|error| error.to_string())?;
-    let dump = host.dump().await.unwrap();
-    missing(&dump, acknowledged).map_or(Ok(()), Err)
+    missing(&host.dump().await.unwrap(), acknowledged).map_or(Ok(()), Err)
 }
 
 /// Writes to a new store on this disk. Answers what was acknowledged, and the rewrites.
@@ -52,7 +58,7 @@ async fn write(faults: &Arc<Faults>, data: &Path, count: u32) -> (Acknowledged, 
     match EmbeddedHost::open_on(restless(data), &library(RUN), faults.disk()) {
         Err(_) => (Acknowledged::new(), 0),
         Ok(host) => {
-            let acknowledged = write_until_it_fails(&host, count).await;
+            let acknowledged = write_until_it_fails(&host, 0..count).await;
             host.close().await;
             (acknowledged, host.stats().compactions)
         }
@@ -67,8 +73,8 @@ async fn stop_everywhere(seed: u64, left_out: Option<LeftOut>) -> Result<(), Str
         left_out.into_iter().for_each(|syncs| faults.leave_out(syncs));
         faults.operations.store(operations, Ordering::SeqCst);
         let (acknowledged, compactions) = write(&faults, &root.path().join(BELOW), 40).await;
-        let chance = seed.wrapping_add(operations as u64);
-        look_after_power_cuts(&faults, root.path(), &acknowledged, chance)
+        let turn = seed.wrapping_add(operations as u64);
+        look_after_power_cuts(&faults, root.path(), &acknowledged, turn)
             .await
             .map_err(|error| format!("stopped after {operations} operations, {error}"))?;
         if faults.operations.load(Ordering::SeqCst) > 0 && compactions > 1 {
@@ -96,22 +102,28 @@ async fn every_sync_of_a_directory_is_needed() {
     }
 }
 
-/// A process is killed while it makes the store; the next one goes on, and then the power fails.
+/// A process is killed at any time; the next one goes on, and then the power fails.
 #[tokio::test]
 async fn what_a_killed_process_did_not_sync_is_synced_by_the_next() {
     let seed = seed();
-    for operations in 1..60 {
+    for operations in 1.. {
         let root = tempfile::tempdir().unwrap();
         let data = root.path().join(BELOW);
         let faults = Faults::none();
         faults.operations.store(operations, Ordering::SeqCst);
-        drop(EmbeddedHost::open_on(restless(&data), &library(RUN), faults.disk()));
+        let (mut acknowledged, compactions) = write(&faults, &data, 20).await;
+        let ended = faults.operations.load(Ordering::SeqCst) > 0 && compactions > 0;
         faults.work_again();
-        let host = EmbeddedHost::open_on(restless(&data), &library(RUN), faults.disk()).unwrap();
-        let acknowledged = write_until_it_fails(&host, 3).await;
-        assert_eq!(acknowledged.len(), 3);
-        let looked = look_after_power_cuts(&faults, root.path(), &acknowledged, seed).await;
+        let config = on_disk(&data, SyncMode::Always);
+        let host = EmbeddedHost::open_on(config, &library(RUN), faults.disk()).unwrap();
+        acknowledged.extend(write_until_it_fails(&host, 20..23).await);
+        let turn = seed.wrapping_add(operations as u64);
+        let looked = look_after_power_cuts(&faults, root.path(), &acknowledged, turn).await;
         looked.unwrap_or_else(|error| panic!("killed after {operations} operations, {error}"));
+        if ended {
+            break;
+        }
+        assert!(operations < 5000, "the run never came to its end");
     }
 }
 
@@ -129,7 +141,8 @@ async fn a_single_failure_in_writing_sealing_listing_or_rewriting_loses_nothing(
                 (countdown.fetch_sub(1, Ordering::SeqCst) == 1).then(|| kind.into())
             });
             let (acknowledged, compactions) = write(&faults, &root.path().join(BELOW), 40).await;
-            let looked = look_after_power_cuts(&faults, root.path(), &acknowledged, seed).await;
+            let turn = seed.wrapping_add(failing as u64);
+            let looked = look_after_power_cuts(&faults, root.path(), &acknowledged, turn).await;
             looked.unwrap_or_else(|error| panic!("{kind:?} at operation {failing}, {error}"));
             if left.load(Ordering::SeqCst) > 0 && compactions > 1 {
                 break;
@@ -165,7 +178,7 @@ async fn compaction_under_load_keeps_everything_and_shrinks_the_journal() {
     let host = EmbeddedHost::open(restless(root.path()), &library(RUN)).unwrap();
     let mut rounds = 0;
     while host.stats().compactions < 3 {
-        write_until_it_fails(&host, 50).await;
+        write_until_it_fails(&host, 0..50).await;
         rounds += 1;
         assert!(rounds < 10_000, "no compaction took place");
     }

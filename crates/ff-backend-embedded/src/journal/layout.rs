@@ -61,7 +61,7 @@ impl Layout {
 
     /// A place beside an increment for what is cut off from it, where nothing is yet.
     pub(crate) fn torn(&self, number: u64, offset: u64) -> PathBuf {
-        let name = |again: u32| format!("{PREFIX}{number}.incr.torn-{offset}-{again}");
+        let name = |again: u32| format!("{PREFIX}{number}.torn-{offset}-{again}");
         let mut places = (1..).map(|again| self.file(&name(again)));
         places.find(|path| !path.exists()).expect("no directory holds endless files")
     }

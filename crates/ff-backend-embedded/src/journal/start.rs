@@ -105,8 +105,8 @@ pub(crate) fn create(disk: &dyn Disk, path: &Path) -> io::Result<OpenFile> {
     Ok(OpenFile { file, salt, length, reserved: length })
 }
 
-/// Reads a store back, cuts the last file to its whole transactions, and makes sure that they, and
-/// a manifest that ends with it, are on the disk before anything is answered from them.
+/// Reads a store back, cuts the last file to its whole transactions, and makes sure that all of
+/// them, and a manifest that ends with it, are on the disk before anything is answered from them.
 fn go_on(
     layout: &Layout,
     disk: &dyn Disk,
@@ -123,12 +123,23 @@ fn go_on(
     let (open, kept) =
         reopen(layout, disk, tail, loaded.report.torn.as_ref()).map_err(StoreError::io(&path))?;
     loaded.report.kept = kept;
+    sync_again(layout, disk, &manifest)?;
     if manifest.last() != tail.number {
         manifest.increments.retain(|number| *number <= tail.number);
         manifest.store(layout, disk).map_err(StoreError::io(&layout.manifest()))?;
     }
     leftover::remove(layout, disk, &manifest)?;
     Ok((loaded, manifest, open))
+}
+
+/// A process that was killed may have sealed a file, or stored the manifest, and not synced it.
+fn sync_again(layout: &Layout, disk: &dyn Disk, manifest: &Manifest) -> Result<(), StoreError> {
+    for number in &manifest.increments {
+        let path = layout.increment(*number);
+        let synced = disk.append(&path).and_then(|mut file| file.sync());
+        synced.map_err(StoreError::io(&path))?;
+    }
+    disk.sync_directory(&layout.journal).map_err(StoreError::io(&layout.journal))
 }
 
 /// Refuses a journal that ends before what is known to have been there.
@@ -155,7 +166,6 @@ fn reopen(
         kept = Some(keep(layout, disk, tail.number, torn)?);
     }
     file.truncate(tail.offset)?;
-    file.sync()?;
     let open = OpenFile { file, salt: tail.salt, length: tail.offset, reserved: tail.offset };
     Ok((open, kept))
 }

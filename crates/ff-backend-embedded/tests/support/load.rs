@@ -1,6 +1,7 @@
 //! Writes whose loss would be noticed, and the look for it afterwards.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 
 use ff_backend_embedded::{CompactionConfig, EmbeddedConfig, EmbeddedHost, SyncMode};
@@ -18,10 +19,10 @@ pub(crate) fn restless(root: &Path) -> EmbeddedConfig {
     EmbeddedConfig { compaction, ..on_disk(root, SyncMode::Always) }
 }
 
-/// Writes numbers, many over the same keys, until the disk fails or `count` is reached.
-pub(crate) async fn write_until_it_fails(host: &EmbeddedHost, count: u32) -> Acknowledged {
+/// Writes these numbers, many over the same keys, until the disk fails.
+pub(crate) async fn write_until_it_fails(host: &EmbeddedHost, numbers: Range<u32>) -> Acknowledged {
     let mut acknowledged = BTreeMap::new();
-    for n in 0..count {
+    for n in numbers {
         let partition = Partition::flow((n % 5) as u16);
         let key = partition.key();
         let text = format!("RPUSH {key}:l {n} ; LTRIM {key}:l -3 -1 ; HSET {key}:h last {n}");

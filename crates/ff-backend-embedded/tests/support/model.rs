@@ -249,6 +249,10 @@ impl Model {
         let copy = tempfile::tempdir().unwrap();
         for (path, directory) in &self.directories {
             let to = copy.path().join(path.strip_prefix(root).unwrap());
+            // One whose parent nobody changed is where it was.
+            if path.parent().is_none_or(|parent| !self.directories.contains_key(parent)) {
+                std::fs::create_dir_all(&to).unwrap();
+            }
             // A directory that is gone took what was in it along.
             if !to.is_dir() {
                 continue;

@@ -11,7 +11,7 @@ use ff_backend_embedded::{CompactionConfig, EmbeddedConfig, EmbeddedHost, SyncMo
 use ff_core::partition::Partition;
 use ff_script::dump::{Dump, Stored, StreamEntry};
 use support::valkey::{Client, Resp, Valkey};
-use support::{HOME, RUN, Random, call, in_directory, in_memory, library, on_disk, outcome};
+use support::{HOME, RUN, Random, call, in_directory, in_memory, library, on_disk, outcome, seed};
 
 /// Everything that a server holds.
 fn server_dump(client: &mut Client) -> Dump {
@@ -191,8 +191,7 @@ async fn random_commands_get_the_same_replies_and_leave_the_same_state() {
     let mut client = server.connect();
     assert_eq!(client.call(&[b"FUNCTION", b"LOAD", RUN.as_bytes()]).show(), "\"run\"");
     let host = in_memory(RUN);
-    let seed = u64::from(std::process::id());
-    println!("seed {seed}");
+    let seed = seed();
     let mut random = Random::new(seed);
     for step in 0..6000 {
         let command = random_command(&mut random);

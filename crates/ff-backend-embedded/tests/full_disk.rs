@@ -17,7 +17,7 @@ use support::model::Survivors;
 use support::{HOME, RUN, call, in_directory, in_directory_on, library, on_disk, outcome, run};
 
 /// Large enough that few calls use up what is reserved.
-const LARGE: [u8; 256 << 10] = [b'x'; 256 << 10];
+static LARGE: [u8; 256 << 10] = [b'x'; 256 << 10];
 
 async fn read(host: &EmbeddedHost, key: &str) -> Result<Value, BackendError> {
     call(host, "read", HOME, &[b"GET", key.as_bytes()]).await

@@ -93,9 +93,7 @@ async fn whenever_the_machine_stops_the_directory_opens_and_nothing_acknowledged
 /// The test above would notice if one of the syncs of directories were not there.
 #[tokio::test]
 async fn every_sync_of_a_directory_is_needed() {
-    for left_out in
-        [LeftOut::AfterMakingDirectory, LeftOut::AfterMakingFile, LeftOut::AfterRenaming]
-    {
+    for left_out in [LeftOut::DirectoryMade, LeftOut::FileMade, LeftOut::Renamed] {
         let found = stop_everywhere(seed(), Some(left_out)).await;
         println!("{left_out:?}: {found:?}");
         assert!(found.is_err(), "nothing was lost without the sync {left_out:?}");

@@ -52,7 +52,7 @@ enum Reserving {
 }
 
 /// Zeros that are written at once.
-const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// A file that is written at its end, with room reserved behind it.
 struct RealFile {

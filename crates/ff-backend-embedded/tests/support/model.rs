@@ -23,9 +23,9 @@ pub(crate) enum Survivors {
 /// from the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LeftOut {
-    AfterMakingDirectory,
-    AfterMakingFile,
-    AfterRenaming,
+    DirectoryMade,
+    FileMade,
+    Renamed,
 }
 
 /// A disk's files and directories.
@@ -121,9 +121,9 @@ impl DirectoryModel {
 
     fn last_change(&self) -> Option<LeftOut> {
         match self.changes.last()? {
-            Change::Made(_, Entry::Directory) => Some(LeftOut::AfterMakingDirectory),
-            Change::Made(_, Entry::File(_)) => Some(LeftOut::AfterMakingFile),
-            Change::Renamed(..) => Some(LeftOut::AfterRenaming),
+            Change::Made(_, Entry::Directory) => Some(LeftOut::DirectoryMade),
+            Change::Made(_, Entry::File(_)) => Some(LeftOut::FileMade),
+            Change::Renamed(..) => Some(LeftOut::Renamed),
             Change::Removed(_) => None,
         }
     }

@@ -4,8 +4,8 @@
 //! from it as it is:
 //!
 //! ```text
-//! <data>/flowfabric.lock                              held while a store is open
-//! <data>/flowfabric.store                             says that a store is here, and how much of it
+//! <data>/flowfabric.lock                             held while a store is open
+//! <data>/flowfabric.store                            says that a store is here, and its size
 //! <data>/appendonlydir/appendonly.aof.manifest       lists the files below, in order
 //! <data>/appendonlydir/appendonly.aof.<n>.base.aof   what was there when it was last rewritten
 //! <data>/appendonlydir/appendonly.aof.<n>.incr.aof   what happened since; the last one grows

@@ -387,8 +387,8 @@ impl Writer {
         }
     }
 
-    /// Leaves a file in which any damage can be told from a torn write, and which is as long as what
-    /// was written. Answers the last transaction.
+    /// Leaves a file in which any damage can be told from a torn write, and without reserved room.
+    /// Answers the last transaction.
     fn finish(&mut self) -> Option<u64> {
         if self.gate() == Gate::Stopped {
             return None;

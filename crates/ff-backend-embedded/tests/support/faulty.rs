@@ -145,7 +145,8 @@ impl Faults {
     }
 
     fn give_back(&self, bytes: u64) {
-        self.room.fetch_add(bytes as i64, Ordering::SeqCst);
+        let more = |room: i64| Some(room.saturating_add(bytes as i64));
+        let _ = self.room.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more);
     }
 }
 

@@ -151,7 +151,7 @@ pub(crate) fn seed() -> u64 {
     let given =
         std::env::var("FF_SEED").ok().map(|text| text.parse().expect("FF_SEED is a number"));
     let seed = given.unwrap_or_else(|| u64::from(std::process::id()));
-    println!("repeat with FF_SEED={seed}");
+    println!("to replay: FF_SEED={seed} cargo test -p ff-backend-embedded");
     seed
 }
 

@@ -76,10 +76,15 @@ fn make_directory(disk: &dyn Disk, path: &Path) -> Result<(), StoreError> {
         disk.create_directory(path).map_err(StoreError::io(path))?;
     }
     match disk.sync_directory(parent(path)) {
-        // Where we may not even look, we have made nothing.
-        Err(error) if !made && error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        Err(error) if !made && is_elsewhere(&error) => Ok(()),
         synced => synced.map_err(StoreError::io(parent(path))),
     }
+}
+
+/// True where we can have made nothing: we may not look there, or it can only be read.
+fn is_elsewhere(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem};
+    matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem | InvalidInput)
 }
 
 /// An empty store: its first file, and a manifest that lists it.

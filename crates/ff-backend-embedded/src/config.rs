@@ -27,7 +27,7 @@ pub struct EmbeddedConfig {
     pub storage: Storage,
     /// When the journal is rewritten.
     pub compaction: CompactionConfig,
-    /// How long to wait before an append that found the disk full is tried again.
+    /// How long to wait before a disk that was found full is asked for room again.
     pub full_disk_retry: Duration,
     /// Bytes of the calls that a shard may have under way, each counted with its arguments and a
     /// kilobyte. What is more is refused at once.
@@ -36,6 +36,8 @@ pub struct EmbeddedConfig {
     pub watchdog: WatchdogConfig,
     /// How long closing waits for what is under way, and for the disk.
     pub close_within: Duration,
+    /// How long data stays unsynced with [`SyncMode::Off`]; no call waits for it.
+    pub background_sync: Duration,
 }
 
 impl EmbeddedConfig {
@@ -50,6 +52,7 @@ impl EmbeddedConfig {
             backlog_bytes_max: BACKLOG_BYTES_MAX,
             watchdog: WatchdogConfig::default(),
             close_within: Duration::from_secs(30),
+            background_sync: Duration::from_secs(10),
         }
     }
 
@@ -76,6 +79,7 @@ impl fmt::Debug for EmbeddedConfig {
             .field("backlog_bytes_max", &self.backlog_bytes_max)
             .field("watchdog", &self.watchdog)
             .field("close_within", &self.close_within)
+            .field("background_sync", &self.background_sync)
             .finish_non_exhaustive()
     }
 }
@@ -106,7 +110,8 @@ pub enum SyncMode {
     Always,
     /// After its effects were handed to the operating system, which is told to sync once a second.
     EverySec,
-    /// After its effects were handed to the operating system, which syncs when it likes.
+    /// After its effects were handed to the operating system, which syncs when it likes. Every few
+    /// seconds it is told to by a thread that no call waits for.
     Off,
 }
 

@@ -133,6 +133,11 @@ impl Effects {
         std::mem::replace(&mut self.batch, spare)
     }
 
+    /// Bytes that were collected since the last batch was taken.
+    pub(crate) fn batch_bytes(&self) -> usize {
+        self.batch.bytes.len()
+    }
+
     pub(crate) fn has_batch(&self) -> bool {
         !self.batch.is_empty()
     }

@@ -31,6 +31,6 @@ pub use command::COMMANDS;
 pub use config::{CompactionConfig, EmbeddedConfig, Storage, SyncMode, WatchdogConfig};
 pub use error::{OpenError, StoreError};
 pub use host::EmbeddedHost;
-pub use journal::disk::{Disk, JournalFile, RealDisk};
+pub use journal::disk::{Disk, JournalFile, LaterSync, RealDisk};
 pub use journal::load::{RecoveryReport, TornTail};
 pub use stats::Stats;

@@ -13,8 +13,10 @@ use crate::error::OpenError;
 use crate::journal::commit::{CommitToJournal, Gate, Shared};
 use crate::journal::compaction::Compaction;
 use crate::journal::disk::Disk;
+use crate::journal::layout::Layout;
 use crate::journal::load::RecoveryReport;
 use crate::journal::lock::DirectoryLock;
+use crate::journal::marker::Marker;
 use crate::journal::start::{self, Started};
 use crate::journal::writer::{Policy, Writer};
 use crate::keyspace::Keyspace;
@@ -50,9 +52,12 @@ pub(crate) struct Running {
 
 struct JournalThreads {
     shared: Arc<Shared>,
-    writer: JoinHandle<()>,
+    /// Answers the last transaction, if it is known to be on the disk.
+    writer: JoinHandle<Option<u64>>,
     compaction: JoinHandle<()>,
     cancelled: Arc<AtomicBool>,
+    layout: Layout,
+    disk: Arc<dyn Disk>,
     /// Dropped last: the directory is free when everything is written.
     lock: DirectoryLock,
 }
@@ -60,12 +65,17 @@ struct JournalThreads {
 impl Running {
     /// Waits until the shards, which were told to stop, have ended, and then the journal.
     pub(crate) fn wait(self) {
-        self.shards.into_iter().for_each(join);
+        for shard in self.shards {
+            join(shard);
+        }
         if let Some(journal) = self.journal {
             journal.cancelled.store(true, Ordering::Relaxed);
             journal.shared.close();
-            join(journal.writer);
+            let written = join(journal.writer).flatten();
             join(journal.compaction);
+            if let Some(transactions) = written {
+                mark(&journal.layout, &*journal.disk, transactions);
+            }
             drop(journal.lock);
         }
         drop(self.watchdog);
@@ -77,9 +87,16 @@ impl Running {
     }
 }
 
-fn join(thread: JoinHandle<()>) {
-    // A thread that panicked has said so on its own.
-    let _ = thread.join();
+/// What a thread answered. One that panicked has said so on its own.
+fn join<T>(thread: JoinHandle<T>) -> Option<T> {
+    thread.join().ok()
+}
+
+/// Leaves word of how much is there, so that less is not mistaken for a torn tail.
+fn mark(layout: &Layout, disk: &dyn Disk, transactions: u64) {
+    if let Err(error) = (Marker { transactions }).store(layout, disk) {
+        tracing::warn!("the store was closed, but could not be marked as such: {error}");
+    }
 }
 
 /// Starts everything that the configuration asks for.
@@ -140,8 +157,12 @@ impl Opened {
         let shared = Arc::new(Shared::new(Arc::clone(&self.stop)));
         shared.base_bytes.store(started.base_bytes, Ordering::Relaxed);
         let keyspaces = std::mem::take(&mut started.keyspaces);
-        let policy =
-            Policy { sync, compaction: config.compaction, full_disk_retry: config.full_disk_retry };
+        let policy = Policy {
+            sync,
+            compaction: config.compaction,
+            full_disk_retry: config.full_disk_retry,
+            background_sync: config.background_sync,
+        };
         self.running.journal = Some(self.start_journal(&shared, disk, started, policy)?);
         for keyspace in keyspaces {
             let commit = CommitToJournal::new(Arc::clone(&shared), Arc::clone(&self.hub));
@@ -157,20 +178,21 @@ impl Opened {
         started: Started,
         policy: Policy,
     ) -> Result<JournalThreads, OpenError> {
-        let (compact, requests) = mpsc::channel();
+        let (background, requests) = mpsc::channel();
         let cancelled = Arc::new(AtomicBool::new(false));
         let counters = Arc::clone(&self.counters);
         let compaction = Compaction {
-            layout: started.layout,
+            layout: started.layout.clone(),
             disk: Arc::clone(disk),
             manifest: started.manifest,
+            is_stored: true,
             shared: Arc::clone(shared),
             counters: Arc::clone(&counters),
             cancelled: Arc::clone(&cancelled),
         };
         let hub = Arc::clone(&self.hub);
         let writer =
-            Writer::new(Arc::clone(shared), hub, counters, policy, started.writer, compact);
+            Writer::new(Arc::clone(shared), hub, counters, policy, started.writer, background);
         let left = Arc::clone(shared);
         let writer = self.spawn("ff-journal".to_owned(), move || {
             let run = catch_unwind(AssertUnwindSafe(|| writer.run()));
@@ -181,8 +203,15 @@ impl Opened {
         })?;
         let compact = move || compaction.run(&requests);
         let compaction = self.spawn("ff-compaction".to_owned(), compact)?;
-        let lock = started.lock;
-        Ok(JournalThreads { shared: Arc::clone(shared), writer, compaction, cancelled, lock })
+        Ok(JournalThreads {
+            shared: Arc::clone(shared),
+            writer,
+            compaction,
+            cancelled,
+            layout: started.layout,
+            disk: Arc::clone(disk),
+            lock: started.lock,
+        })
     }
 
     fn start_shard<C: Commit + Send + 'static>(
@@ -244,13 +273,18 @@ impl Opened {
 }
 
 fn report(recovery: &RecoveryReport) {
-    if let Some(torn) = &recovery.torn {
+    if let (Some(torn), Some(kept)) = (&recovery.torn, &recovery.kept) {
         tracing::warn!(
-            "{}: the last {} bytes were not written to the end ({}) and were cut at byte {}",
+            "{}: the last {} bytes were not written to the end ({}) and were cut at byte {}; they \
+             are kept in {}",
             torn.file.display(),
             torn.bytes,
             torn.reason,
-            torn.offset
+            torn.offset,
+            kept.display()
         );
+    }
+    if recovery.unused > 0 {
+        tracing::info!("{} zeros at the end of the journal were cut", recovery.unused);
     }
 }

@@ -60,15 +60,6 @@ pub(crate) fn disk_full() -> BackendError {
     )
 }
 
-/// The disk is full; the call was run, but its effects are not on the disk yet.
-pub(crate) fn disk_full_midway() -> BackendError {
-    BackendError::new(
-        BackendErrorKind::Resource,
-        Retry::IfReplaySafe,
-        "the disk is full: the call is done but not yet durable",
-    )
-}
-
 /// The library has no such function.
 pub(crate) fn unknown_function(name: &str) -> BackendError {
     let message = format!("the library has no function {name}");

@@ -90,10 +90,13 @@ impl Answer {
 
 /// Where answers go.
 pub(crate) trait Commit {
-    /// May a call that reads only (or one that writes) be run now?
-    fn admits(&self, read_only: bool) -> Result<(), BackendError>;
+    /// May a call that reads only (or one that writes) be run now? One that writes is promised room
+    /// in the journal, by the bytes of its arguments.
+    fn admits(&mut self, read_only: bool, argument_bytes: usize) -> Result<(), BackendError>;
     /// Answers a call, now or when everything before it is durable.
     fn answer(&mut self, machine: &mut Machine, answer: Answer);
+    /// True if what was run is to be handed over before more is.
+    fn is_batch_large(&self) -> bool;
     /// A batch of calls was run.
     fn end_batch(&mut self, machine: &mut Machine);
 }
@@ -126,6 +129,9 @@ impl<C: Commit> Shard<C> {
             let mut going_on = true;
             for job in std::iter::once(first).chain(rest) {
                 going_on &= self.handle(job);
+                if self.commit.is_batch_large() {
+                    self.commit.end_batch(&mut self.machine);
+                }
             }
             self.commit.end_batch(&mut self.machine);
             if !going_on {
@@ -165,7 +171,7 @@ impl<C: Commit> Shard<C> {
     }
 
     fn call(&mut self, function: Function, partition: Partition, args: &Args, caller: Caller) {
-        let loaded = match self.admit(function) {
+        let loaded = match self.admit(function, args) {
             Ok(loaded) => loaded,
             Err(error) => return caller.tell(Err(error)),
         };
@@ -204,7 +210,7 @@ impl<C: Commit> Shard<C> {
         error
     }
 
-    fn admit(&self, function: Function) -> Result<LoadedFunction, BackendError> {
+    fn admit(&mut self, function: Function, args: &Args) -> Result<LoadedFunction, BackendError> {
         if let Some(reason) = self.stop.reason() {
             return Err(refusal::stopped_because(reason));
         }
@@ -215,7 +221,7 @@ impl<C: Commit> Shard<C> {
         if function.read_only && !loaded.read_only {
             return Err(refusal::not_read_only(function.wire_name));
         }
-        self.commit.admits(loaded.read_only)?;
+        self.commit.admits(loaded.read_only, args.byte_len())?;
         Ok(loaded)
     }
 }
@@ -235,8 +241,12 @@ pub(crate) struct CommitToMemory {
 }
 
 impl Commit for CommitToMemory {
-    fn admits(&self, _read_only: bool) -> Result<(), BackendError> {
+    fn admits(&mut self, _read_only: bool, _argument_bytes: usize) -> Result<(), BackendError> {
         Ok(())
+    }
+
+    fn is_batch_large(&self) -> bool {
+        false
     }
 
     fn answer(&mut self, _machine: &mut Machine, answer: Answer) {

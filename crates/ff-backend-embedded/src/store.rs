@@ -9,12 +9,13 @@ use ff_script::dump::Dump;
 
 pub use crate::error::StoreError;
 use crate::journal::layout::Layout;
+use crate::journal::leftover;
 use crate::journal::load;
 pub use crate::journal::load::{RecoveryReport, TornTail};
 use crate::journal::lock::DirectoryLock;
-use crate::journal::manifest::Manifest;
+use crate::journal::marker::Marker;
 use crate::journal::replay::Replay;
-use crate::journal::{record, snapshot};
+use crate::journal::{record, snapshot, start};
 use crate::keyspace::Keyspace;
 
 /// What a check found.
@@ -83,10 +84,12 @@ fn read(directory: &Path) -> Result<(RecoveryReport, Vec<Keyspace>), StoreError>
     let layout = Layout::new(directory);
     let missing = || StoreError::foreign(&layout.manifest(), "there is no store here");
     // Looked for first: taking the lock makes a file.
-    Manifest::read(&layout)?.ok_or_else(missing)?;
+    start::known(&layout)?.ok_or_else(missing)?;
     let _lock = DirectoryLock::take(&layout)?;
-    let manifest = Manifest::read(&layout)?.ok_or_else(missing)?;
+    let manifest = start::known(&layout)?.ok_or_else(missing)?;
+    leftover::find(&layout, &manifest)?;
     let mut replay = Replay::new(1);
     let loaded = load::load(&layout, &manifest, &mut replay)?;
+    start::require(&layout, Marker::read(&layout)?, &loaded)?;
     Ok((loaded.report, replay.into_keyspaces()))
 }

@@ -20,8 +20,6 @@ use crate::suite::{path, text, token};
 
 const STORE: &str = "FF_TEST_SERVER_STORE";
 const SYNC: &str = "FF_TEST_SERVER_SYNC";
-/// Gives a run its moments of death again.
-const SEED: &str = "FF_CRASH_SEED";
 const ROUNDS: usize = 4;
 const READY: &str = "listening on ";
 
@@ -177,9 +175,7 @@ fn a_server_that_syncs_every_second_loses_nothing_when_it_is_killed() {
 }
 
 fn kill_under_load(mode: &str) {
-    let seed = std::env::var(SEED).ok().and_then(|text| text.parse().ok());
-    let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
-    println!("to replay: {SEED}={seed} cargo test -p ff-server --test http crash");
+    let seed = ff_test_seed::random_test!().seed();
     let directory = tempfile::TempDir::new().expect("a directory");
     let store = directory.path().join("data");
     let told = Arc::new(Told::default());

@@ -10,7 +10,7 @@ local FORMAT = number.constant(limit.store_format)
 
 define {
   name = 'ff_open_deployment',
-  doc = 'Fixes partition counts and format of a new deployment, or checks those of an existing one.',
+  doc = 'Fixes counts and format of a new deployment, or checks those of an existing one.',
   flags = { 'allow-oom' },
   args = {
     arg.int('num_flow_partitions', 1, 65535),

@@ -6,7 +6,7 @@ use crate::call::functions;
 use crate::wire::List;
 
 functions! {
-    /// Fixes partition counts and format of a new deployment, or checks those of an existing one.
+    /// Fixes counts and format of a new deployment, or checks those of an existing one.
     write ff_open_deployment(OpenDeployment {
         num_flow_partitions: u16,
         num_budget_partitions: u16,

@@ -191,8 +191,10 @@ async fn a_panic_of_the_journal_reaches_every_caller() {
 async fn a_store_on_a_full_disk_is_not_ready_until_there_is_room() {
     let root = tempfile::tempdir().unwrap();
     let faults = Faults::none();
+    drop(in_directory_on(root.path(), faults.disk()));
+    // Enough to open the store, not to reserve room in its journal.
+    faults.room.store(1000, Ordering::SeqCst);
     let host = in_directory_on(root.path(), faults.disk());
-    faults.room.store(0, Ordering::SeqCst);
     run(&host, "SET ff:{fp:7}:k v").await.unwrap_err();
     assert_eq!(host.ready().await.unwrap_err().kind, BackendErrorKind::Resource);
     assert_eq!(host.stop_reason(), None);

@@ -1,8 +1,7 @@
 //! Random sequences on an embedded store on a disk, which crashes and rewrites its journal in
 //! between: it answers as one in memory does, keeps what it answered, and no rule is broken.
 //!
-//! `FF_MODEL_DISK_SEEDS` sequences of `FF_MODEL_STEPS` steps, from seed `FF_MODEL_SEED` on. When
-//! the journal is rewritten is not decided by the seed.
+//! When the journal is rewritten is not decided by the seed.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -12,16 +11,12 @@ use std::time::Instant;
 use ff_backend_embedded::SyncMode;
 use ff_conformance::model::{Failure, Plan, Played, Store, play, shrink};
 use ff_script::library::Library;
+use ff_test_seed::{RandomTest, random_test};
 
 const SEEDS: u64 = 90;
 const STEPS: u64 = 60;
 const PLAYERS: usize = 8;
 const MODES: [SyncMode; 3] = [SyncMode::Always, SyncMode::EverySec, SyncMode::Off];
-
-fn setting(name: &str, default: u64) -> u64 {
-    let text = std::env::var(name).ok();
-    text.map_or(default, |text| text.parse().expect("a number"))
-}
 
 /// What was played, and how often the journal was rewritten meanwhile.
 fn played(seed: u64, plan: &Plan) -> Result<(Played, u64), Failure> {
@@ -72,19 +67,19 @@ fn play_all(seeds: Range<u64>, steps: usize) -> Tally {
 
 #[test]
 fn a_store_that_crashes_keeps_every_rule_and_answers_as_one_that_does_not() {
-    let (from, count) = (setting("FF_MODEL_SEED", 1), setting("FF_MODEL_DISK_SEEDS", SEEDS));
-    let steps = setting("FF_MODEL_STEPS", STEPS) as usize;
-    let begin = Instant::now();
-    let Tally { calls, compactions, failed } = play_all(from..from + count, steps);
+    let test = random_test!();
+    let (seeds, steps) = (test.seeds(1..SEEDS + 1), test.steps(STEPS) as usize);
+    let (count, begin) = (seeds.end - seeds.start, Instant::now());
+    let Tally { calls, compactions, failed } = play_all(seeds, steps);
     println!("{count} sequences, {calls} calls, {compactions} rewrites in {:.1?}", begin.elapsed());
     if let Some(seed) = failed {
-        panic!("{}", story(seed, &Plan::random(seed, steps), steps));
+        panic!("{}", story(&test, seed, &Plan::random(seed, steps)));
     }
     assert!(count < SEEDS || compactions > count, "{compactions} rewrites are too few");
 }
 
 /// The failure of a seed in as few steps as can be, with the line that replays it.
-fn story(seed: u64, plan: &Plan, steps: usize) -> String {
+fn story(test: &RandomTest, seed: u64, plan: &Plan) -> String {
     let short = shrink(plan, |plan| played(seed, plan).is_err());
     let failure = match played(seed, &short) {
         Err(failure) => failure.to_string(),
@@ -92,10 +87,6 @@ fn story(seed: u64, plan: &Plan, steps: usize) -> String {
             "it does not fail every time: a rewrite has to come at the right moment".to_owned()
         }
     };
-    format!(
-        "seed {seed} fails; shrunk to {} steps:\n{failure}\nto replay: FF_MODEL_SEED={seed} \
-         FF_MODEL_DISK_SEEDS=1 FF_MODEL_STEPS={steps} cargo test -p ff-conformance \
-         --test model_disk",
-        short.steps.len()
-    )
+    let (steps, replay) = (short.steps.len(), test.replay(seed));
+    format!("seed {seed} fails; shrunk to {steps} steps:\n{failure}\n{replay}")
 }

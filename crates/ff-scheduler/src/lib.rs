@@ -293,8 +293,8 @@ impl Search<'_> {
     }
 
     /// Whom to ask next, all at once. Each call begins with another lane, so that a busy one cannot
-    /// starve the others. No more are asked than together may bring what an answer can carry, as far
-    /// as sizes are known.
+    /// starve the others. No more are asked than together may bring what an answer can carry, as
+    /// far as sizes are known.
     fn choose(&mut self, claimed_bytes: u64) -> Vec<Ask> {
         let mut bytes = claimed_bytes;
         let mut asks = Vec::new();

@@ -73,7 +73,9 @@ async fn step(d: &Deployment, step: Step, args: &[Vec<u8>]) {
             let execution_id = newest(d).await;
             d.call(SetExecutionTags { execution_id, request_id: None, tags }).await;
         }
-        Step::AddLane => drop(d.call(RegisterLane { lane: lane("added") }).await),
+        Step::AddLane => {
+            d.call(RegisterLane { lane: lane("added") }).await;
+        }
         Step::AddWorker => {
             let other = RegisterWorker { worker_instance_id: instance("other"), ..registration(d) };
             d.call(other).await;

@@ -136,8 +136,8 @@ function attempt.resume(x, a, lease_id, now)
   record.set(x, 'attempt_id', lease.attempt_id(x))
   lease.remember(x, x.pause_kind)
   record.drop(x, PENDING)
-  record.drop(x, { 'pause_kind', 'timeout_left_ms', 'renewed_at', 'progress_pct', 'progress_message',
-    'progress_at' })
+  record.drop(x, { 'pause_kind', 'timeout_left_ms', 'renewed_at', 'progress_pct',
+    'progress_message', 'progress_at' })
   lease.acquire(x, a, lease_id, now, field.resumed_at, now)
   arm_timeout(x, now, left_ms)
   return 'resumed'

@@ -65,8 +65,8 @@ function lease.guard(x, a, now)
   return nil
 end
 
--- Remembers the lease that is about to be replaced: `epoch:how it ended:until when:lease id`. Whoever
--- ended it and lost the answer may ask again while the next one runs.
+-- Remembers the lease that is about to be replaced: `epoch:how it ended:until when:lease id`.
+-- Whoever ended it and lost the answer may ask again while the next one runs.
 function lease.remember(x, how)
   if not how or not x.lease_id then return end
   record.set(x, 'previous_lease', (x.lease_epoch or '') .. ':' .. how .. ':'

@@ -1,6 +1,6 @@
 -- Purge: an execution and everything that belongs to it disappears. If it ended only a moment ago,
--- its outcome and last lease stay until a minute has passed, so that whoever ended or created it and
--- lost the answer is told the truth: a record without a state, which counts as no execution.
+-- its outcome and last lease stay until a minute has passed, so that whoever ended or created it
+-- and lost the answer is told the truth: a record without a state, which counts as no execution.
 
 local blob = require('kernel.blob')
 local keys = require('kernel.keys')
@@ -61,7 +61,7 @@ function purge.execution(w, p, uuid, outcome, now)
   return 'purged'
 end
 
--- The outcome that is left of a purged execution, and how its last attempt ended; nil if nothing is.
+-- The outcome that is left of a purged execution; nil if nothing is.
 function purge.outcome(p, uuid)
   local gone = redis.call('HGET', p.execution .. uuid, field.gone)
   return gone and string.match(gone, '^%l+')

@@ -1,5 +1,6 @@
--- Requests: a change from outside, which no lease protects, names itself by an id. So its repetition
--- is recognised, also when somebody else changed the execution in between. The latest few are kept.
+-- Requests: a change from outside, which no lease protects, names itself by an id. So its
+-- repetition is recognised, also when somebody else changed the execution in between. The latest
+-- few are kept.
 
 local arg = require('kernel.arg')
 local record = require('kernel.record')

@@ -107,10 +107,10 @@ async fn sorted_sets() {
         ZSCORE K h => "-1.25e-7"
         ZSCORE K i => "inf"
         ZCARD K => 8
-        ZRANK K h => 0
-        ZREVRANK K h => 7
-        ZRANK K e => (nil)
-        ZREVRANK K2 a => (nil)
+        zrank K h => 0
+        zrevrank K h => 7
+        zrank K e => (nil)
+        zrevrank K2 a => (nil)
         ZREM K a b zz => 2
         ZREM K c d f g h i => 6
         ZCARD K => 0

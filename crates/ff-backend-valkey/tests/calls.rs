@@ -59,7 +59,7 @@ async fn writes_beyond_the_memory_limit_are_refused_and_reads_are_not() {
     call(&host, WRITE, 0, &[b"kept"]).await.expect("there is room");
     server.command(&["CONFIG", "SET", "maxmemory", "1"]).expect("the server answers");
     let error = call(&host, WRITE, 0, &[b"more"]).await.expect_err("there is no room");
-    assert_eq!((error.kind, error.retry), (BackendErrorKind::Resource, Retry::Safe));
+    assert_eq!((error.kind, error.retry), (BackendErrorKind::StoreFull, Retry::Safe));
     assert_eq!(call(&host, READ, 0, &[]).await, Ok(bytes("kept")));
 }
 

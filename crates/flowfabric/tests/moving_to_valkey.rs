@@ -21,6 +21,7 @@ use ff_engine::{Engine, EngineConfig};
 use ff_scheduler::Scheduler;
 use ff_script::audit;
 use ff_script::backend::ScriptBackend;
+use ff_script::dump::Dump;
 use ff_script::ids::{IdSource, SystemIds};
 use ff_script::library::Library;
 use ff_test_valkey::{Valkey, ValkeyCluster, ValkeyOptions};
@@ -184,6 +185,13 @@ async fn add_history(dir: &Path) {
     host.close().await;
 }
 
+/// What a server holds, but for the marks that the host itself leaves.
+async fn loaded(host: &ValkeyHost) -> Dump {
+    let mut dump = host.dump().await.expect("readable");
+    dump.retain(|key, _| !key.ends_with(b":marks"));
+    dump
+}
+
 #[tokio::test]
 async fn an_export_that_is_loaded_twice_is_there_once() {
     let left = fill("twice").await;
@@ -192,12 +200,12 @@ async fn an_export_that_is_loaded_twice_is_there_once() {
     let connect = ValkeyConfig::parse(&valkey.url()).expect("valid").with_flow_partitions(16);
     let host = ValkeyHost::connect(connect, Library::current()).await.expect("connects");
     pipe(&left.dir, None, valkey.port());
-    let once = host.dump().await.expect("readable");
+    let once = loaded(&host).await;
     assert!(once.keys().any(|key| key.ends_with(b":attempts")), "there is a history");
     pipe(&left.dir, None, valkey.port());
-    assert!(host.dump().await.expect("readable") == once, "the second load changed something");
+    assert!(loaded(&host).await == once, "the second load changed something");
     pipe(&left.dir, Some((0, 16383)), valkey.port());
-    assert!(host.dump().await.expect("readable") == once, "a load by slots changed something");
+    assert!(loaded(&host).await == once, "a load by slots changed something");
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::layout::{Layout, base_name};
 use super::manifest::Manifest;
+use super::record::LINE_MAX;
 use super::replay::Replay;
 use super::scan::{Opening, Scanner, Unit};
 use crate::error::StoreError;
@@ -179,8 +180,19 @@ pub(crate) fn content(path: &Path) -> Result<Content, StoreError> {
             _ => Ok(Content::Something),
         },
         Opening::Unfinished => Ok(Content::Nothing),
+        Opening::Damaged if is_blank(path)? => Ok(Content::Nothing),
         Opening::Damaged => Ok(Content::NotOurs),
     }
+}
+
+/// Is this a file whose length reached the disk before its first line did?
+fn is_blank(path: &Path) -> Result<bool, StoreError> {
+    let size = std::fs::metadata(path).map_err(StoreError::io(path))?.len();
+    if size > LINE_MAX as u64 {
+        return Ok(false);
+    }
+    let bytes = std::fs::read(path).map_err(StoreError::io(path))?;
+    Ok(bytes.iter().all(|byte| *byte == 0))
 }
 
 fn first_unit(path: &Path, scanner: &mut Scanner) -> Result<Unit, StoreError> {

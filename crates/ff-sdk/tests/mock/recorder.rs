@@ -141,11 +141,15 @@ impl EngineBackend for Recorder {
         fn cancel<'a>(handle: &'a Handle, reason: &'a str) -> ();
         fn delay<'a>(handle: &'a Handle, until: Moment) -> ();
         fn wait_children<'a>(handle: &'a Handle) -> ();
-        fn cancel_execution<'a>(id: ExecutionId, reason: &'a str, source: CancelSource, request: Option<RequestId>) -> ();
+        fn cancel_execution<'a>(
+            id: ExecutionId, reason: &'a str, source: CancelSource, request: Option<RequestId>
+        ) -> ();
         fn revoke_lease<'a>(
             id: ExecutionId, expected: Option<LeaseId>, reason: &'a str, request: Option<RequestId>
         ) -> RevokeOutcome;
-        fn change_priority<'a>(id: ExecutionId, priority: u16, request: Option<RequestId>) -> PriorityChange;
+        fn change_priority<'a>(
+            id: ExecutionId, priority: u16, request: Option<RequestId>
+        ) -> PriorityChange;
         fn replay<'a>(
             id: ExecutionId, reason: &'a str, requested_by: &'a str, request: Option<RequestId>
         ) -> PublicState;

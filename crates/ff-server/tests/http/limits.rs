@@ -149,10 +149,11 @@ fn connections_beyond_the_limit_are_told_to_come_back() {
     valkey.resume().expect("resumed");
     turned_away.problem(503, "overloaded");
     assert_eq!(turned_away.header("retry-after"), Some("1"));
-    for stream in asking {
-        let answer = read_answer(&mut BufReader::new(stream), "GET").expect("an answer");
-        assert!([200, 503].contains(&answer.status), "{answer:?}");
-    }
+    let answers = asking.into_iter().map(|it| read_answer(&mut BufReader::new(it), "GET"));
+    let answers: Vec<_> = answers.filter_map(Result::ok).collect();
+    // Only one that the server had not heard of yet could be taken for silent.
+    assert!(answers.len() >= 5, "{answers:?}");
+    assert!(answers.iter().all(|answer| [200, 503].contains(&answer.status)), "{answers:?}");
     client.another().get("/healthz").expect(200);
 }
 

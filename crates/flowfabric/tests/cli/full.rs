@@ -1,5 +1,5 @@
-//! A store at its memory limit: what adds work is refused and told so, and all else goes on, so that
-//! the store drains by itself, also when servers and workers are restarted meanwhile.
+//! A store at its memory limit: what adds work is refused and told so, and all else goes on, so
+//! that the store drains by itself, also when servers and workers are restarted meanwhile.
 
 use std::process::Command;
 

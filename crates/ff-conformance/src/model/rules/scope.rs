@@ -13,7 +13,7 @@ use super::{Checked, Seen, rule};
 use crate::record::log_entry;
 
 /// The arguments of one execution of a batch.
-const ITEM: usize = 14;
+const ITEM: usize = 15;
 
 pub(super) fn check(seen: &Seen<'_>) -> Checked {
     if seen.before == seen.after {

@@ -181,6 +181,19 @@ conformance! {
         put(b"waiting").await;
     }
 
+    async fn a_waiting_retry_names_the_attempt_that_failed(d: &Deployment) {
+        let policy = r#"{"retry_policy":{"backoff":{"type":"fixed","delay_ms":9}}}"#;
+        let id = d.create().policy(policy).send().await;
+        for attempt in 0..3 {
+            d.call(d.claim(LANE).await.fail("no", "transient")).await;
+            let detail = d.describe(id).await.blocking_detail.expect("it says why");
+            let at = d.now().plus_millis(9);
+            assert_eq!(detail, format!("delayed until {at} after attempt {attempt} failed: no"));
+            d.advance(9).await;
+            d.tick().await;
+        }
+    }
+
     async fn a_long_reason_is_told_up_to_its_last_whole_character(d: &Deployment) {
         let policy = r#"{"retry_policy":{"backoff":{"type":"fixed","delay_ms":9}}}"#;
         for (reason, told) in [

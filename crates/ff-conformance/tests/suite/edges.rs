@@ -5,11 +5,15 @@ use ff_conformance::record::key_of;
 use ff_conformance::{
     Deployment, GRANT_MS, LANE, LEASE_MS, WORKER, capabilities, conformance, instance, lane, worker,
 };
+use ff_core::limits;
 use ff_core::state::{AttemptLifecycle, AttemptState, PublicState};
 use ff_core::types::{GrantId, WorkerSession};
 use ff_script::call::Call;
+use ff_script::calls::claim_next::ClaimNext;
 use ff_script::calls::grant::{GrantNext, GrantNextReply};
-use ff_script::calls::worker::{ListWorkers, ListWorkersReply, RegisterWorker};
+use ff_script::calls::worker::{
+    ListWorkers, ListWorkersReply, RegisterWorker, ReleaseWorkerLeases, ReleaseWorkerLeasesReply,
+};
 use ff_script::host::Topic;
 use ff_script::value::Value;
 use ff_script::wire::Rest;
@@ -192,6 +196,27 @@ conformance! {
             d.advance(9).await;
             d.tick().await;
         }
+    }
+
+    async fn a_leaving_worker_hands_back_more_than_one_call_looks_at(d: &Deployment) {
+        d.host().watch(false);
+        let each = limits::RELEASE_SCAN_MAX as usize + 10;
+        for name in ["leaves", "stays"].into_iter().cycle().take(2 * each) {
+            d.create_one().await;
+            let call =
+                ClaimNext { worker_instance_id: instance(name), ..d.claim_call(LANE, 1) };
+            assert_eq!(d.claimed(call).await.len(), 1);
+        }
+        let (mut total, mut skip) = (0, Some(0));
+        while let Some(from) = skip {
+            let call = ReleaseWorkerLeases { worker_instance_id: instance("leaves"), skip: from };
+            let ReleaseWorkerLeasesReply::Released { released, next_skip } = d.call(call).await;
+            total += released as usize;
+            skip = next_skip;
+        }
+        assert_eq!(total, each);
+        assert_eq!(d.claimed(d.claim_call(LANE, limits::CLAIM_COUNT_MAX as usize)).await.len(), 256);
+        assert_eq!(d.claimed(d.claim_call(LANE, 20)).await.len(), 10, "nobody else's came back");
     }
 
     async fn a_long_reason_is_told_up_to_its_last_whole_character(d: &Deployment) {

@@ -3,7 +3,8 @@
 -- What the library needs of Lua itself. None of it exists while the library loads, and looking up
 -- a global costs as much as a call, so the first call binds it once for all.
 local function builtins()
-  return { call = redis.call, pcall = redis.pcall }, error, ipairs, pairs, tonumber, type, unpack,
+  return { call = redis.call, pcall = redis.pcall, acl_check_cmd = redis.acl_check_cmd }, error,
+    ipairs, pairs, tonumber, type, unpack,
     { byte = string.byte, char = string.char, find = string.find, format = string.format,
       gmatch = string.gmatch, gsub = string.gsub, lower = string.lower, match = string.match,
       sub = string.sub },

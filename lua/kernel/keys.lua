@@ -18,6 +18,7 @@ local function build(key)
     deployment = key .. ':deployment',    -- hash: partition counts (first partition only)
     lanes = key .. ':lanes',              -- set: lanes in use (first partition only)
     workers = key .. ':workers',          -- hash: connected workers (first partition only)
+    marks = key .. ':marks',              -- hash: each server's mark (one partition of a shard)
     ended = {},                           -- outcome -> zset: what is over, by purge time
     untrimmed = 0,                        -- appends to the log since it was last trimmed
     trim_at = 0,                          -- when the log is next looked at for old events
@@ -41,6 +42,9 @@ function keys.partition(key)
   keys.known[key] = p
   return p
 end
+
+-- The keys of the first partition, for whoever is not called on one.
+function keys.first() return keys.known['ff:{fp:0}'] or keys.partition('ff:{fp:0}') end
 
 -- What belongs to one execution besides its record.
 function keys.blob(record, name) return record .. ':' .. name end        -- string: a long value

@@ -32,6 +32,7 @@ local ARGS = {
   arg.optional(arg.label('idempotency_key', limit.idempotency_key_bytes_max)),
   arg.optional(arg.int('dedup_ms', 1, limit.dedup_ms_max)),
   arg.text('content_digest', 64),
+  arg.optional(arg.int('sent_ms_ago', 0, limit.sent_ms_ago_max)),
 }
 
 local GIVES = {
@@ -44,10 +45,15 @@ local GIVES = {
 }
 
 -- The answer to an id that exists or was purged a moment ago: its state; nil if there is no such
--- record.
-local function duplicate(p, uuid)
-  local word = redis.call('HGET', p.execution .. uuid, field.state) or purge.outcome(p, uuid)
-  return word and reply.duplicate(p.tag .. uuid, state.public { state = word })
+-- record. A call that was sent again because its answer was lost finds what it created itself: what
+-- is no older than its first send is new.
+local function duplicate(p, a, uuid, now)
+  local found = redis.call('HMGET', p.execution .. uuid, field.state, field.created_at)
+  local word = found[1] or purge.outcome(p, uuid)
+  if not word then return nil end
+  local own = a.sent_ms_ago and uuid == a.execution_id
+    and number.stored(found[2], 0) >= now - a.sent_ms_ago
+  return (own and reply.ok or reply.duplicate)(p.tag .. uuid, state.public { state = word })
 end
 
 local function remembered_field(a) return a.namespace .. ':' .. a.idempotency_key end
@@ -60,7 +66,7 @@ local function remembered(p, a, now)
   local until_ms, uuid, digest = string.match(text, '^(%d+):([^:]+):(.*)$')
   if tonumber(until_ms) <= now then return nil end
   if digest ~= a.content_digest then return reply.refuse('idempotency_conflict', p.tag .. uuid) end
-  return duplicate(p, uuid)
+  return duplicate(p, a, uuid, now)
 end
 
 local function remember(w, p, a, until_ms)
@@ -110,9 +116,9 @@ end
 
 -- Enters the id into the list of all; nil if that was new, otherwise the answer. It is a write, so
 -- nothing may be left that could be refused.
-local function enlist(p, uuid, now)
-  if redis.call('ZADD', p.all, 'NX', now, uuid) == 1 then return nil end
-  return duplicate(p, uuid)
+local function enlist(p, a, now)
+  if redis.call('ZADD', p.all, 'NX', now, a.execution_id) == 1 then return nil end
+  return duplicate(p, a, a.execution_id, now)
 end
 
 local function create(p, a, now, w)
@@ -121,7 +127,7 @@ local function create(p, a, now, w)
   local tag_pairs
   tag_pairs, code, detail = tags.read(a.tags_json)
   if not tag_pairs then return reply.refuse(code, detail) end
-  local before = remembered(p, a, now) or enlist(p, a.execution_id, now)
+  local before = remembered(p, a, now) or enlist(p, a, now)
   if before then return before end
   local x = build(w, p, a, compiled, now)
   write(w, x, tag_pairs)

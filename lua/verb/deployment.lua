@@ -3,28 +3,38 @@
 local arg = require('kernel.arg')
 local define = require('kernel.define').define
 local limit = require('kernel.limit')
+local number = require('kernel.number')
 local reply = require('kernel.reply')
+
+local FORMAT = number.constant(limit.store_format)
 
 define {
   name = 'ff_open_deployment',
-  doc = 'Fixes the partition counts of a new deployment, or checks them against an existing one.',
+  doc = 'Fixes counts and format of a new deployment, or checks those of an existing one.',
   flags = { 'allow-oom' },
   args = {
     arg.int('num_flow_partitions', 1, 65535),
     arg.int('num_budget_partitions', 1, 65535),
     arg.int('num_quota_partitions', 1, 65535),
+    arg.int('format', 1, 65535),
   },
   gives = {
     OK = { 'created' },
+    store_format_mismatch = { 'found', 'needed' },
     deployment_mismatch = { 'num_flow_partitions', 'num_budget_partitions',
       'num_quota_partitions' },
   },
   run = function(p, a, _, w)
     local key = p.deployment
-    local now_set = redis.call('HMGET', key, 'flow', 'budget', 'quota')
+    local now_set = redis.call('HMGET', key, 'flow', 'budget', 'quota', 'format')
+    -- A store without the number is older than the number.
+    local format = now_set[1] and (now_set[4] or '0') or FORMAT
+    if format ~= FORMAT or a.format ~= limit.store_format then
+      return reply.refuse('store_format_mismatch', format, number.text(a.format))
+    end
     if not now_set[1] then
       w[1] = { 'HSET', key, 'flow', a.num_flow_partitions, 'budget', a.num_budget_partitions,
-        'quota', a.num_quota_partitions }
+        'quota', a.num_quota_partitions, 'format', FORMAT }
       return reply.ok(1)
     end
     if tonumber(now_set[1]) == a.num_flow_partitions

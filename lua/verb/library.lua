@@ -1,7 +1,8 @@
--- The library about itself: which version it is, and the contract of every function.
+-- The library about itself: which version it is, what it needs, and the contract of every function.
 
 local define = require('kernel.define')
 local about = require('kernel.about')
+local keys = require('kernel.keys')
 
 define.define {
   name = 'ff_version',
@@ -11,6 +12,49 @@ define.define {
   gives = { OK = { 'version', 'hash' } },
   bare = true,
   run = function() return { 1, 'OK', '' .. about.version, about.hash } end,
+}
+
+local LISTEN = 'SSUBSCRIBE'
+
+-- One command of each kind that the library calls, as it would call it: what the user of a
+-- connection may not do is then known before half of a call is done.
+local function needed()
+  local p = keys.first()
+  local record, list = p.execution .. 'id', keys.attempts(p.execution .. 'id')
+  return {
+    { 'TIME' }, { 'EXISTS', record }, { 'GET', record }, { 'SET', record, '' }, { 'DEL', record },
+    { 'HGET', record, 'f' }, { 'HMGET', record, 'f' }, { 'HGETALL', record },
+    { 'HSET', record, 'f', '' }, { 'HDEL', record, 'f' }, { 'HLEN', record },
+    { 'ZADD', p.all, '1', 'm' }, { 'ZREM', p.all, 'm' }, { 'ZRANGE', p.all, '0', '1' },
+    { 'ZSCORE', p.all, 'm' }, { 'ZCARD', p.all }, { 'ZRANK', p.all, 'm' },
+    { 'ZREVRANK', p.all, 'm' },
+    { 'XADD', p.log, '*', 'e', '' }, { 'XTRIM', p.log, 'MAXLEN', '1' }, { 'XRANGE', p.log, '-', '+' },
+    { 'XREVRANGE', p.log, '+', '-' },
+    { 'RPUSH', list, '' }, { 'LRANGE', list, '0', '1' }, { 'LTRIM', list, '0', '1' },
+    { 'SADD', p.lanes, 'm' }, { 'SISMEMBER', p.lanes, 'm' }, { 'SMEMBERS', p.lanes },
+    { 'SPUBLISH', p.ready_channel, '' }, { 'SPUBLISH', p.ended_channel, '' },
+    { 'SPUBLISH', p.due_channel, '' },
+    -- Not called here, but by those who listen.
+    { LISTEN, p.ready_channel }, { LISTEN, p.ended_channel }, { LISTEN, p.due_channel },
+  }
+end
+
+define.define {
+  name = 'ff_check_rights',
+  doc = 'Lists the commands of the library that the user of the connection may not run.',
+  flags = { 'no-writes' },
+  args = {},
+  gives = { OK = { 'missing' } },
+  bare = true,
+  run = function()
+    local missing = {}
+    for _, command in ipairs(needed()) do
+      if not redis.acl_check_cmd(unpack(command)) then
+        missing[#missing + 1] = command[2] and command[1] .. ' ' .. command[2] or command[1]
+      end
+    end
+    return { 1, 'OK', missing }
+  end,
 }
 
 local function describe_outcomes(gives)

@@ -2,7 +2,7 @@
 
 use ff_core::contracts::{PriorityChange, RevokeOutcome, Tags};
 use ff_core::error::EngineError;
-use ff_core::types::{LeaseEpoch, LeaseId};
+use ff_core::types::{LeaseEpoch, LeaseId, RequestId};
 use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "openapi")]
@@ -17,6 +17,11 @@ pub struct CancelExecution {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[cfg_attr(feature = "openapi", schema(max_length = 4096))]
     pub reason: String,
+    /// A fresh id for this change: a repetition with the same one has no second effect, whatever
+    /// was done in between.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Id>))]
+    pub request_id: Option<RequestId>,
 }
 
 /// Runs an ended execution again.
@@ -32,6 +37,11 @@ pub struct ReplayExecution {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[cfg_attr(feature = "openapi", schema(max_length = 256))]
     pub requested_by: String,
+    /// A fresh id for this change: a repetition with the same one has no second effect, whatever
+    /// was done in between.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Id>))]
+    pub request_id: Option<RequestId>,
 }
 
 /// Takes a lease away; another worker may take over.
@@ -47,6 +57,11 @@ pub struct RevokeLease {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Id>))]
     pub expected_lease_id: Option<LeaseId>,
+    /// A fresh id for this change: a repetition with the same one has no second effect, whatever
+    /// was done in between.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Id>))]
+    pub request_id: Option<RequestId>,
 }
 
 /// What a revocation found.
@@ -118,6 +133,11 @@ pub struct ChangePriority {
     /// Higher runs first.
     #[cfg_attr(feature = "openapi", schema(value_type = schema::Priority))]
     pub priority: u16,
+    /// A fresh id for this change: a repetition with the same one has no second effect, whatever
+    /// was done in between.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Id>))]
+    pub request_id: Option<RequestId>,
 }
 
 /// The answer to a change of priority.
@@ -150,6 +170,11 @@ pub struct SetTags {
     /// The labels.
     #[cfg_attr(feature = "openapi", schema(value_type = schema::Tags))]
     pub tags: Tags,
+    /// A fresh id for this change: a repetition with the same one has no second effect, whatever
+    /// was done in between.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Id>))]
+    pub request_id: Option<RequestId>,
 }
 
 #[cfg(test)]

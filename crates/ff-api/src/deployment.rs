@@ -128,4 +128,8 @@ pub struct ResultQuery {
 pub struct Health {
     /// `ok`.
     pub status: String,
+    /// What an operator should know although requests are answered, such as acknowledged work that
+    /// the store has lost.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use ff_core::capability::CapabilitySet;
-use ff_core::contracts::{WorkRequest, WorkerRecord, WorkerRegistration};
+use ff_core::contracts::{LeaseIds, WorkRequest, WorkerRecord, WorkerRegistration};
+use ff_core::error::EngineError;
 use ff_core::types::{
-    ExecutionKind, LaneId, TimestampMs, WorkerId, WorkerInstanceId, WorkerSession,
+    ExecutionKind, LaneId, LeaseId, TimestampMs, WorkerId, WorkerInstanceId, WorkerSession,
 };
 use serde::{Deserialize, Serialize};
 
@@ -189,6 +190,26 @@ pub struct Claim {
     /// Whether tasks carry their payload as text too, if it is UTF-8; true if absent.
     #[serde(default = "yes")]
     pub payload_text: bool,
+    /// Fresh ids for the leases, one for each task wanted. A claim whose answer was lost can be
+    /// repeated under the same ids. Made by the server if absent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::Id>, max_items = 256))]
+    pub lease_ids: Vec<LeaseId>,
+    /// True for such a repetition: what was claimed under these ids before is answered again; only
+    /// if there is none, tasks are claimed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub retry: bool,
+}
+
+impl Claim {
+    /// The leases that the client named, if it did.
+    pub fn leases(&self) -> Result<Option<LeaseIds>, EngineError> {
+        match (self.lease_ids.is_empty(), self.retry) {
+            (true, false) => Ok(None),
+            (true, true) => Err(EngineError::invalid("retry", "needs the lease_ids of before")),
+            (false, repeated) => Ok(Some(LeaseIds { ids: self.lease_ids.clone(), repeated })),
+        }
+    }
 }
 
 const fn one() -> u32 {
@@ -227,6 +248,8 @@ impl From<WorkRequest> for Claim {
             lease_ttl_ms: of.lease_ttl_ms,
             wait_ms: u64::try_from(of.max_wait.as_millis()).unwrap_or(u64::MAX),
             payload_text: false,
+            lease_ids: Vec::new(),
+            retry: false,
         }
     }
 }

@@ -12,6 +12,8 @@ use crate::clock::SystemClock;
 /// More shards than this only cost memory: one does tens of thousands of transitions a second.
 const SHARDS_MAX: usize = 4;
 const MIB: u64 = 1 << 20;
+/// A hundred thousand small calls, or thirty with the largest payload.
+const BACKLOG_BYTES_MAX: usize = 256 << 20;
 
 /// How an embedded store is set up.
 #[derive(Clone)]
@@ -25,8 +27,17 @@ pub struct EmbeddedConfig {
     pub storage: Storage,
     /// When the journal is rewritten.
     pub compaction: CompactionConfig,
-    /// How long to wait before an append that found the disk full is tried again.
+    /// How long to wait before a disk that was found full is asked for room again.
     pub full_disk_retry: Duration,
+    /// Bytes of the calls that a shard may have under way, each counted with its arguments and a
+    /// kilobyte. What is more is refused at once.
+    pub backlog_bytes_max: usize,
+    /// When a function is taken for one that never ends.
+    pub watchdog: WatchdogConfig,
+    /// How long closing waits for what is under way, and for the disk.
+    pub close_within: Duration,
+    /// How long data stays unsynced with [`SyncMode::Off`]; no call waits for it.
+    pub background_sync: Duration,
 }
 
 impl EmbeddedConfig {
@@ -38,6 +49,10 @@ impl EmbeddedConfig {
             storage: Storage::Memory,
             compaction: CompactionConfig::default(),
             full_disk_retry: Duration::from_secs(1),
+            backlog_bytes_max: BACKLOG_BYTES_MAX,
+            watchdog: WatchdogConfig::default(),
+            close_within: Duration::from_secs(30),
+            background_sync: Duration::from_secs(10),
         }
     }
 
@@ -61,6 +76,10 @@ impl fmt::Debug for EmbeddedConfig {
             .field("storage", &self.storage)
             .field("compaction", &self.compaction)
             .field("full_disk_retry", &self.full_disk_retry)
+            .field("backlog_bytes_max", &self.backlog_bytes_max)
+            .field("watchdog", &self.watchdog)
+            .field("close_within", &self.close_within)
+            .field("background_sync", &self.background_sync)
             .finish_non_exhaustive()
     }
 }
@@ -91,7 +110,8 @@ pub enum SyncMode {
     Always,
     /// After its effects were handed to the operating system, which is told to sync once a second.
     EverySec,
-    /// After its effects were handed to the operating system, which syncs when it likes.
+    /// After its effects were handed to the operating system, which syncs when it likes. Every few
+    /// seconds it is told to by a thread that no call waits for.
     Off,
 }
 
@@ -107,5 +127,22 @@ pub struct CompactionConfig {
 impl Default for CompactionConfig {
     fn default() -> Self {
         Self { min_bytes: 64 * MIB, growth: 2 }
+    }
+}
+
+/// When a function is taken for one that never ends. Calls take well under a millisecond; one that
+/// was not finished after seconds is in a loop, holds up its shard, and cannot be stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WatchdogConfig {
+    /// It is reported in the log after this time.
+    pub report_after: Duration,
+    /// The process is aborted after this time. Nothing acknowledged is lost by that, and whoever
+    /// started the process can start it again. `Duration::MAX` is never.
+    pub end_after: Duration,
+}
+
+impl Default for WatchdogConfig {
+    fn default() -> Self {
+        Self { report_after: Duration::from_secs(10), end_after: Duration::from_secs(60) }
     }
 }

@@ -10,6 +10,8 @@ pub(crate) struct Effects {
     /// False if there is no journal: then only wake-ups are collected.
     kept: bool,
     batch: Transactions,
+    /// The current call has changed something.
+    begun: bool,
     /// Where the transaction of the current call starts, once it has one.
     open: Option<usize>,
     channel_prefix: Vec<u8>,
@@ -53,6 +55,7 @@ impl Effects {
         self.channel_prefix.extend_from_slice(partition_key);
         self.channel_prefix.push(b':');
         self.wakes.clear();
+        self.begun = false;
         self.open = None;
     }
 
@@ -64,6 +67,7 @@ impl Effects {
 
     /// Starts a command; as many arguments follow.
     pub(crate) fn start(&mut self, arguments: usize) {
+        self.begun = true;
         if self.kept {
             let bytes = &mut self.batch.bytes;
             if self.open.is_none() {
@@ -105,7 +109,12 @@ impl Effects {
         true
     }
 
-    /// The call broke: nothing of it is kept.
+    /// True if the current call has changed something.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// The call failed: nothing of it is kept, and nobody is woken by it.
     pub(crate) fn abandon(&mut self) {
         if let Some(start) = self.open.take() {
             self.batch.bytes.truncate(start);
@@ -122,6 +131,11 @@ impl Effects {
     pub(crate) fn take_batch(&mut self, spare: Transactions) -> Transactions {
         debug_assert!(self.open.is_none(), "a batch is taken between calls");
         std::mem::replace(&mut self.batch, spare)
+    }
+
+    /// Bytes that were collected since the last batch was taken.
+    pub(crate) fn batch_bytes(&self) -> usize {
+        self.batch.bytes.len()
     }
 
     pub(crate) fn has_batch(&self) -> bool {

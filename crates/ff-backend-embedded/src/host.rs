@@ -1,6 +1,8 @@
 //! The host: routes calls to shards, and opens and closes them.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::Duration;
 
 use ff_core::backend_error::BackendError;
 use ff_core::partition::Partition;
@@ -12,23 +14,44 @@ use ff_script::value::Value;
 use futures_core::future::BoxFuture;
 use tokio::sync::oneshot;
 
+use crate::backlog::Backlog;
 use crate::config::EmbeddedConfig;
 use crate::error::OpenError;
 use crate::journal::disk::{Disk, RealDisk};
 use crate::journal::load::RecoveryReport;
 use crate::open::{self, Running};
 use crate::refusal;
-use crate::shard::Job;
+use crate::shard::{Caller, Job};
 use crate::stats::{Counters, Stats};
+use crate::stop::Stop;
 use crate::wake::WakeHub;
 
 /// A store inside this process.
 pub struct EmbeddedHost {
-    shards: Vec<mpsc::Sender<Job>>,
+    shards: Vec<Entrance>,
     running: Mutex<Option<Running>>,
+    closed: AtomicBool,
     hub: Mutex<Option<Arc<WakeHub>>>,
     counters: Arc<Counters>,
+    stop: Arc<Stop>,
+    close_within: Duration,
     recovery: Option<RecoveryReport>,
+}
+
+/// The way into a shard.
+struct Entrance {
+    jobs: mpsc::Sender<Job>,
+    backlog: Arc<Backlog>,
+}
+
+impl Entrance {
+    fn new(jobs: mpsc::Sender<Job>, bytes_max: usize) -> Self {
+        Self { jobs, backlog: Arc::new(Backlog::new(bytes_max)) }
+    }
+
+    fn send(&self, job: Job) -> Result<(), BackendError> {
+        self.jobs.send(job).map_err(|_| refusal::closed())
+    }
 }
 
 impl EmbeddedHost {
@@ -47,11 +70,15 @@ impl EmbeddedHost {
             return Err(OpenError::Config("there must be at least one shard"));
         }
         let opened = open::open(&config, library, &disk)?;
+        let entrance = |jobs| Entrance::new(jobs, config.backlog_bytes_max);
         Ok(Self {
-            shards: opened.shards,
+            shards: opened.shards.into_iter().map(entrance).collect(),
             running: Mutex::new(Some(opened.running)),
+            closed: AtomicBool::new(false),
             hub: Mutex::new(Some(opened.hub)),
             counters: opened.counters,
+            stop: opened.stop,
+            close_within: config.close_within,
             recovery: opened.recovery,
         })
     }
@@ -71,28 +98,62 @@ impl EmbeddedHost {
         let mut dump = Dump::new();
         for shard in &self.shards {
             let (reply, part) = oneshot::channel();
-            shard.send(Job::Dump(reply)).map_err(|_| refusal::closed())?;
-            dump.extend(part.await.map_err(|_| refusal::closed())?);
+            shard.send(Job::Dump(reply))?;
+            dump.extend(part.await.map_err(|_| self.ended())?);
         }
         Ok(dump)
     }
 
+    /// Waits until the store stops itself, and answers why: its disk failed, or a call failed
+    /// halfway. It then runs no call any more, and what it holds is what a restart finds. A store
+    /// that is closed has not stopped.
+    pub async fn stopped(&self) -> String {
+        self.stop.wait().await.to_owned()
+    }
+
+    /// Why the store has stopped itself, if it has.
+    pub fn stop_reason(&self) -> Option<&str> {
+        self.stop.reason()
+    }
+
+    /// Asks whether the store takes work: every shard answers, what was done before is as durable
+    /// as configured, and writes are not refused.
+    pub async fn ready(&self) -> Result<(), BackendError> {
+        if let Some(reason) = self.stop.reason() {
+            return Err(refusal::stopped_because(reason));
+        }
+        if !lock(&self.running).as_ref().ok_or_else(refusal::closed)?.takes_writes() {
+            return Err(refusal::disk_full());
+        }
+        for shard in &self.shards {
+            let (reply, answer) = oneshot::channel();
+            shard.send(Job::Settle(Caller::new(reply, None)))?;
+            answer.await.unwrap_or_else(|_| Err(self.ended()))?;
+        }
+        Ok(())
+    }
+
     /// Finishes what is under way, syncs and unlocks. Later calls are refused; closing again does
-    /// nothing.
-    pub async fn close(&self) {
-        let Some(running) = self.stop() else { return };
+    /// nothing. Waits no longer than configured: false if something was still under way then, which
+    /// keeps the directory locked until it is done or the process ends.
+    pub async fn close(&self) -> bool {
+        let Some(running) = self.end() else { return true };
         let (done, closed) = oneshot::channel();
+        let within = self.close_within;
         // Waiting for threads blocks, which this thread may not.
-        std::thread::spawn(move || {
-            running.wait();
-            let _ = done.send(());
-        });
-        let _ = closed.await;
+        std::thread::spawn(move || done.send(wait_within(running, within)));
+        closed.await.unwrap_or(false)
+    }
+
+    /// The error of a call that a shard did not answer.
+    fn ended(&self) -> BackendError {
+        self.stop.reason().map_or_else(refusal::lost, refusal::stopped_unanswered)
     }
 
     /// Tells every shard to end.
-    fn stop(&self) -> Option<Running> {
+    fn end(&self) -> Option<Running> {
         let running = lock(&self.running).take()?;
+        self.closed.store(true, Ordering::Release);
         for shard in &self.shards {
             // A shard that has ended needs no telling.
             let _ = shard.send(Job::Stop);
@@ -101,7 +162,7 @@ impl EmbeddedHost {
         Some(running)
     }
 
-    fn shard_of(&self, partition: Partition) -> &mpsc::Sender<Job> {
+    fn shard_of(&self, partition: Partition) -> &Entrance {
         &self.shards[usize::from(partition.index) % self.shards.len()]
     }
 
@@ -111,11 +172,16 @@ impl EmbeddedHost {
         partition: Partition,
         args: Args,
     ) -> Result<Value, BackendError> {
+        // A shard that hangs would not answer a call that comes after the end.
+        if self.closed.load(Ordering::Acquire) {
+            return Err(refusal::closed());
+        }
         let (reply, answer) = oneshot::channel();
-        self.shard_of(partition)
-            .send(Job::Call { function, partition, args, reply })
-            .map_err(|_| refusal::closed())?;
-        answer.await.unwrap_or_else(|_| Err(refusal::lost()))
+        let shard = self.shard_of(partition);
+        let place = shard.backlog.enter(args.byte_len()).ok_or_else(refusal::too_much)?;
+        let caller = Caller::new(reply, Some(place));
+        shard.send(Job::Call { function, partition, args, caller })?;
+        answer.await.unwrap_or_else(|_| Err(self.ended()))
     }
 }
 
@@ -143,10 +209,26 @@ impl Host for EmbeddedHost {
 impl Drop for EmbeddedHost {
     /// Closes as [`EmbeddedHost::close`] does, but blocks until it is done.
     fn drop(&mut self) {
-        if let Some(running) = self.stop() {
-            running.wait();
+        if let Some(running) = self.end() {
+            wait_within(running, self.close_within);
         }
     }
+}
+
+/// Waits until all threads have ended, but no longer than this. True if they have.
+fn wait_within(running: Running, within: Duration) -> bool {
+    let (done, closed) = mpsc::channel();
+    std::thread::spawn(move || {
+        running.wait();
+        let _ = done.send(());
+    });
+    let in_time = closed.recv_timeout(within).is_ok();
+    if !in_time {
+        tracing::error!(
+            "the store was not closed within {within:?}: calls or the disk take longer"
+        );
+    }
+    in_time
 }
 
 /// Locks a mutex whose content is never left half-changed.

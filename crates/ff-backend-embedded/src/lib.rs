@@ -8,6 +8,7 @@ pub mod host;
 pub mod stats;
 pub mod store;
 
+mod backlog;
 mod command;
 mod effects;
 mod fault;
@@ -20,14 +21,16 @@ mod refusal;
 mod reply;
 mod session;
 mod shard;
+mod stop;
 mod vm;
 mod wake;
+mod watchdog;
 
 pub use clock::SystemClock;
 pub use command::COMMANDS;
-pub use config::{CompactionConfig, EmbeddedConfig, Storage, SyncMode};
+pub use config::{CompactionConfig, EmbeddedConfig, Storage, SyncMode, WatchdogConfig};
 pub use error::{OpenError, StoreError};
 pub use host::EmbeddedHost;
-pub use journal::disk::{Disk, JournalFile, RealDisk};
+pub use journal::disk::{Disk, JournalFile, LaterSync, RealDisk};
 pub use journal::load::{RecoveryReport, TornTail};
 pub use stats::Stats;

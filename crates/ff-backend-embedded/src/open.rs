@@ -1,5 +1,6 @@
 //! Starts a store's threads, and ends them in the right order.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -9,11 +10,13 @@ use ff_script::library::Library;
 
 use crate::config::{EmbeddedConfig, Storage, SyncMode};
 use crate::error::OpenError;
-use crate::journal::commit::{CommitToJournal, Shared};
+use crate::journal::commit::{CommitToJournal, Gate, Shared};
 use crate::journal::compaction::Compaction;
 use crate::journal::disk::Disk;
+use crate::journal::layout::Layout;
 use crate::journal::load::RecoveryReport;
 use crate::journal::lock::DirectoryLock;
+use crate::journal::marker::Marker;
 use crate::journal::start::{self, Started};
 use crate::journal::writer::{Policy, Writer};
 use crate::keyspace::Keyspace;
@@ -21,8 +24,10 @@ use crate::moment::Moment;
 use crate::session::Session;
 use crate::shard::{Commit, CommitToMemory, Job, Shard};
 use crate::stats::Counters;
+use crate::stop::Stop;
 use crate::vm::Machine;
 use crate::wake::WakeHub;
+use crate::watchdog::{Post, Watchdog};
 
 /// A store that runs.
 pub(crate) struct Opened {
@@ -30,6 +35,9 @@ pub(crate) struct Opened {
     pub(crate) running: Running,
     pub(crate) hub: Arc<WakeHub>,
     pub(crate) counters: Arc<Counters>,
+    pub(crate) stop: Arc<Stop>,
+    /// What every shard runs now.
+    posts: Vec<Arc<Post>>,
     pub(crate) recovery: Option<RecoveryReport>,
 }
 
@@ -38,13 +46,18 @@ pub(crate) struct Opened {
 pub(crate) struct Running {
     shards: Vec<JoinHandle<()>>,
     journal: Option<JournalThreads>,
+    /// The watchdog ends when this is dropped.
+    watchdog: Option<mpsc::Sender<()>>,
 }
 
 struct JournalThreads {
     shared: Arc<Shared>,
-    writer: JoinHandle<()>,
+    /// Answers the last transaction, if it is known to be on the disk.
+    writer: JoinHandle<Option<u64>>,
     compaction: JoinHandle<()>,
     cancelled: Arc<AtomicBool>,
+    layout: Layout,
+    disk: Arc<dyn Disk>,
     /// Dropped last: the directory is free when everything is written.
     lock: DirectoryLock,
 }
@@ -52,20 +65,38 @@ struct JournalThreads {
 impl Running {
     /// Waits until the shards, which were told to stop, have ended, and then the journal.
     pub(crate) fn wait(self) {
-        self.shards.into_iter().for_each(join);
+        for shard in self.shards {
+            join(shard);
+        }
         if let Some(journal) = self.journal {
             journal.cancelled.store(true, Ordering::Relaxed);
             journal.shared.close();
-            join(journal.writer);
+            let written = join(journal.writer).flatten();
             join(journal.compaction);
+            if let Some(transactions) = written {
+                mark(&journal.layout, &*journal.disk, transactions);
+            }
             drop(journal.lock);
         }
+        drop(self.watchdog);
+    }
+
+    /// True if the journal takes what writes.
+    pub(crate) fn takes_writes(&self) -> bool {
+        self.journal.as_ref().is_none_or(|journal| journal.shared.gate() == Gate::Open)
     }
 }
 
-fn join(thread: JoinHandle<()>) {
-    // A thread that panicked has said so on its own.
-    let _ = thread.join();
+/// What a thread answered. One that panicked has said so on its own.
+fn join<T>(thread: JoinHandle<T>) -> Option<T> {
+    thread.join().ok()
+}
+
+/// Leaves word of how much is there, so that less is not mistaken for a torn tail.
+fn mark(layout: &Layout, disk: &dyn Disk, transactions: u64) {
+    if let Err(error) = (Marker { transactions }).store(layout, disk) {
+        tracing::warn!("the store was closed, but could not be marked as such: {error}");
+    }
 }
 
 /// Starts everything that the configuration asks for.
@@ -79,6 +110,8 @@ pub(crate) fn open(
         running: Running::default(),
         hub: Arc::new(WakeHub::new()),
         counters: Arc::default(),
+        stop: Arc::default(),
+        posts: Vec::new(),
         recovery: None,
     };
     let outcome = match &config.storage {
@@ -88,7 +121,7 @@ pub(crate) fn open(
             opened.start_on_disk(config, library, disk, started, *sync)
         }
     };
-    match outcome {
+    match outcome.and_then(|()| opened.start_watchdog(config)) {
         Ok(()) => Ok(opened),
         Err(error) => {
             opened.shards.clear();
@@ -121,11 +154,15 @@ impl Opened {
     ) -> Result<(), OpenError> {
         report(&started.report);
         self.recovery = Some(started.report.clone());
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared::new(Arc::clone(&self.stop)));
         shared.base_bytes.store(started.base_bytes, Ordering::Relaxed);
         let keyspaces = std::mem::take(&mut started.keyspaces);
-        let policy =
-            Policy { sync, compaction: config.compaction, full_disk_retry: config.full_disk_retry };
+        let policy = Policy {
+            sync,
+            compaction: config.compaction,
+            full_disk_retry: config.full_disk_retry,
+            background_sync: config.background_sync,
+        };
         self.running.journal = Some(self.start_journal(&shared, disk, started, policy)?);
         for keyspace in keyspaces {
             let commit = CommitToJournal::new(Arc::clone(&shared), Arc::clone(&self.hub));
@@ -141,24 +178,40 @@ impl Opened {
         started: Started,
         policy: Policy,
     ) -> Result<JournalThreads, OpenError> {
-        let (compact, requests) = mpsc::channel();
+        let (background, requests) = mpsc::channel();
         let cancelled = Arc::new(AtomicBool::new(false));
         let counters = Arc::clone(&self.counters);
         let compaction = Compaction {
-            layout: started.layout,
+            layout: started.layout.clone(),
             disk: Arc::clone(disk),
             manifest: started.manifest,
+            is_stored: true,
             shared: Arc::clone(shared),
             counters: Arc::clone(&counters),
             cancelled: Arc::clone(&cancelled),
         };
         let hub = Arc::clone(&self.hub);
         let writer =
-            Writer::new(Arc::clone(shared), hub, counters, policy, started.writer, compact);
-        let writer = spawn("ff-journal".to_owned(), move || writer.run())?;
-        let compaction = spawn("ff-compaction".to_owned(), move || compaction.run(&requests))?;
-        let lock = started.lock;
-        Ok(JournalThreads { shared: Arc::clone(shared), writer, compaction, cancelled, lock })
+            Writer::new(Arc::clone(shared), hub, counters, policy, started.writer, background);
+        let left = Arc::clone(shared);
+        let writer = self.spawn("ff-journal".to_owned(), move || {
+            let run = catch_unwind(AssertUnwindSafe(|| writer.run()));
+            run.unwrap_or_else(|panic| {
+                left.abandon();
+                resume_unwind(panic)
+            })
+        })?;
+        let compact = move || compaction.run(&requests);
+        let compaction = self.spawn("ff-compaction".to_owned(), compact)?;
+        Ok(JournalThreads {
+            shared: Arc::clone(shared),
+            writer,
+            compaction,
+            cancelled,
+            layout: started.layout,
+            disk: Arc::clone(disk),
+            lock: started.lock,
+        })
     }
 
     fn start_shard<C: Commit + Send + 'static>(
@@ -174,14 +227,16 @@ impl Opened {
         let source = library.source.clone();
         let clock: Arc<dyn Clock> = Arc::clone(&config.clock);
         let counters = Arc::clone(&self.counters);
-        let thread = spawn(format!("ff-shard-{}", self.shards.len()), move || {
+        let (stop, post) = (Arc::clone(&self.stop), Arc::new(Post::default()));
+        self.posts.push(Arc::clone(&post));
+        let thread = self.spawn(format!("ff-shard-{}", self.shards.len()), move || {
             let session = Session::new(keyspace, Moment::new(clock), journaled);
             // A machine belongs to the thread that made it.
             match Machine::new(&source, session) {
                 Err(error) => drop(started.send(Err(error))),
                 Ok(machine) => {
                     drop(started.send(Ok(())));
-                    Shard::new(machine, commit, counters).run(&received);
+                    Shard::new(machine, commit, counters, stop, post).run(&received);
                 }
             }
         })?;
@@ -190,20 +245,46 @@ impl Opened {
         let outcome = start.recv().unwrap_or_else(|_| Err("the shard ended early".to_owned()));
         outcome.map_err(OpenError::Library)
     }
-}
 
-fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {
-    std::thread::Builder::new().name(name).spawn(body).map_err(OpenError::Thread)
+    fn start_watchdog(&mut self, config: &EmbeddedConfig) -> Result<(), OpenError> {
+        let watchdog = Watchdog::new(config.watchdog, &self.posts);
+        let (open, closed) = mpsc::channel();
+        self.spawn("ff-watchdog".to_owned(), move || watchdog.run(&closed))?;
+        self.running.watchdog = Some(open);
+        Ok(())
+    }
+
+    /// Starts a thread. The store stops if it panics.
+    fn spawn<T: Send + 'static>(
+        &self,
+        name: String,
+        body: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<JoinHandle<T>, OpenError> {
+        let stop = Arc::clone(&self.stop);
+        let thread = std::thread::Builder::new().name(name.clone());
+        let body = move || {
+            catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
+                stop.because(format!("its thread {name} panicked"));
+                resume_unwind(panic)
+            })
+        };
+        thread.spawn(body).map_err(OpenError::Thread)
+    }
 }
 
 fn report(recovery: &RecoveryReport) {
-    if let Some(torn) = &recovery.torn {
+    if let (Some(torn), Some(kept)) = (&recovery.torn, &recovery.kept) {
         tracing::warn!(
-            "{}: the last {} bytes were not written to the end ({}) and were cut at byte {}",
+            "{}: the last {} bytes were not written to the end ({}) and were cut at byte {}; they \
+             are kept in {}",
             torn.file.display(),
             torn.bytes,
             torn.reason,
-            torn.offset
+            torn.offset,
+            kept.display()
         );
+    }
+    if recovery.unused > 0 {
+        tracing::info!("{} zeros at the end of the journal were cut", recovery.unused);
     }
 }

@@ -18,6 +18,26 @@ pub(crate) fn lost() -> BackendError {
     )
 }
 
+/// The store stopped itself for this reason; the call was not run, or nothing of it is kept.
+pub(crate) fn stopped_because(reason: &str) -> BackendError {
+    let message = format!("the store has stopped, restart to recover: {reason}");
+    BackendError::new(BackendErrorKind::Closed, Retry::Safe, message)
+}
+
+/// The store stopped itself for this reason while the call was under way.
+pub(crate) fn stopped_unanswered(reason: &str) -> BackendError {
+    BackendError { retry: Retry::IfReplaySafe, ..stopped_because(reason) }
+}
+
+/// Too much is under way in the call's shard; the call was not run.
+pub(crate) fn too_much() -> BackendError {
+    BackendError::new(
+        BackendErrorKind::Resource,
+        Retry::Safe,
+        "too many calls are under way: try again when some are done",
+    )
+}
+
 /// A disk error ended the store; this call came too late to be run.
 pub(crate) fn stopped() -> BackendError {
     BackendError::new(BackendErrorKind::Closed, Retry::Safe, STOPPED)
@@ -40,15 +60,6 @@ pub(crate) fn disk_full() -> BackendError {
     )
 }
 
-/// The disk is full; the call was run, but its effects are not on the disk yet.
-pub(crate) fn disk_full_midway() -> BackendError {
-    BackendError::new(
-        BackendErrorKind::Resource,
-        Retry::IfReplaySafe,
-        "the disk is full: the call is done but not yet durable",
-    )
-}
-
 /// The library has no such function.
 pub(crate) fn unknown_function(name: &str) -> BackendError {
     let message = format!("the library has no function {name}");
@@ -61,12 +72,16 @@ pub(crate) fn not_read_only(name: &str) -> BackendError {
     BackendError::new(BackendErrorKind::Protocol, Retry::Never, message)
 }
 
-/// A function failed: a bug.
+/// A function failed: a bug, unless there was no memory for it.
 pub(crate) fn failed(name: &str, failure: Failure) -> BackendError {
     let message = match failure {
+        Failure::NoMemory => {
+            let message = format!("{name}: there is not enough memory");
+            return BackendError::new(BackendErrorKind::Resource, Retry::Safe, message);
+        }
         Failure::Raised { text, line: Some(line) } => format!("{name}: {text} (line {line})"),
         Failure::Raised { text, line: None } => format!("{name}: {text}"),
-        Failure::Broken => format!("{name}: a command broke; the store must be reopened"),
+        Failure::Broken => format!("{name}: a command panicked"),
     };
     BackendError::new(BackendErrorKind::Protocol, Retry::Never, message)
 }

@@ -11,11 +11,14 @@ use ff_script::value::Value;
 use hashbrown::HashMap;
 use tokio::sync::oneshot;
 
+use crate::backlog::Place;
 use crate::keyspace::Seeded;
 use crate::refusal;
 use crate::stats::{self, Counters};
+use crate::stop::Stop;
 use crate::vm::{Failure, LoadedFunction, Machine};
 use crate::wake::WakeHub;
+use crate::watchdog::Post;
 
 /// Calls that are run before what they did is handed to the journal: enough to share a sync, few
 /// enough that the first does not wait long for the last.
@@ -23,19 +26,48 @@ const BATCH_MAX: usize = 32;
 
 /// What a shard can be asked to do.
 pub(crate) enum Job {
-    Call { function: Function, partition: Partition, args: Args, reply: ReplySender },
+    Call {
+        function: Function,
+        partition: Partition,
+        args: Args,
+        caller: Caller,
+    },
     Dump(oneshot::Sender<Dump>),
+    /// Answer when everything that was run before is as durable as configured.
+    Settle(Caller),
     Stop,
 }
 
 /// What a call is answered with.
 pub(crate) type Outcome = Result<Value, BackendError>;
-/// Where a call's outcome goes.
-pub(crate) type ReplySender = oneshot::Sender<Outcome>;
+
+/// Who waits for a call, and the room that the call takes until it is answered.
+pub(crate) struct Caller {
+    reply: oneshot::Sender<Outcome>,
+    place: Option<Place>,
+}
+
+impl Caller {
+    pub(crate) fn new(reply: oneshot::Sender<Outcome>, place: Option<Place>) -> Self {
+        Self { reply, place }
+    }
+
+    /// True if nobody waits any more.
+    fn is_gone(&self) -> bool {
+        self.reply.is_closed()
+    }
+
+    fn tell(self, outcome: Outcome) {
+        // There is room for the next call before the caller can make it.
+        drop(self.place);
+        // A caller that went away does not want its answer.
+        let _ = self.reply.send(outcome);
+    }
+}
 
 /// An outcome that may have to wait until the journal has what came before it.
 pub(crate) struct Answer {
-    pub(crate) reply: ReplySender,
+    pub(crate) caller: Caller,
     pub(crate) outcome: Outcome,
     /// True if the call has a transaction of its own in the journal.
     pub(crate) wrote: bool,
@@ -47,22 +79,24 @@ impl Answer {
     /// Wakes whoever waits for what the call did, and answers it.
     pub(crate) fn deliver(self, hub: &WakeHub) {
         hub.deliver(self.partition, self.wakes);
-        // A caller that went away does not want its answer.
-        let _ = self.reply.send(self.outcome);
+        self.caller.tell(self.outcome);
     }
 
     /// Answers the call with an error: what it did did not last, or is not known to.
     pub(crate) fn refuse(self, error: BackendError) {
-        let _ = self.reply.send(Err(error));
+        self.caller.tell(Err(error));
     }
 }
 
 /// Where answers go.
 pub(crate) trait Commit {
-    /// May a call that reads only (or one that writes) be run now?
-    fn admits(&self, read_only: bool) -> Result<(), BackendError>;
+    /// May a call that reads only (or one that writes) be run now? One that writes is promised room
+    /// in the journal, by the bytes of its arguments.
+    fn admits(&mut self, read_only: bool, argument_bytes: usize) -> Result<(), BackendError>;
     /// Answers a call, now or when everything before it is durable.
     fn answer(&mut self, machine: &mut Machine, answer: Answer);
+    /// True if what was run is to be handed over before more is.
+    fn is_batch_large(&self) -> bool;
     /// A batch of calls was run.
     fn end_batch(&mut self, machine: &mut Machine);
 }
@@ -72,14 +106,21 @@ pub(crate) struct Shard<C> {
     machine: Machine,
     commit: C,
     counters: Arc<Counters>,
+    stop: Arc<Stop>,
+    post: Arc<Post>,
     /// Keys of the partitions that were called, which are few.
     keys: HashMap<Partition, String, Seeded>,
-    broken: bool,
 }
 
 impl<C: Commit> Shard<C> {
-    pub(crate) fn new(machine: Machine, commit: C, counters: Arc<Counters>) -> Self {
-        Self { machine, commit, counters, keys: HashMap::default(), broken: false }
+    pub(crate) fn new(
+        machine: Machine,
+        commit: C,
+        counters: Arc<Counters>,
+        stop: Arc<Stop>,
+        post: Arc<Post>,
+    ) -> Self {
+        Self { machine, commit, counters, stop, post, keys: HashMap::default() }
     }
 
     pub(crate) fn run(mut self, jobs: &mpsc::Receiver<Job>) {
@@ -88,6 +129,9 @@ impl<C: Commit> Shard<C> {
             let mut going_on = true;
             for job in std::iter::once(first).chain(rest) {
                 going_on &= self.handle(job);
+                if self.commit.is_batch_large() {
+                    self.commit.end_batch(&mut self.machine);
+                }
             }
             self.commit.end_batch(&mut self.machine);
             if !going_on {
@@ -100,45 +144,75 @@ impl<C: Commit> Shard<C> {
     /// False if this was the last job.
     fn handle(&mut self, job: Job) -> bool {
         match job {
-            Job::Call { function, partition, args, reply } => {
-                self.call(function, partition, &args, reply);
+            Job::Call { caller, .. } if caller.is_gone() => {}
+            Job::Call { function, partition, args, caller } => {
+                self.call(function, partition, &args, caller);
             }
-            Job::Dump(reply) => {
-                let mut dump = Dump::new();
-                self.machine.session().keyspace.dump_into(&mut dump);
-                let _ = reply.send(dump);
-            }
+            Job::Dump(reply) => self.dump(reply),
+            Job::Settle(caller) => self.settle(caller),
             Job::Stop => return false,
         }
         true
     }
 
-    fn call(&mut self, function: Function, partition: Partition, args: &Args, reply: ReplySender) {
-        let loaded = match self.admit(function) {
-            Ok(loaded) => loaded,
-            Err(error) => {
-                let _ = reply.send(Err(error));
-                return;
-            }
-        };
-        stats::add(&self.counters.calls, 1);
-        let key = self.keys.entry(partition).or_insert_with(|| partition.key());
-        let result = self.machine.call(loaded, key.as_bytes(), args);
-        if matches!(result, Err(Failure::Broken)) {
-            self.broken = true;
-            self.machine.session().effects.abandon();
+    fn dump(&mut self, reply: oneshot::Sender<Dump>) {
+        // What a call that failed left in the keyspace is not to be seen.
+        if self.stop.reason().is_none() {
+            let mut dump = Dump::new();
+            self.machine.session().keyspace.dump_into(&mut dump);
+            let _ = reply.send(dump);
         }
-        let outcome = result.map_err(|failure| refusal::failed(function.wire_name, failure));
-        let effects = &mut self.machine.session().effects;
-        let wrote = effects.finish();
-        let wakes = effects.take_wakes();
-        let answer = Answer { reply, outcome, wrote, partition, wakes };
+    }
+
+    fn settle(&mut self, caller: Caller) {
+        let (outcome, partition) = (Ok(Value::Nil), Partition::flow(0));
+        let answer = Answer { caller, outcome, wrote: false, partition, wakes: Vec::new() };
         self.commit.answer(&mut self.machine, answer);
     }
 
-    fn admit(&self, function: Function) -> Result<LoadedFunction, BackendError> {
-        if self.broken {
-            return Err(refusal::closed());
+    fn call(&mut self, function: Function, partition: Partition, args: &Args, caller: Caller) {
+        let loaded = match self.admit(function, args) {
+            Ok(loaded) => loaded,
+            Err(error) => return caller.tell(Err(error)),
+        };
+        stats::add(&self.counters.calls, 1);
+        self.post.begin(function.wire_name, partition);
+        let key = self.keys.entry(partition).or_insert_with(|| partition.key());
+        let result = self.machine.call(loaded, key.as_bytes(), args);
+        self.post.rest();
+        let outcome = result.map_err(|failure| self.failed(function, partition, failure));
+        let effects = &mut self.machine.session().effects;
+        let wrote = effects.finish();
+        let wakes = effects.take_wakes();
+        let answer = Answer { caller, outcome, wrote, partition, wakes };
+        self.commit.answer(&mut self.machine, answer);
+    }
+
+    /// Drops what a call that failed had done, of which nobody is told. If that changed the
+    /// keyspace, the store stops: the journal, which has nothing of it, is the way back.
+    fn failed(
+        &mut self,
+        function: Function,
+        partition: Partition,
+        failure: Failure,
+    ) -> BackendError {
+        let effects = &mut self.machine.session().effects;
+        let halfway = effects.has_begun() || failure == Failure::Broken;
+        effects.abandon();
+        let error = refusal::failed(function.wire_name, failure);
+        if !halfway {
+            return error;
+        }
+        let reason =
+            format!("a call failed on {partition} after its first write: {}", error.message);
+        let error = refusal::stopped_because(&reason);
+        self.stop.because(reason);
+        error
+    }
+
+    fn admit(&mut self, function: Function, args: &Args) -> Result<LoadedFunction, BackendError> {
+        if let Some(reason) = self.stop.reason() {
+            return Err(refusal::stopped_because(reason));
         }
         let loaded = self
             .machine
@@ -147,15 +221,15 @@ impl<C: Commit> Shard<C> {
         if function.read_only && !loaded.read_only {
             return Err(refusal::not_read_only(function.wire_name));
         }
-        self.commit.admits(loaded.read_only)?;
+        self.commit.admits(loaded.read_only, args.byte_len())?;
         Ok(loaded)
     }
 }
 
 /// Answers a job that came too late.
 fn refuse(job: Job) {
-    if let Job::Call { reply, .. } = job {
-        let _ = reply.send(Err(refusal::closed()));
+    if let Job::Call { caller, .. } | Job::Settle(caller) = job {
+        caller.tell(Err(refusal::closed()));
     }
 }
 
@@ -167,8 +241,12 @@ pub(crate) struct CommitToMemory {
 }
 
 impl Commit for CommitToMemory {
-    fn admits(&self, _read_only: bool) -> Result<(), BackendError> {
+    fn admits(&mut self, _read_only: bool, _argument_bytes: usize) -> Result<(), BackendError> {
         Ok(())
+    }
+
+    fn is_batch_large(&self) -> bool {
+        false
     }
 
     fn answer(&mut self, _machine: &mut Machine, answer: Answer) {

@@ -9,12 +9,13 @@ use ff_script::dump::Dump;
 
 pub use crate::error::StoreError;
 use crate::journal::layout::Layout;
+use crate::journal::leftover;
 use crate::journal::load;
 pub use crate::journal::load::{RecoveryReport, TornTail};
 use crate::journal::lock::DirectoryLock;
-use crate::journal::manifest::Manifest;
+use crate::journal::marker::Marker;
 use crate::journal::replay::Replay;
-use crate::journal::{record, snapshot};
+use crate::journal::{record, snapshot, start};
 use crate::keyspace::Keyspace;
 
 /// What a check found.
@@ -36,7 +37,8 @@ pub fn check(directory: &Path) -> Result<CheckReport, StoreError> {
 }
 
 /// Writes the content of a data directory as commands that `valkey-cli --pipe` loads. Each command
-/// touches one key, so that a cluster takes them too. Answers what was read.
+/// touches one key, so that a cluster takes them too, and each key is removed before it is built,
+/// so that loading an export again changes nothing. Answers what was read.
 pub fn export(directory: &Path, out: &mut dyn Write) -> Result<RecoveryReport, StoreError> {
     export_slots(directory, 0..=SLOTS - 1, out)
 }
@@ -50,13 +52,15 @@ pub fn export_slots(
     let (recovery, keyspaces) = read(directory)?;
     let chosen =
         keyspaces.iter().flat_map(Keyspace::iter).filter(|(key, _)| slots.contains(&slot(key)));
+    let mut emit = |command: &[&[u8]]| {
+        let mut bytes = Vec::new();
+        record::write_array(&mut bytes, command.len());
+        command.iter().for_each(|argument| record::write_bulk(&mut bytes, argument));
+        out.write_all(&bytes)
+    };
     let written = chosen.into_iter().try_for_each(|(key, object)| {
-        snapshot::commands(key, object, &mut |command| {
-            let mut bytes = Vec::new();
-            record::write_array(&mut bytes, command.len());
-            command.iter().for_each(|argument| record::write_bulk(&mut bytes, argument));
-            out.write_all(&bytes)
-        })
+        emit(&[b"DEL", key])?;
+        snapshot::commands(key, object, &mut emit)
     });
     written.and_then(|()| out.flush()).map_err(StoreError::io(Path::new("the export")))?;
     Ok(recovery)
@@ -80,10 +84,12 @@ fn read(directory: &Path) -> Result<(RecoveryReport, Vec<Keyspace>), StoreError>
     let layout = Layout::new(directory);
     let missing = || StoreError::foreign(&layout.manifest(), "there is no store here");
     // Looked for first: taking the lock makes a file.
-    Manifest::read(&layout)?.ok_or_else(missing)?;
+    start::known(&layout)?.ok_or_else(missing)?;
     let _lock = DirectoryLock::take(&layout)?;
-    let manifest = Manifest::read(&layout)?.ok_or_else(missing)?;
+    let manifest = start::known(&layout)?.ok_or_else(missing)?;
+    leftover::find(&layout, &manifest)?;
     let mut replay = Replay::new(1);
     let loaded = load::load(&layout, &manifest, &mut replay)?;
+    start::require(&layout, Marker::read(&layout)?, &loaded)?;
     Ok((loaded.report, replay.into_keyspaces()))
 }

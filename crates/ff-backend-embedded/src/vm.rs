@@ -28,7 +28,9 @@ use mlua_sys::{self as lua, lua_State};
 use crate::keyspace::Seeded;
 use crate::session::Session;
 use read::{REPLY_DEPTH_MAX, read_error, read_value, text_at};
-use world::{Invocation, World, command, enter, log, protected_command, push, remember_line};
+use world::{
+    Invocation, World, collect, command, enter, log, protected_command, push, remember_line,
+};
 
 const SANDBOX: &str = include_str!("vm/sandbox.lua");
 /// The name under which Valkey's messages mention a library.
@@ -55,6 +57,8 @@ pub(crate) struct LoadedFunction {
 pub(crate) enum Failure {
     /// The function raised or answered an error: its text and, if known, its line.
     Raised { text: String, line: Option<u32> },
+    /// There was not enough memory for it.
+    NoMemory,
     /// A command panicked: what the keyspace holds now is not to be trusted.
     Broken,
 }
@@ -68,6 +72,7 @@ const GC_PAUSE_PERCENT: c_int = 500;
 #[derive(Clone, Copy, Default)]
 struct Anchors {
     enter: c_int,
+    collect: c_int,
     handler: c_int,
     err: c_int,
     ok: c_int,
@@ -127,23 +132,40 @@ impl Machine {
             lua::lua_rawgeti_(state, lua::LUA_REGISTRYINDEX, self.anchors.enter);
             let status = lua::lua_pcall(state, 0, 1, 1);
             // Room for a reply of the greatest depth, so that reading one never grows the stack.
-            lua::lua_checkstack(state, 3 * REPLY_DEPTH_MAX);
-            let outcome = if status == lua::LUA_OK {
-                read_value(state, &self.anchors, 2, 0)
-            } else {
-                Err(read_error(state, &self.anchors, 2))
+            let room = lua::lua_checkstack(state, 3 * REPLY_DEPTH_MAX) != 0;
+            let outcome = match status {
+                lua::LUA_ERRMEM => Err(None),
+                _ if !room => Err(None),
+                lua::LUA_OK => read_value(state, &self.anchors, 2, 0).map_err(Some),
+                _ => Err(Some(read_error(state, &self.anchors, 2))),
             };
             lua::lua_settop(state, 0);
+            if matches!(outcome, Err(None)) {
+                self.collect_garbage();
+            }
             outcome.map_err(|text| self.failure(text))
         }
     }
 
-    fn failure(&mut self, text: String) -> Failure {
+    /// Frees what calls have left behind, which the machine does not do by itself when memory is
+    /// short.
+    unsafe fn collect_garbage(&mut self) {
+        unsafe {
+            // Protected: collecting may need memory, too, and goes on with the next call then.
+            lua::lua_rawgeti_(self.state, lua::LUA_REGISTRYINDEX, self.anchors.collect);
+            lua::lua_pcall(self.state, 0, 0, 0);
+            lua::lua_settop(self.state, 0);
+        }
+    }
+
+    /// What went wrong: the text that was raised, or nothing if there was no memory.
+    fn failure(&mut self, text: Option<String>) -> Failure {
         // SAFETY: as in `session`.
         let world = unsafe { &*self.world };
         if world.broken {
             return Failure::Broken;
         }
+        let Some(text) = text else { return Failure::NoMemory };
         Failure::Raised { text, line: u32::try_from(world.line).ok().filter(|line| *line > 0) }
     }
 
@@ -172,13 +194,15 @@ impl Machine {
             let state = self.state;
             self.push_closure(enter);
             let enter = lua::luaL_ref(state, lua::LUA_REGISTRYINDEX);
+            self.push_closure(collect);
+            let collect = lua::luaL_ref(state, lua::LUA_REGISTRYINDEX);
             self.push_closure(remember_line);
             let handler = lua::luaL_ref(state, lua::LUA_REGISTRYINDEX);
             push(state, b"err");
             let err = lua::luaL_ref(state, lua::LUA_REGISTRYINDEX);
             push(state, b"ok");
             let ok = lua::luaL_ref(state, lua::LUA_REGISTRYINDEX);
-            self.anchors = Anchors { enter, handler, err, ok };
+            self.anchors = Anchors { enter, collect, handler, err, ok };
             (*self.world).anchors = self.anchors;
         }
     }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use ff_backend_embedded::{CompactionConfig, EmbeddedConfig, EmbeddedHost, StoreError, SyncMode};
 use ff_backend_embedded::{OpenError, store};
 use ff_core::partition::Partition;
+use support::valkey::{Resp, Valkey};
 use support::{RUN, Random, call, library, on_disk};
 
 const DIRECTORY: &str = "FF_CRASH_DIRECTORY";
@@ -80,33 +81,58 @@ fn start_child(root: &Path, start: u32) -> (Child, impl Iterator<Item = String>)
     (child, said)
 }
 
+/// What each caller was told last.
+type Told = BTreeMap<u32, u32>;
+
+/// Starts a process, and kills it after it has said so many lines.
+fn kill_after(root: &Path, lines: usize, told: &mut Told) {
+    let start = told.values().max().map_or(0, |last| last + 1);
+    let (mut child, mut said) = start_child(root, start);
+    assert_eq!(said.next().as_deref(), Some("ready"));
+    let mut note = |line: String| {
+        let mut words = line.split(' ').skip(1).map(|word| word.parse::<u32>().unwrap());
+        told.insert(words.next().unwrap(), words.next().unwrap());
+    };
+    said.by_ref().take(lines).for_each(&mut note);
+    child.kill().unwrap();
+    // Whatever it had said by then was acknowledged too. The last line may be cut.
+    said.filter(|line| line.split(' ').count() == 3).for_each(&mut note);
+    child.wait().unwrap();
+}
+
 #[tokio::test]
 async fn a_killed_process_loses_nothing_that_it_acknowledged() {
     let mut random = Random::new(ff_test_seed::random_test!().seed());
     let root = tempfile::tempdir().unwrap();
-    let mut acknowledged: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut told = Told::new();
     for round in 0..8 {
-        let start = acknowledged.values().max().map_or(0, |last| last + 1);
-        let (mut child, mut said) = start_child(root.path(), start);
-        assert_eq!(said.next().as_deref(), Some("ready"));
-        let lines = 20 + random.below(1500) as usize;
-        let mut note = |line: String| {
-            let mut words = line.split(' ').skip(1).map(|word| word.parse::<u32>().unwrap());
-            acknowledged.insert(words.next().unwrap(), words.next().unwrap());
-        };
-        said.by_ref().take(lines).for_each(&mut note);
-        child.kill().unwrap();
-        // Whatever it had said by then was acknowledged too. The last line may be cut.
-        said.filter(|line| line.split(' ').count() == 3).for_each(&mut note);
-        child.wait().unwrap();
-        verify(root.path(), &acknowledged, round).await;
+        kill_after(root.path(), 20 + random.below(1500) as usize, &mut told);
+        verify(root.path(), &told, round).await;
     }
 }
 
-async fn verify(root: &Path, acknowledged: &BTreeMap<u32, u32>, round: u32) {
+/// Room that is reserved in the journal does not make it longer, so Valkey need not know of it.
+#[test]
+fn valkey_starts_from_what_a_killed_process_left() {
+    let root = tempfile::tempdir().unwrap();
+    let mut told = Told::new();
+    kill_after(root.path(), 700, &mut told);
+    let mut server = Valkey::start(root.path(), &["--appendonly", "yes"]);
+    let mut client = server.connect();
+    for (caller, n) in told {
+        let key = format!("{}:h", Partition::flow(caller as u16).key());
+        let Resp::Bytes(last) = client.call(&[b"HGET", key.as_bytes(), b"last"]) else {
+            panic!("caller {caller} was told {n}, nothing is there");
+        };
+        let last: u32 = String::from_utf8(last).unwrap().parse().unwrap();
+        assert!(last >= n, "caller {caller} was told {n}, {last} is there");
+    }
+}
+
+async fn verify(root: &Path, told: &Told, round: u32) {
     store::check(root).unwrap_or_else(|error| panic!("round {round}: {error}"));
     let host = EmbeddedHost::open(config(root), &library(RUN)).unwrap();
-    for (caller, n) in acknowledged {
+    for (caller, n) in told {
         let partition = Partition::flow(*caller as u16);
         let key = format!("{}:h", partition.key());
         let last = call(&host, "read", partition, &[b"HGET", key.as_bytes(), b"last"]).await;

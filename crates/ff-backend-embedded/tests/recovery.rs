@@ -8,7 +8,7 @@ use std::path::Path;
 use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost, OpenError, StoreError, SyncMode, store};
 use ff_core::partition::{Partition, PartitionFamily};
 use ff_script::dump::{Dump, Stored};
-use support::{HOME, RUN, call, in_directory, journal_files, library, on_disk, outcome, run};
+use support::{HOME, RUN, call, in_directory, journal_files, library, on_disk, run};
 
 /// Calls whose effects differ in kind and size.
 const CALLS: [&str; 6] = [
@@ -122,16 +122,6 @@ async fn bytes_of_every_kind_and_size_survive() {
     host.close().await;
     let host = in_directory(root.path());
     assert_eq!(host.dump().await.unwrap(), before);
-}
-
-#[tokio::test]
-async fn a_call_that_fails_after_a_write_is_kept_as_far_as_it_got() {
-    let root = tempfile::tempdir().unwrap();
-    let host = in_directory(root.path());
-    assert!(call(&host, "boom", HOME, &[b"kept"]).await.is_err());
-    host.close().await;
-    let host = in_directory(root.path());
-    assert_eq!(outcome(&run(&host, "GET ff:{fp:7}:boom").await), "\"kept\"");
 }
 
 #[tokio::test]

@@ -31,6 +31,9 @@ pub struct ValkeyConfig {
     pub check_interval: Duration,
     /// How many flow partitions there are to receive wake-ups from.
     pub num_flow_partitions: u16,
+    /// Refuse servers that may lose acknowledged work when they restart: those without an
+    /// append-only file that is synced at least every second, or that do not tell.
+    pub require_durable: bool,
     /// Connections per server for calls. One carries many calls at a time.
     pub connections: usize,
 }
@@ -70,6 +73,7 @@ impl ValkeyConfig {
             retry_time: Duration::from_secs(3),
             check_interval: Duration::from_secs(15),
             num_flow_partitions: PartitionConfig::default().num_flow_partitions,
+            require_durable: false,
             connections: 1,
         }
     }

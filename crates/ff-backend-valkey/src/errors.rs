@@ -90,6 +90,19 @@ const TABLE: &[Row] = &[
     err("max number of clients reached", Kind::Resource, Retry::Safe, Remedy::Reconnect),
 ];
 
+/// What a person can do about it: the code, a part of the text, the advice.
+#[rustfmt::skip]
+const ADVICE: &[(&str, &str, &str)] = &[
+    ("NOPERM", "", "docs/operating.md has the rules that the user needs"),
+    ("WRONGPASS", "", "check user and password of the store's URL"),
+    ("NOAUTH", "", "give user and password in the store's URL"),
+    ("MISCONF", "", "the server cannot write to its disk: its log says why"),
+    ("ERR", "Engine '", "the server cannot run Lua: load its Lua module or use a build with it"),
+    ("ERR", "unknown command", "the server lacks this command, or hides it by rename-command: \
+        Valkey 7.2 with its own names of commands is needed"),
+    ("ERR", "unknown subcommand", "the server is too old: Valkey 7.2 is needed"),
+];
+
 const BUG: Row = row("", Kind::Protocol, Retry::Never, Remedy::GiveUp);
 
 /// The longest error text of a server that is passed on.
@@ -124,7 +137,11 @@ pub(crate) fn classify(error: &RedisError, address: &Address, phase: Phase) -> F
 fn of_answer(code: &str, error: &RedisError, address: &Address) -> Failure {
     let text = error.detail().unwrap_or_default();
     let row = find(code, text);
-    let message = format!("{address} answered {code} {}", shortened(text));
+    let mut message = format!("{address} answered {code} {}", shortened(text));
+    if let Some((_, _, advice)) = ADVICE.iter().find(|row| row.0 == code && text.contains(row.1)) {
+        message.push_str("; ");
+        message.push_str(advice);
+    }
     let moved_to = (code == "MOVED").then(|| moved_to(error, address)).flatten();
     Failure { moved_to, ..Failure::new(row.kind, row.retry, row.remedy, message) }
 }

@@ -1,8 +1,8 @@
-//! The host: sends calls where they belong, tries again what certainly was not applied.
+//! The host: what the rest of the project sees of a server or cluster.
 
 use std::sync::Arc;
 
-use ff_core::backend_error::{BackendError, BackendErrorKind, Retry};
+use ff_core::backend_error::BackendError;
 use ff_core::partition::Partition;
 use ff_script::args::Args;
 use ff_script::dump::Dump;
@@ -11,23 +11,25 @@ use ff_script::library::Library;
 use ff_script::value::Value;
 use futures_core::future::BoxFuture;
 use redis::Cmd;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
+use crate::caller::{Caller, call_command};
 use crate::config::ValkeyConfig;
 use crate::connection::Connector;
-use crate::errors::{Failure, Remedy};
-use crate::loader::Loader;
-use crate::retry::Backoff;
+use crate::marks::{Loss, Marks};
+use crate::persistence::Persistence;
 use crate::subscriptions::Subscriptions;
 use crate::topology::Topology;
-use crate::{dump, guardian, preflight};
+use crate::verifier::Verifier;
+use crate::{dump, guardian};
 
 /// A Valkey server or cluster that runs the function library.
 pub struct ValkeyHost {
-    topology: Arc<Topology>,
-    loader: Arc<Loader>,
+    caller: Arc<Caller>,
+    marks: Arc<Marks>,
     subscriptions: Subscriptions,
-    guardian: JoinHandle<()>,
+    background: [JoinHandle<()>; 2],
 }
 
 impl ValkeyHost {
@@ -35,22 +37,42 @@ impl ValkeyHost {
     /// master that lacks it or runs an older one.
     pub async fn connect(config: ValkeyConfig, library: Library) -> Result<Self, BackendError> {
         let check_interval = config.check_interval;
-        let topology = Arc::new(Topology::new(Arc::new(Connector::new(config)?)));
-        let loader = Arc::new(Loader::new(library));
-        prepare(&topology, &loader).await?;
-        let watching = guardian::watch(Arc::clone(&topology), Arc::clone(&loader), check_interval);
+        let connector = Arc::new(Connector::new(config.clone())?);
+        let caller = Arc::new(Caller {
+            topology: Arc::new(Topology::new(connector)),
+            verifier: Verifier::new(config, library),
+            unmarked: Notify::new(),
+        });
+        caller.prepare().await?;
+        let marks = Arc::new(Marks::new(Arc::clone(&caller)));
+        let guarding = guardian::watch(Arc::clone(&caller), check_interval);
+        let marking = Arc::clone(&marks).run(check_interval);
         Ok(Self {
-            subscriptions: Subscriptions::new(Arc::clone(&topology)),
-            guardian: tokio::spawn(watching),
-            topology,
-            loader,
+            subscriptions: Subscriptions::new(Arc::clone(&caller.topology)),
+            background: [tokio::spawn(guarding), tokio::spawn(marking)],
+            caller,
+            marks,
         })
+    }
+
+    /// What each master keeps on disk, as it was last seen.
+    pub fn persistence(&self) -> Vec<(String, Persistence)> {
+        let masters = self.caller.topology.masters().into_iter();
+        let kept = masters.map(|node| (node, &self.caller.verifier)).filter_map(|(node, seen)| {
+            Some((node.address.to_string(), seen.kept_by(&node.address)?))
+        });
+        kept.collect()
+    }
+
+    /// The latest losses of acknowledged work that were noticed, oldest first.
+    pub fn noticed_losses(&self) -> Vec<Loss> {
+        self.marks.losses()
     }
 
     /// Everything the store holds under our keys. For tests and audits: it reads it all.
     pub async fn dump(&self) -> Result<Dump, BackendError> {
         let mut dump = Dump::new();
-        for master in self.topology.masters() {
+        for master in self.caller.topology.masters() {
             let connection = master.connection().await.map_err(|failure| failure.error)?;
             dump::read_all(&connection, &mut dump).await.map_err(|failure| failure.error)?;
         }
@@ -59,7 +81,7 @@ impl ValkeyHost {
 
     /// Runs a raw command on the server of a partition. For tests and measurements.
     pub async fn exec(&self, partition: Partition, words: &[&[u8]]) -> Result<Value, BackendError> {
-        self.run(partition, &raw_command(words)).await
+        self.caller.run(partition, &raw_command(words), false).await
     }
 
     /// Runs a raw command on every master, and says what each answered. For tests and measurements.
@@ -69,59 +91,12 @@ impl ValkeyHost {
     ) -> Result<Vec<(String, Value)>, BackendError> {
         let command = raw_command(words);
         let mut answers = Vec::new();
-        for master in self.topology.masters() {
+        for master in self.caller.topology.masters() {
             let connection = master.connection().await.map_err(|failure| failure.error)?;
             let answer = connection.run(&command).await.map_err(|failure| failure.error)?;
             answers.push((master.address.to_string(), answer));
         }
         Ok(answers)
-    }
-
-    /// One attempt, and more if it certainly was not applied and trying again may help.
-    async fn run(&self, partition: Partition, command: &Cmd) -> Result<Value, BackendError> {
-        let mut failure = match self.attempt(partition, command).await {
-            Ok(value) => return Ok(value),
-            Err(failure) => failure,
-        };
-        let mut backoff = Backoff::within(self.topology.connector.config.retry_time);
-        let mut reloads = 0;
-        while failure.may_retry_here() && backoff.pause().await {
-            reloads += usize::from(failure.remedy == Remedy::LoadLibrary);
-            if reloads > 2 {
-                return Err(lacking(failure));
-            }
-            self.amend(partition, &failure).await;
-            match self.attempt(partition, command).await {
-                Ok(value) => return Ok(value),
-                Err(next) => failure = next,
-            }
-        }
-        if matches!(failure.remedy, Remedy::Refresh | Remedy::Reconnect) {
-            self.topology.refresh_soon();
-        }
-        Err(failure.error)
-    }
-
-    async fn attempt(&self, partition: Partition, command: &Cmd) -> Result<Value, Failure> {
-        let node = self.topology.master_of(partition)?;
-        let connection = node.connection().await?;
-        if !connection.is_verified() {
-            let verified = self.loader.verify(&connection).await;
-            verified.inspect_err(|failure| node.react(failure, &connection)).map_err(not_sent)?;
-        }
-        let answer = connection.run(command).await;
-        answer.inspect_err(|failure| node.react(failure, &connection))
-    }
-
-    /// Learns what the failure taught about the cluster, before the next attempt.
-    async fn amend(&self, partition: Partition, failure: &Failure) {
-        if let Some(address) = &failure.moved_to {
-            self.topology.note_move(partition, address);
-            self.topology.refresh_soon();
-        } else if matches!(failure.remedy, Remedy::Refresh | Remedy::Reconnect) {
-            // If nobody answers, the next attempt says so in its own words.
-            let _ = self.topology.refresh().await;
-        }
     }
 }
 
@@ -133,72 +108,27 @@ impl Host for ValkeyHost {
         args: Args,
     ) -> BoxFuture<'_, Result<Value, BackendError>> {
         let command = call_command(function, partition, &args);
-        Box::pin(async move { self.run(partition, &command).await })
+        let work = !function.read_only && !function.is_upkeep();
+        Box::pin(async move { self.caller.run(partition, &command, work).await })
     }
 
     fn subscribe(&self, topic: Topic) -> BoxFuture<'_, Result<Subscription, BackendError>> {
         Box::pin(self.subscriptions.subscribe(topic))
     }
 
+    fn losses(&self) -> u64 {
+        self.marks.count()
+    }
+
     fn name(&self) -> &'static str {
-        if self.topology.connector.config.cluster { "valkey-cluster" } else { "valkey" }
+        if self.caller.topology.connector.config.cluster { "valkey-cluster" } else { "valkey" }
     }
 }
 
 impl Drop for ValkeyHost {
     fn drop(&mut self) {
-        self.guardian.abort();
+        self.background.iter().for_each(JoinHandle::abort);
     }
-}
-
-/// Gets to know the servers and makes them ready, within the time a call would have.
-async fn prepare(topology: &Topology, loader: &Loader) -> Result<(), BackendError> {
-    let mut backoff = Backoff::within(topology.connector.config.retry_time);
-    loop {
-        let Err(failure) = prepare_once(topology, loader).await else { return Ok(()) };
-        if !failure.may_retry_here() || !backoff.pause().await {
-            return Err(failure.error);
-        }
-    }
-}
-
-async fn prepare_once(topology: &Topology, loader: &Loader) -> Result<(), Failure> {
-    topology.refresh().await?;
-    for master in topology.masters() {
-        let connection = master.connection().await?;
-        let ready = async {
-            preflight::inspect(&connection, topology.connector.config.cluster).await?;
-            loader.verify(&connection).await
-        };
-        ready.await.inspect_err(|failure| master.react(failure, &connection)).map_err(not_sent)?;
-    }
-    Ok(())
-}
-
-/// A check that lost its reply says nothing about the call, which was never sent.
-fn not_sent(mut failure: Failure) -> Failure {
-    if failure.error.retry == Retry::IfReplaySafe {
-        failure.error.retry = Retry::Safe;
-    }
-    failure
-}
-
-/// The library there is right by its version and still lacks the function.
-fn lacking(failure: Failure) -> BackendError {
-    let message = format!("{}; the library there is not older than ours", failure.error.message);
-    BackendError::new(BackendErrorKind::ScriptNotLoaded, Retry::Never, message)
-}
-
-fn call_command(function: Function, partition: Partition, args: &Args) -> Cmd {
-    const FIXED_BYTES: usize = 64;
-    let size = args.iter().map(<[u8]>::len).sum::<usize>();
-    let mut command = Cmd::with_capacity(4 + args.len(), FIXED_BYTES + size);
-    command.arg(if function.read_only { "FCALL_RO" } else { "FCALL" });
-    command.arg(function.wire_name).arg("1").arg(partition.key());
-    for argument in args.iter() {
-        command.arg(argument);
-    }
-    command
 }
 
 fn raw_command(words: &[&[u8]]) -> Cmd {

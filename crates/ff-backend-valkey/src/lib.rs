@@ -4,13 +4,15 @@
 //! * A call goes to the master of its partition's slot over one pipelined connection, which is
 //!   replaced when it breaks or stays silent.
 //! * Only what certainly was not applied is sent again here. A lost reply is the caller's to judge.
-//! * The library is checked on every new connection before the first call uses it.
+//! * Settings, library and rights are checked on every new connection before its first call.
+//! * Work that was acknowledged and is gone after a failover is noticed and reported.
 //! * Nothing here knows what the functions do, and nothing here builds a key other than a
 //!   partition's name.
 
 mod config;
 mod host;
 
+mod caller;
 mod connection;
 mod errors;
 mod reply;
@@ -22,7 +24,12 @@ mod topology;
 
 mod guardian;
 mod loader;
+mod persistence;
 mod preflight;
+mod rights;
+mod verifier;
+
+mod marks;
 
 mod dump;
 mod listener;
@@ -30,3 +37,5 @@ mod subscriptions;
 
 pub use config::{Address, ConfigError, TlsOptions, ValkeyConfig};
 pub use host::ValkeyHost;
+pub use marks::Loss;
+pub use persistence::Persistence;

@@ -1,8 +1,8 @@
 //! Whether the right function library runs on a server, and what is done if not.
 
-use std::sync::Arc;
-
 use ff_core::backend_error::{BackendErrorKind, Retry};
+use ff_core::limits;
+use ff_script::audit::deployment_key;
 use ff_script::library::Library;
 use ff_script::value::Value;
 
@@ -40,31 +40,24 @@ impl Loader {
         Self { library }
     }
 
-    /// Makes sure, once per connection, that the library there is ours or newer.
-    pub(crate) async fn verify(&self, connection: &Arc<Connection>) -> Result<(), Failure> {
-        if connection.is_verified() {
-            return Ok(());
-        }
-        let _turn = connection.verifying.lock().await;
-        if connection.is_verified() {
-            return Ok(());
-        }
-        self.check(connection).await?;
-        connection.set_verified(true);
-        Ok(())
-    }
-
     /// Looks at the library and loads ours if it is missing or older.
     pub(crate) async fn check(&self, connection: &Connection) -> Result<(), Failure> {
         for _ in 0..ROUNDS {
             let loaded = loaded_on(connection).await?;
             match judge(&self.library, loaded.as_ref()) {
                 Verdict::Use => return Ok(()),
-                Verdict::Load => self.load(connection, loaded.as_ref()).await?,
+                Verdict::Load => {
+                    check_format(connection).await?;
+                    self.load(connection, loaded.as_ref()).await?;
+                }
                 Verdict::Refuse => return Err(self.foreign(connection, loaded.as_ref())),
             }
         }
-        let message = format!("{} does not keep the library it was given", connection.address);
+        let message = format!(
+            "{} does not keep the library it was given: another program seems to load its own \
+             under the same name; stop it",
+            connection.address
+        );
         Err(Failure::new(BackendErrorKind::ScriptNotLoaded, Retry::Never, Remedy::GiveUp, message))
     }
 
@@ -98,6 +91,34 @@ impl Loader {
         );
         Failure::new(BackendErrorKind::ScriptNotLoaded, Retry::Never, Remedy::GiveUp, message)
     }
+}
+
+/// A library that takes the data for something else than it is must not even be loaded: servers
+/// that fit may be at work. Only the server of the first partition has the record.
+async fn check_format(connection: &Connection) -> Result<(), Failure> {
+    let mut command = redis::cmd("HMGET");
+    command.arg(deployment_key()).arg("flow").arg("format");
+    let found = match connection.run(&command).await {
+        Ok(Value::Array(parts)) => parts,
+        Ok(_) => return Ok(()),
+        Err(failure) if failure.error.kind == BackendErrorKind::Cluster => return Ok(()),
+        Err(failure) => return Err(failure.context("looking for the store's format")),
+    };
+    let text = |at: usize| {
+        let bytes = found.get(at).and_then(Value::as_bytes);
+        bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+    };
+    let format = text(1).unwrap_or_else(|| "0".to_owned());
+    if text(0).is_none() || format == limits::STORE_FORMAT.to_string() {
+        return Ok(());
+    }
+    let message = format!(
+        "{} holds data in format {format}, ours is {}: use the version that wrote it, or start \
+         with an empty store",
+        connection.address,
+        limits::STORE_FORMAT
+    );
+    Err(Failure::new(BackendErrorKind::Protocol, Retry::Never, Remedy::GiveUp, message))
 }
 
 async fn loaded_on(connection: &Connection) -> Result<Option<Loaded>, Failure> {

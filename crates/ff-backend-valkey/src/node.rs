@@ -1,6 +1,6 @@
 //! One server and its connections, opened when needed and replaced when broken.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio::sync::Mutex;
@@ -16,13 +16,21 @@ pub(crate) struct Node {
     connector: Arc<Connector>,
     lanes: Box<[Lane]>,
     turn: AtomicUsize,
+    /// True if it has acknowledged something since its last mark.
+    unmarked: AtomicBool,
 }
 
 impl Node {
     pub(crate) fn new(address: Address, connector: Arc<Connector>) -> Self {
         let count = connector.config.connections.max(1);
         let lanes = (0..count).map(|_| Lane::default()).collect();
-        Self { address, connector, lanes, turn: AtomicUsize::new(0) }
+        Self {
+            address,
+            connector,
+            lanes,
+            turn: AtomicUsize::new(0),
+            unmarked: AtomicBool::new(false),
+        }
     }
 
     /// A connection that is not known to be broken.
@@ -42,6 +50,17 @@ impl Node {
             Remedy::LoadLibrary => connection.set_verified(false),
             Remedy::GiveUp | Remedy::Wait | Remedy::Refresh => {}
         }
+    }
+
+    /// Notes that something was acknowledged that no mark covers. True if that is new.
+    pub(crate) fn note_unmarked(&self) -> bool {
+        // Looking first: while a mark is due, calls only read.
+        !self.unmarked.load(Ordering::Relaxed) && !self.unmarked.swap(true, Ordering::AcqRel)
+    }
+
+    /// True if something was acknowledged since this was last asked.
+    pub(crate) fn take_unmarked(&self) -> bool {
+        self.unmarked.swap(false, Ordering::AcqRel)
     }
 
     fn next_lane(&self) -> &Lane {

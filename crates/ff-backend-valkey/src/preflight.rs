@@ -1,26 +1,43 @@
-//! What a server must be before anything is entrusted to it: new enough, and never evicting.
+//! What a server must be before anything is entrusted to it: new enough, never evicting, and
+//! durable where that is required.
 
 use ff_core::backend_error::{BackendErrorKind, Retry};
 use ff_script::value::Value;
 
+use crate::config::ValkeyConfig;
 use crate::connection::Connection;
 use crate::errors::{Failure, Remedy};
+use crate::persistence::Persistence;
 
 const OLDEST_VALKEY: (u32, u32) = (7, 2);
 const OLDEST_REDIS: (u32, u32) = (7, 0);
 
-/// Refuses servers that are too old, or that would throw state away when memory runs out.
-pub(crate) async fn inspect(connection: &Connection, cluster: bool) -> Result<(), Failure> {
+/// Refuses servers that are too old, or that would throw state away. Answers what is kept on disk.
+pub(crate) async fn inspect(
+    connection: &Connection,
+    config: &ValkeyConfig,
+    known: Option<Persistence>,
+) -> Result<Persistence, Failure> {
     // INFO rather than CONFIG GET, which many deployments forbid.
     let reply = connection.run(&redis::cmd("INFO")).await?;
     let text = match &reply {
         Value::Bytes(bytes) => String::from_utf8_lossy(bytes),
         _ => "".into(),
     };
-    judge(&text, cluster).map_err(|(kind, what)| {
+    let refused = |(kind, what): (BackendErrorKind, String)| {
         let message = format!("{} {what}", connection.address);
         Failure::new(kind, Retry::Never, Remedy::GiveUp, message)
-    })
+    };
+    judge(&text, config.cluster).map_err(refused)?;
+    let kept = Persistence::of(connection, &text, known).await?;
+    if config.require_durable && !kept.is_durable() {
+        let what = format!(
+            "is not durable, which the setting require_durable asks for ({kept}): {}",
+            kept.advice()
+        );
+        return Err(refused((BackendErrorKind::Resource, what)));
+    }
+    Ok(kept)
 }
 
 fn judge(info: &str, cluster: bool) -> Result<(), (BackendErrorKind, String)> {
@@ -40,7 +57,9 @@ fn check_version(info: &str) -> Result<(), String> {
     if found >= oldest {
         return Ok(());
     }
-    Err(format!("runs {name} {version:?}: Valkey 7.2 or Redis 7.0 is the oldest that works"))
+    Err(format!(
+        "runs {name} {version:?}: update it, Valkey 7.2 and Redis 7.0 are the oldest that work"
+    ))
 }
 
 fn check_mode(info: &str, cluster: bool) -> Result<(), String> {
@@ -64,7 +83,8 @@ fn check_eviction(info: &str) -> Result<(), String> {
     }
 }
 
-fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+/// The value of a line of INFO.
+pub(crate) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 

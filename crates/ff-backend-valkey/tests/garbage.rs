@@ -32,17 +32,28 @@ async fn serve(mut stream: TcpStream, answers: &mut std::slice::Iter<'_, &'stati
         && length > 0
     {
         let text = String::from_utf8_lossy(&request[..length]).into_owned();
-        let answer = match text {
-            text if text.contains("SETINFO") => "+OK\r\n".repeat(text.matches("SETINFO").count()),
-            text if text.contains("INFO") => INFO.to_owned(),
-            text if text.contains("ff_version") => VERSION.to_owned(),
-            _ => (*answers.next().unwrap_or(&":7\r\n")).to_owned(),
-        };
-        let whole = answer.ends_with("\r\n");
-        if stream.write_all(answer.as_bytes()).await.is_err() || !whole {
-            return;
+        // Several commands may come at once; each begins with the number of its words.
+        for command in text.split('*').skip(1) {
+            let answer = answer_to(command).unwrap_or_else(|| answers.next().unwrap_or(&":7\r\n"));
+            let whole = answer.ends_with("\r\n");
+            if stream.write_all(answer.as_bytes()).await.is_err() || !whole {
+                return;
+            }
         }
     }
+}
+
+/// The answer to everything but a call of the test.
+fn answer_to(command: &str) -> Option<&'static str> {
+    let answers = [
+        ("SETINFO", "+OK\r\n"),
+        ("INFO", INFO),
+        ("CONFIG", "*0\r\n"),
+        ("ff_version", VERSION),
+        ("ff_check_rights", "*3\r\n:1\r\n+OK\r\n*0\r\n"),
+        ("ff_mark_shard", "*5\r\n:1\r\n+OK\r\n+9\r\n+1\r\n+1\r\n"),
+    ];
+    answers.iter().find(|(word, _)| command.contains(word)).map(|(_, answer)| *answer)
 }
 
 #[tokio::test]

@@ -34,6 +34,7 @@ impl Deployment {
             idempotency_key: None,
             dedup_ms: None,
             content_digest: String::new(),
+            sent_ms_ago: None,
         };
         NewExecution { deployment: self, call }
     }
@@ -144,6 +145,12 @@ impl NewExecution<'_> {
     /// Remembered for this long.
     pub fn dedup_ms(mut self, ms: u64) -> Self {
         self.call.dedup_ms = Some(ms);
+        self
+    }
+
+    /// Sent again: this long ago for the first time.
+    pub fn sent_ms_ago(mut self, ms: u64) -> Self {
+        self.call.sent_ms_ago = Some(ms);
         self
     }
 

@@ -11,10 +11,10 @@ use ff_script::library::Library;
 const DIRECTORY: &str = "FF_LUA_DIR";
 
 /// Takes the time from a key of the partition, so that every test has a time of its own although
-/// all share one server.
+/// all share one server. Where no test has set it, time stands still at its beginning.
 const TIME_MODULE: (&str, &str) = (
     "kernel/time",
-    "return function(key) return tonumber(redis.call('GET', key .. ':clock')) end\n",
+    "return function(key) return tonumber(redis.call('GET', key .. ':clock') or 0) end\n",
 );
 
 /// A function that runs a command as it is given: the only way to a key of an embedded store around

@@ -3,7 +3,8 @@
 //! the dead, clocks that jump — and rules that hold after every single call.
 //!
 //! * [`Plan`] is a sequence: what is tried, in which order. It follows from a seed.
-//! * [`Store`] is what it is tried on: an embedded store with any library, or a shared server.
+//! * [`Store`] is what it is tried on: an embedded store with any library, in memory or on a disk,
+//!   where it crashes now and then, or a shared server.
 //! * [`play`] plays a plan on a store and checks the rules after every call; given further stores,
 //!   it plays the same on each and compares answers and contents.
 //! * [`shrink`] drops steps of a plan that fails while it still fails.
@@ -22,6 +23,7 @@ mod crew;
 
 mod rules;
 
+mod disk;
 mod play;
 mod settle;
 mod shrink;

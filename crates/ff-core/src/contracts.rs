@@ -26,5 +26,5 @@ pub use snapshot::{
 };
 pub use tags::{Tags, check_tags};
 pub use tick::TickReport;
-pub use work::WorkRequest;
+pub use work::{LeaseIds, WorkRequest};
 pub use worker::{LaneDepth, WorkerRecord, WorkerRegistration};

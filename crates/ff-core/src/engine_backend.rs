@@ -42,6 +42,14 @@ pub trait EngineBackend: Send + Sync + 'static {
     /// the same lease ids answers the same executions.
     fn claim_next(&self, partition: Partition, request: ClaimRequest) -> Answer<'_, Vec<Claimed>>;
 
+    /// What an earlier, unanswered send of a claim took on one partition: the executions that its
+    /// worker instance holds under its lease ids. Takes nothing new. A read.
+    fn recall_claims(
+        &self,
+        partition: Partition,
+        request: ClaimRequest,
+    ) -> Answer<'_, Vec<Claimed>>;
+
     /// Reserves a waiting execution for one worker. Repeating it for the same worker instance
     /// answers the same grant.
     fn issue_claim_grant(&self, request: GrantRequest) -> Answer<'_, ClaimGrant>;

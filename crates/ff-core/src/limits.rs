@@ -33,6 +33,9 @@ const MIB: u64 = 1024 * KIB;
 limits! {
     /// Part of every function's registered name: old and new servers can share one store.
     CONTRACT_MAJOR = 1;
+    /// How the store is laid out. Grows with every change that an older or newer library would
+    /// misread; a store of another format is refused.
+    STORE_FORMAT = 1;
 
     // Names.
 
@@ -104,8 +107,11 @@ limits! {
     CLAIM_WAIT_MS_MAX = 60_000;
     /// Live executions one call looks at when a worker leaves.
     RELEASE_SCAN_MAX = 256;
-    /// Payload bytes after which a claim stops early: bounds the answer's memory everywhere.
-    CLAIM_BYTES_MAX = 16 * MIB;
+    /// Payload bytes after which a claim stops early, over all partitions: bounds the answer's
+    /// memory everywhere. One payload of any size fits.
+    CLAIM_BYTES_MAX = 8 * MIB;
+    /// A submission whose answer was lost is sent again for so long, at most.
+    SENT_MS_AGO_MAX = 10 * MINUTE_MS;
     /// Bounds the time of one create call inside the store.
     CREATE_BATCH_MAX = 256;
     /// More tokens than this is a configuration mistake.
@@ -164,6 +170,10 @@ limits! {
     TICK_BATCH_MAX = 1000;
     /// The engine looks at each partition this often; nearer timers are announced by a push.
     TICK_SWEEP_MS = 10_000;
+    /// The mark of a server that has not renewed it for so long may be forgotten.
+    MARK_KEPT_MS = 10 * MINUTE_MS;
+    /// Marks of one shard beyond which old ones are looked for: each server has one.
+    MARKS_MAX = 64;
     /// Bounds the size of one page.
     LIST_LIMIT_MAX = 1000;
     /// Entries one listing call looks at before it answers with a cursor.

@@ -14,6 +14,7 @@ mod membership;
 mod share;
 mod stats;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ use ff_script::backend::ScriptBackend;
 use ff_script::host::{Host, Subscription, Topic, Wake};
 use ff_script::ids::IdSource;
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::{Id, JoinError, JoinHandle, JoinSet};
 use tokio::time::Instant;
 
 use agenda::Agenda;
@@ -114,6 +115,7 @@ impl Engine {
             share: Share::All,
             stats: Arc::clone(&stats),
             running: JoinSet::new(),
+            ticking: HashMap::new(),
         };
         ticker.count_share();
         let task = tokio::spawn(ticker.run(wakes, share, stopped));
@@ -150,6 +152,8 @@ struct Ticker {
     share: Share,
     stats: Arc<EngineStats>,
     running: JoinSet<Ticked>,
+    /// The partition that each running task looks at.
+    ticking: HashMap<Id, Partition>,
 }
 
 impl Ticker {
@@ -166,7 +170,7 @@ impl Ticker {
                 _ = stopped.changed() => break,
                 // An error means that nobody will ever say anything else.
                 Ok(()) = share.changed() => self.take(share.borrow_and_update().clone()),
-                Some(ticked) = self.running.join_next() => self.note(ticked),
+                Some(ended) = self.running.join_next_with_id() => self.note(ended),
                 wake = wakes.next() => match wake {
                     Some(wake) => self.hear(wake),
                     None => break,
@@ -174,8 +178,8 @@ impl Ticker {
                 () = sleep_until(next), if self.running.len() < self.config.concurrency => {}
             }
         }
-        while let Some(ticked) = self.running.join_next().await {
-            self.note(ticked);
+        while let Some(ended) = self.running.join_next_with_id().await {
+            self.note(ended);
         }
     }
 
@@ -183,10 +187,11 @@ impl Ticker {
         while self.running.len() < self.config.concurrency {
             let Some(partition) = self.agenda.take_due(Instant::now()) else { return };
             let (backend, batch) = (Arc::clone(&self.backend), self.config.batch);
-            self.running.spawn(async move {
+            let task = self.running.spawn(async move {
                 let started = Instant::now();
                 Ticked { partition, started, result: backend.tick(partition, batch).await }
             });
+            self.ticking.insert(task.id(), partition);
         }
     }
 
@@ -229,8 +234,20 @@ impl Ticker {
         }
     }
 
-    fn note(&mut self, ticked: Result<Ticked, tokio::task::JoinError>) {
-        let Ok(Ticked { partition, started, result }) = ticked else { return };
+    fn note(&mut self, ended: Result<(Id, Ticked), JoinError>) {
+        match ended {
+            Ok((task, ticked)) => {
+                self.ticking.remove(&task);
+                self.note_ticked(ticked);
+            }
+            Err(error) => {
+                let partition = self.ticking.remove(&error.id());
+                self.try_again(partition.expect("every task has a partition"), &error);
+            }
+        }
+    }
+
+    fn note_ticked(&mut self, Ticked { partition, started, result }: Ticked) {
         match result {
             Ok(report) => {
                 self.stats.count(&report);
@@ -240,12 +257,14 @@ impl Ticker {
                     self.agenda.schedule(partition, started + self.sweep_of_others());
                 }
             }
-            Err(error) => {
-                tracing::warn!(%partition, %error, "tick failed, trying again");
-                self.stats.count_failure();
-                self.agenda.schedule(partition, Instant::now() + PAUSE);
-            }
+            Err(error) => self.try_again(partition, &error),
         }
+    }
+
+    fn try_again(&mut self, partition: Partition, error: &dyn std::error::Error) {
+        tracing::warn!(%partition, %error, "tick failed, trying again");
+        self.stats.count_failure();
+        self.agenda.schedule(partition, Instant::now() + PAUSE);
     }
 }
 

@@ -6,10 +6,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use ff_core::contracts::{ClaimRequest, payload_bytes};
+use ff_core::contracts::{ClaimRequest, Claimed, payload_bytes};
 use ff_core::engine_backend::{Answer, EngineBackend};
 use ff_core::error::EngineError;
 use ff_core::limits;
+use ff_core::types::LeaseId;
 
 use crate::hand_back::{Claims, OneUnderWay, UnderWay, go_on};
 use crate::lane::{Candidate, Lane};
@@ -25,6 +26,12 @@ pub(crate) struct Asked {
 impl Asked {
     pub(crate) fn new(lane: &Arc<Lane>, candidate: Candidate, under_way: &UnderWay) -> Self {
         Self { lane: Arc::clone(lane), candidate, answered: false, _one: under_way.one() }
+    }
+
+    /// How large the payloads are that it had.
+    fn saw(&self, claimed: &[Claimed]) {
+        let largest = claimed.iter().map(|one| one.payload.len() as u64).max();
+        largest.into_iter().for_each(|bytes| self.lane.saw_payload(bytes));
     }
 
     /// It had so many of those it was asked for.
@@ -44,9 +51,12 @@ impl Drop for Asked {
     }
 }
 
+/// What a partition had, and the lease ids that it did not need.
+pub(crate) type Found = (Claims, Vec<LeaseId>);
+
 /// A claim from one partition. Once begun it runs to its end, whoever waits for it.
 pub(crate) struct Ask {
-    call: Option<Answer<'static, Claims>>,
+    call: Option<Answer<'static, Found>>,
     begun: bool,
 }
 
@@ -60,17 +70,20 @@ impl Ask {
         let (backend, under_way) = (Arc::clone(backend), under_way.clone());
         let call = Box::pin(async move {
             let asked_for = request.lease_ids.len();
+            let mut ids = request.lease_ids.clone();
             let claimed = backend.claim_next(asked.candidate.partition, request).await?;
             let ended_early = payload_bytes(&claimed) >= limits::CLAIM_BYTES_MAX;
+            asked.saw(&claimed);
             asked.found(claimed.len(), if ended_early { claimed.len() } else { asked_for });
-            Ok(Claims::new(backend, under_way, claimed))
+            ids.retain(|id| claimed.iter().all(|one| one.handle.fence.lease_id != *id));
+            Ok((Claims::new(backend, under_way, claimed), ids))
         });
         Self { call: Some(call), begun: false }
     }
 }
 
 impl Future for Ask {
-    type Output = Result<Claims, EngineError>;
+    type Output = Result<Found, EngineError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         self.begun = true;
@@ -92,7 +105,7 @@ impl Drop for Ask {
 }
 
 /// The answers to several claims that are made at the same time.
-pub(crate) async fn all(mut asks: Vec<Ask>) -> Vec<Result<Claims, EngineError>> {
+pub(crate) async fn all(mut asks: Vec<Ask>) -> Vec<Result<Found, EngineError>> {
     let Some(own) = asks.pop() else { return Vec::new() };
     let others: Vec<_> = asks.into_iter().map(tokio::spawn).collect();
     let mut answers = vec![own.await];

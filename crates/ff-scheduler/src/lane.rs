@@ -1,9 +1,10 @@
 //! One lane: the partitions that may have work, and how much of it was heard of.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use ff_core::limits;
 use ff_core::partition::Partition;
 use ff_core::types::LaneId;
 use tokio::sync::Notify;
@@ -15,6 +16,8 @@ pub(crate) struct Lane {
     name: LaneId,
     partitions: Mutex<Partitions>,
     turns: AtomicUsize,
+    /// How large its payloads are, as far as is known; as large as can be at first.
+    payload_bytes: AtomicU64,
     /// Wakes one of those who wait for this lane; whoever leaves work behind wakes the next.
     pub(crate) news: Notify,
 }
@@ -70,7 +73,8 @@ impl Lane {
             doubtful: VecDeque::new(),
             uncounted_next: false,
         });
-        Self { name, partitions, turns: AtomicUsize::new(0), news: Notify::new() }
+        let payload_bytes = AtomicU64::new(limits::PAYLOAD_BYTES_MAX);
+        Self { name, partitions, turns: AtomicUsize::new(0), payload_bytes, news: Notify::new() }
     }
 
     pub(crate) fn name(&self) -> &LaneId {
@@ -85,6 +89,19 @@ impl Lane {
     /// Counts the claims that begin here.
     pub(crate) fn turn(&self) -> usize {
         self.turns.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// How large a payload is to be expected: the largest of late.
+    pub(crate) fn expected_bytes(&self) -> u64 {
+        self.payload_bytes.load(Ordering::Relaxed)
+    }
+
+    /// A partition had payloads, the largest one with so many bytes. Larger ones of before are
+    /// forgotten little by little.
+    pub(crate) fn saw_payload(&self, bytes: u64) {
+        let before = self.expected_bytes();
+        let known = if before == limits::PAYLOAD_BYTES_MAX { 0 } else { before / 2 };
+        self.payload_bytes.store(bytes.max(known).max(1), Ordering::Relaxed);
     }
 
     /// Takes a partition that waited longest. It is forgotten until somebody hears of it again.

@@ -12,15 +12,19 @@ mod ask;
 mod hand_back;
 mod known;
 mod lane;
+mod repeats;
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use ff_core::contracts::{ClaimRequest, Claimed, NextGrant, NextGrantRequest, WorkRequest};
+use ff_core::contracts::{
+    ClaimRequest, Claimed, LeaseIds, NextGrant, NextGrantRequest, WorkRequest,
+};
 use ff_core::engine_backend::{Answer, EngineBackend};
 use ff_core::error::EngineError;
+use ff_core::limits;
 use ff_core::types::{LaneId, LeaseId};
 use ff_core::work_source::WorkSource;
 use ff_script::backend::ScriptBackend;
@@ -33,6 +37,7 @@ use ask::{Ask, Asked};
 use hand_back::{Claims, UnderWay};
 use known::{Known, Suits};
 use lane::Lane;
+use repeats::{Named, recall};
 
 /// Every lane's partitions are looked through this often although nothing was heard from them.
 const SWEEP: Duration = Duration::from_secs(300);
@@ -57,6 +62,7 @@ struct Shared {
     ids: Arc<dyn IdSource>,
     known: Mutex<Known>,
     under_way: UnderWay,
+    named: Named,
 }
 
 impl Scheduler {
@@ -71,6 +77,7 @@ impl Scheduler {
             ids,
             known: Mutex::default(),
             under_way: UnderWay::default(),
+            named: Named::default(),
         });
         let listener = tokio::spawn(listen(Arc::clone(&shared), wakes));
         Ok(Self { shared, listener })
@@ -80,12 +87,25 @@ impl Scheduler {
     /// time passed. May be dropped at any time: what nobody takes is handed back.
     pub async fn claim(&self, request: WorkRequest) -> Result<Vec<Claimed>, EngineError> {
         request.validate()?;
-        let deadline = Instant::now() + request.max_wait;
-        let suits = Suits::new(request.capabilities.clone(), request.kinds.clone());
-        let lanes: Vec<_> =
-            request.lanes.iter().map(|name| self.shared.lane(name, &suits)).collect();
-        let _leaving = Leaving(&lanes);
-        Ok(self.shared.claim_until(deadline, &lanes, &request).await?.keep())
+        let ids = (0..request.count).map(|_| LeaseId::from_uuid(self.shared.ids.random()));
+        self.shared.serve(request, ids.collect(), &self.shared.under_way).await
+    }
+
+    /// As [`Self::claim`], under lease ids that the caller chose. When the answer was lost it may
+    /// ask again under the same ones, here or elsewhere, and is given what the first claim took.
+    pub async fn claim_as(
+        &self,
+        request: WorkRequest,
+        leases: LeaseIds,
+    ) -> Result<Vec<Claimed>, EngineError> {
+        request.validate()?;
+        leases.validate(request.count)?;
+        let named = self.shared.named.begin(leases.ids[0], &self.shared.under_way).await;
+        tokio::select! {
+            claimed = self.shared.serve_named(request, leases, &named.under_way) => claimed,
+            // Whoever waits for this answer is gone.
+            () = named.superseded() => Ok(Vec::new()),
+        }
     }
 
     /// Reserves the best execution of a partition that may have one. None if there is none: a push
@@ -129,85 +149,44 @@ impl Drop for Scheduler {
 }
 
 impl Shared {
+    /// What was found for a caller that named the leases: what it was given before, if it asks
+    /// again.
+    async fn serve_named(
+        &self,
+        request: WorkRequest,
+        leases: LeaseIds,
+        under_way: &UnderWay,
+    ) -> Result<Vec<Claimed>, EngineError> {
+        if leases.repeated {
+            let before = recall(&self.backend, under_way, &request, &leases.ids).await?;
+            if !before.is_empty() {
+                return Ok(before.keep());
+            }
+        }
+        self.serve(request, leases.ids, under_way).await
+    }
+
+    /// Asks for work, and waits for it as long as the request says.
+    async fn serve(
+        &self,
+        request: WorkRequest,
+        ids: Vec<LeaseId>,
+        under_way: &UnderWay,
+    ) -> Result<Vec<Claimed>, EngineError> {
+        let deadline = Instant::now() + request.max_wait;
+        let suits = Suits::new(request.capabilities.clone(), request.kinds.clone());
+        let lanes: Vec<_> = request.lanes.iter().map(|name| self.lane(name, &suits)).collect();
+        let search = Search { shared: self, under_way, lanes: &lanes, request: &request, ids };
+        let _leaving = Leaving(&lanes);
+        Ok(search.until(deadline).await?.keep())
+    }
+
     fn lane(&self, name: &LaneId, suits: &Suits) -> Arc<Lane> {
         self.known().lane(name, suits, self.backend.partition_config().flow_partitions())
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Asks for work, and waits for news of it, until there is some or the time has passed.
-    async fn claim_until(
-        &self,
-        deadline: Instant,
-        lanes: &[Arc<Lane>],
-        request: &WorkRequest,
-    ) -> Result<Claims, EngineError> {
-        loop {
-            let claimed = self.claim_from(lanes, request).await?;
-            if !claimed.is_empty() {
-                return Ok(claimed);
-            }
-            let doubts = lanes.iter().any(|lane| lane.is_doubtful());
-            let silence = Instant::now() + SILENCE;
-            let patience = if doubts { deadline.min(silence) } else { deadline };
-            if news(lanes, patience).await || look_again(lanes) {
-                continue;
-            }
-            if Instant::now() >= deadline {
-                return Ok(claimed);
-            }
-        }
-    }
-
-    /// Asks the partitions of the lanes that may have work, until enough is found or none is left.
-    async fn claim_from(
-        &self,
-        lanes: &[Arc<Lane>],
-        request: &WorkRequest,
-    ) -> Result<Claims, EngineError> {
-        let mut claimed =
-            Claims::new(Arc::clone(&self.backend), self.under_way.clone(), Vec::new());
-        loop {
-            let asks = self.choose(lanes, request, claimed.len());
-            if asks.is_empty() {
-                return Ok(claimed);
-            }
-            let mut failed = None;
-            for answer in ask::all(asks).await {
-                match answer {
-                    Ok(found) => claimed.add(found),
-                    Err(error) => failed = Some(error),
-                }
-            }
-            // What was already claimed must not be lost because another partition failed.
-            match failed {
-                Some(error) if claimed.is_empty() => return Err(error),
-                Some(_) => return Ok(claimed),
-                None => {}
-            }
-        }
-    }
-
-    /// Whom to ask next, all at once. Each call begins with another lane, so that a busy one cannot
-    /// starve the others.
-    fn choose(&self, lanes: &[Arc<Lane>], request: &WorkRequest, claimed: usize) -> Vec<Ask> {
-        let mut wanted = (request.count as usize).saturating_sub(claimed);
-        let mut asks = Vec::new();
-        let first = lanes.first().map_or(0, |lane| lane.turn());
-        for offset in 0..lanes.len() {
-            let lane = &lanes[(first + offset) % lanes.len()];
-            while wanted > 0 && asks.len() < ASKED_AT_ONCE_MAX {
-                let Some(candidate) = lane.take() else { break };
-                let share = candidate.share(wanted, ASKED_AT_ONCE_MAX - asks.len());
-                let asked = Asked::new(lane, candidate, &self.under_way);
-                let claim = self.claim_request(lane, request, share);
-                asks.push(Ask::new(&self.backend, &self.under_way, asked, claim));
-                wanted -= share;
-            }
-        }
-        asks
     }
 
     /// Asks the partitions of a lane that may have work for a grant, one after the other.
@@ -225,19 +204,6 @@ impl Shared {
             }
         }
         Ok(None)
-    }
-
-    fn claim_request(&self, lane: &Lane, request: &WorkRequest, wanted: usize) -> ClaimRequest {
-        ClaimRequest {
-            lane: lane.name().clone(),
-            worker_id: request.worker_id.clone(),
-            worker_instance_id: request.worker_instance_id.clone(),
-            capabilities: request.capabilities.clone(),
-            kinds: request.kinds.clone(),
-            lease_ttl_ms: request.lease_ttl_ms,
-            lease_ids: (0..wanted).map(|_| LeaseId::from_uuid(self.ids.random())).collect(),
-            retry: false,
-        }
     }
 
     fn look_everywhere(&self) {
@@ -263,6 +229,110 @@ impl Drop for Leaving<'_> {
     fn drop(&mut self) {
         let likely = self.0.iter().filter(|lane| lane.is_likely());
         likely.for_each(|lane| lane.news.notify_one());
+    }
+}
+
+/// One claim on its way through the partitions.
+struct Search<'a> {
+    shared: &'a Shared,
+    under_way: &'a UnderWay,
+    lanes: &'a [Arc<Lane>],
+    request: &'a WorkRequest,
+    /// The lease ids that no partition was given, or that it gave back.
+    ids: Vec<LeaseId>,
+}
+
+impl Search<'_> {
+    /// Asks for work, and waits for news of it, until there is some or the time has passed.
+    async fn until(mut self, deadline: Instant) -> Result<Claims, EngineError> {
+        loop {
+            let claimed = self.ask_around().await?;
+            if !claimed.is_empty() {
+                return Ok(claimed);
+            }
+            let doubts = self.lanes.iter().any(|lane| lane.is_doubtful());
+            let silence = Instant::now() + SILENCE;
+            let patience = if doubts { deadline.min(silence) } else { deadline };
+            if news(self.lanes, patience).await || look_again(self.lanes) {
+                continue;
+            }
+            if Instant::now() >= deadline {
+                return Ok(claimed);
+            }
+        }
+    }
+
+    /// Asks the partitions of the lanes that may have work, until enough is found or none is left.
+    async fn ask_around(&mut self) -> Result<Claims, EngineError> {
+        let backend = Arc::clone(&self.shared.backend);
+        let mut claimed = Claims::new(backend, self.under_way.clone(), Vec::new());
+        loop {
+            let asks = self.choose(claimed.bytes());
+            if asks.is_empty() {
+                return Ok(claimed);
+            }
+            let mut failed = None;
+            for answer in ask::all(asks).await {
+                match answer {
+                    Ok((found, unused)) => {
+                        claimed.add(found);
+                        self.ids.extend(unused);
+                    }
+                    // The ids it was asked with may be in use.
+                    Err(error) => failed = Some(error),
+                }
+            }
+            claimed.hand_back_surplus();
+            // What was already claimed must not be lost because another partition failed.
+            match failed {
+                Some(error) if claimed.is_empty() => return Err(error),
+                Some(_) => return Ok(claimed),
+                None => {}
+            }
+        }
+    }
+
+    /// Whom to ask next, all at once. Each call begins with another lane, so that a busy one cannot
+    /// starve the others. No more are asked than together may bring what an answer can carry, as
+    /// far as sizes are known.
+    fn choose(&mut self, claimed_bytes: u64) -> Vec<Ask> {
+        let mut bytes = claimed_bytes;
+        let mut asks = Vec::new();
+        let lanes = self.lanes;
+        let first = lanes.first().map_or(0, |lane| lane.turn());
+        for offset in 0..lanes.len() {
+            let lane = &lanes[(first + offset) % lanes.len()];
+            while bytes < limits::CLAIM_BYTES_MAX
+                && !self.ids.is_empty()
+                && asks.len() < ASKED_AT_ONCE_MAX
+            {
+                let Some(candidate) = lane.take() else { break };
+                let fitting = (limits::CLAIM_BYTES_MAX - bytes).div_ceil(lane.expected_bytes());
+                let fitting = usize::try_from(fitting).unwrap_or(usize::MAX);
+                let share = candidate.share(self.ids.len(), ASKED_AT_ONCE_MAX - asks.len());
+                let share = share.min(fitting);
+                let ids = self.ids.split_off(self.ids.len() - share);
+                let asked = Asked::new(lane, candidate, self.under_way);
+                let claim = claim_request(lane.name(), self.request, ids);
+                asks.push(Ask::new(&self.shared.backend, self.under_way, asked, claim));
+                bytes = bytes.saturating_add(lane.expected_bytes().saturating_mul(share as u64));
+            }
+        }
+        asks
+    }
+}
+
+/// A claim from one lane under these leases.
+fn claim_request(lane: &LaneId, request: &WorkRequest, lease_ids: Vec<LeaseId>) -> ClaimRequest {
+    ClaimRequest {
+        lane: lane.clone(),
+        worker_id: request.worker_id.clone(),
+        worker_instance_id: request.worker_instance_id.clone(),
+        capabilities: request.capabilities.clone(),
+        kinds: request.kinds.clone(),
+        lease_ttl_ms: request.lease_ttl_ms,
+        lease_ids,
+        retry: false,
     }
 }
 

@@ -6,12 +6,13 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost};
-use ff_core::contracts::{Claimed, NewExecution, NextGrantRequest, WorkRequest};
+use ff_core::contracts::{Claimed, LeaseIds, NewExecution, NextGrantRequest, WorkRequest};
 use ff_core::engine_backend::EngineBackend;
+use ff_core::limits;
 use ff_core::partition::{Partition, PartitionConfig};
 use ff_core::policy::ExecutionPolicy;
 use ff_core::types::{
-    ExecutionId, ExecutionKind, GrantId, LaneId, Namespace, WorkerId, WorkerInstanceId,
+    ExecutionId, ExecutionKind, GrantId, LaneId, LeaseId, Namespace, WorkerId, WorkerInstanceId,
 };
 use ff_scheduler::Scheduler;
 use ff_script::backend::ScriptBackend;
@@ -45,6 +46,10 @@ impl Site {
     }
 
     async fn create(&self, partition: u16) {
+        self.create_with(partition, Vec::new()).await;
+    }
+
+    async fn create_with(&self, partition: u16, payload: Vec<u8>) {
         let execution = NewExecution {
             execution_id: ExecutionId::from_parts(Partition::flow(partition), SystemIds.ordered()),
             namespace: Namespace::default(),
@@ -53,7 +58,7 @@ impl Site {
             priority: 0,
             creator: String::new(),
             policy: ExecutionPolicy::default(),
-            payload: Vec::new(),
+            payload,
             delay_until: None,
             deadline_at: None,
             tags: Default::default(),
@@ -156,4 +161,105 @@ async fn a_grant_from_an_empty_lane_asks_nobody() {
     site.create(2).await;
     let granted = site.scheduler.grant_next(wanted()).await.expect("answers");
     assert!(granted.is_some(), "its push is waited for");
+}
+
+const MIB: usize = 1 << 20;
+
+fn bytes_of(claimed: &[Claimed]) -> u64 {
+    ff_core::contracts::payload_bytes(claimed)
+}
+
+#[tokio::test]
+async fn what_one_claim_brings_is_bounded_over_all_partitions() {
+    let site = Site::quiet().await;
+    for partition in 0..PARTITIONS {
+        site.create_with(partition, vec![7; MIB]).await;
+    }
+    let mut left = usize::from(PARTITIONS);
+    while left > 0 {
+        let claimed = site.claim(left as u32, Duration::from_secs(30)).await;
+        assert!(!claimed.is_empty(), "{left} are left");
+        assert!(bytes_of(&claimed) <= limits::CLAIM_BYTES_MAX, "{} in one", bytes_of(&claimed));
+        assert!(
+            claimed.iter().all(|one| one.handle.fence.lease_epoch.0 == 1),
+            "none was handed back"
+        );
+        left -= claimed.len();
+    }
+}
+
+#[tokio::test]
+async fn an_answer_stays_bounded_when_payloads_grow_all_at_once() {
+    let site = Site::quiet().await;
+    for partition in 0..PARTITIONS {
+        site.create_with(partition, vec![7; 1]).await;
+    }
+    let small = site.claim(PARTITIONS.into(), Duration::from_secs(30)).await;
+    assert_eq!(small.len(), usize::from(PARTITIONS), "small ones come in one answer");
+    for partition in 0..PARTITIONS {
+        site.create_with(partition, vec![7; MIB]).await;
+    }
+    let mut left = usize::from(PARTITIONS);
+    while left > 0 {
+        let claimed = site.claim(256, Duration::from_secs(30)).await;
+        assert!(bytes_of(&claimed) <= limits::CLAIM_BYTES_MAX, "{} in one", bytes_of(&claimed));
+        left -= claimed.len();
+        site.scheduler.settled().await;
+    }
+}
+
+fn leases(count: u32, repeated: bool) -> LeaseIds {
+    let id = |number: u32| {
+        LeaseId::parse(&format!("550e8400-e29b-41d4-a716-{number:012}")).expect("an id")
+    };
+    LeaseIds { ids: (0..count).map(id).collect(), repeated }
+}
+
+#[tokio::test]
+async fn a_claim_that_is_asked_for_again_is_given_what_it_took() {
+    let site = Site::quiet().await;
+    for partition in 0..4 {
+        site.create(partition).await;
+    }
+    let wanted = request(3, Duration::from_secs(30));
+    let mut took = Vec::new();
+    while took.len() < 3 {
+        let (count, begun) = (3 - took.len(), took.len());
+        let ids = LeaseIds { ids: leases(3, false).ids.split_off(begun), repeated: false };
+        let asked = WorkRequest { count: count as u32, ..wanted.clone() };
+        took.extend(site.scheduler.claim_as(asked, ids).await.expect("answers"));
+    }
+    // Another server, which has never seen the claim.
+    let backend = Arc::clone(&site.backend);
+    let other = Scheduler::start(backend, Arc::new(SystemIds)).await.expect("runs");
+    for scheduler in [&site.scheduler, &other] {
+        let again = scheduler.claim_as(wanted.clone(), leases(3, true)).await.expect("answers");
+        let handles = |of: &[Claimed]| {
+            let mut handles: Vec<_> = of.iter().map(|one| one.handle.fence).collect();
+            handles.sort_by_key(|fence| fence.lease_id);
+            handles
+        };
+        assert_eq!(handles(&again), handles(&took), "the same leases, and no other");
+    }
+    let rest = site.claim(4, Duration::ZERO).await;
+    assert_eq!(rest.len(), 1, "nothing was taken twice");
+}
+
+#[tokio::test]
+async fn a_repetition_ends_the_claim_that_it_repeats() {
+    let site = Arc::new(Site::quiet().await);
+    let wanted = request(1, Duration::from_secs(60));
+    let first = tokio::spawn({
+        let (site, wanted) = (Arc::clone(&site), wanted.clone());
+        async move { site.scheduler.claim_as(wanted, leases(1, false)).await }
+    });
+    tokio::task::yield_now().await;
+    let second = tokio::spawn({
+        let site = Arc::clone(&site);
+        async move { site.scheduler.claim_as(wanted, leases(1, true)).await }
+    });
+    let first = first.await.expect("no panic").expect("answers");
+    assert!(first.is_empty(), "nobody waits for it any more");
+    site.create(0).await;
+    assert_eq!(second.await.expect("no panic").expect("answers").len(), 1);
 }

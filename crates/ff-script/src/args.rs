@@ -48,6 +48,11 @@ impl Args {
         self.ends.len()
     }
 
+    /// How many bytes all arguments have together.
+    pub fn byte_len(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// True if there is no argument.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()

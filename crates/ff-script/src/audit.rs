@@ -34,7 +34,7 @@ use ff_core::partition::PartitionConfig;
 
 use crate::dump::Dump;
 use contents::Contents;
-pub use keys::partition_config;
+pub use keys::{deployment_key, partition_config};
 
 /// Checks a copy of a store with these partition counts.
 pub fn audit(dump: &Dump, config: &PartitionConfig) -> Report {

@@ -10,7 +10,9 @@ mod worker;
 pub use completions::Completions;
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Instant;
 
 use ff_core::backend::{FailOutcome, FailureClass, FailureReason, Handle, LeaseRenewal};
 use ff_core::backend_error::Retry;
@@ -22,6 +24,7 @@ use ff_core::contracts::{
 };
 use ff_core::engine_backend::{Answer, EngineBackend};
 use ff_core::error::EngineError;
+use ff_core::limits;
 use ff_core::partition::{Partition, PartitionConfig};
 use ff_core::state::PublicState;
 use ff_core::types::{
@@ -45,20 +48,28 @@ pub struct ScriptBackend<H> {
     host: Arc<H>,
     config: PartitionConfig,
     lanes: RwLock<HashSet<LaneId>>,
+    /// The losses of the store after which the lanes were made known.
+    losses: AtomicU64,
 }
 
 impl<H: Host> ScriptBackend<H> {
     /// Opens the deployment on this host: a new one gets these partition counts, an existing one
-    /// must have them.
+    /// must have them, and must have been written in the format of this version.
     pub async fn open(host: Arc<H>, config: PartitionConfig) -> Result<Self, EngineError> {
-        let backend = Self { host, config, lanes: RwLock::default() };
-        let open = OpenDeployment {
-            num_flow_partitions: config.num_flow_partitions,
-            num_budget_partitions: config.num_budget_partitions,
-            num_quota_partitions: config.num_quota_partitions,
-        };
-        backend.call(FIRST, open).await?;
+        let losses = AtomicU64::new(host.losses());
+        let backend = Self { host, config, lanes: RwLock::default(), losses };
+        backend.open_deployment().await?;
         Ok(backend)
+    }
+
+    async fn open_deployment(&self) -> Result<(), EngineError> {
+        let open = OpenDeployment {
+            num_flow_partitions: self.config.num_flow_partitions,
+            num_budget_partitions: self.config.num_budget_partitions,
+            num_quota_partitions: self.config.num_quota_partitions,
+            format: limits::STORE_FORMAT,
+        };
+        self.call(FIRST, open).await.map(drop)
     }
 
     /// The host underneath.
@@ -72,7 +83,7 @@ impl<H: Host> ScriptBackend<H> {
         partition: Partition,
         mut call: C,
     ) -> Result<C::Reply, EngineError> {
-        let mut repeats = 0;
+        let (begun, mut repeats) = (Instant::now(), 0);
         loop {
             match self.host.call(C::FUNCTION, partition, call.encode_short()).await {
                 Ok(reply) => {
@@ -81,7 +92,7 @@ impl<H: Host> ScriptBackend<H> {
                 }
                 Err(error) if error.retry == Retry::IfReplaySafe && repeats < REPEATS_MAX => {
                     repeats += 1;
-                    call.mark_repeated();
+                    call.mark_repeated(begun.elapsed());
                 }
                 Err(error) => return Err(EngineError::from(error).in_context(C::CONTRACT.name)),
             }
@@ -96,11 +107,25 @@ impl<H: Host> ScriptBackend<H> {
 
     /// Makes a lane known before its first use by this process.
     async fn register_lane(&self, lane: &LaneId) -> Result<(), EngineError> {
+        self.forget_after_loss().await?;
         if self.lanes.read().unwrap_or_else(PoisonError::into_inner).contains(lane) {
             return Ok(());
         }
         self.call(FIRST, RegisterLane { lane: lane.clone() }).await?;
         self.lanes.write().unwrap_or_else(PoisonError::into_inner).insert(lane.clone());
+        Ok(())
+    }
+}
+
+impl<H: Host> ScriptBackend<H> {
+    /// A store that has lost something may have lost the deployment's record and its lanes.
+    async fn forget_after_loss(&self) -> Result<(), EngineError> {
+        let losses = self.host.losses();
+        if self.losses.load(Ordering::Relaxed) != losses {
+            self.open_deployment().await?;
+            self.lanes.write().unwrap_or_else(PoisonError::into_inner).clear();
+            self.losses.store(losses, Ordering::Relaxed);
+        }
         Ok(())
     }
 }
@@ -119,6 +144,14 @@ impl<H: Host> EngineBackend for ScriptBackend<H> {
 
     fn claim_next(&self, partition: Partition, request: ClaimRequest) -> Answer<'_, Vec<Claimed>> {
         Box::pin(self.claim_from_queue(partition, request))
+    }
+
+    fn recall_claims(
+        &self,
+        partition: Partition,
+        request: ClaimRequest,
+    ) -> Answer<'_, Vec<Claimed>> {
+        Box::pin(self.recall_from_partition(partition, request))
     }
 
     fn issue_claim_grant(&self, request: GrantRequest) -> Answer<'_, ClaimGrant> {

@@ -1,6 +1,8 @@
 //! Typed calls: a function's name, arguments and outcomes, declared once in a row and compared with
 //! the library's own description by a test.
 
+use std::time::Duration;
+
 use ff_core::error::{Code, EngineError};
 
 use crate::args::Args;
@@ -32,8 +34,9 @@ pub trait Call: Send + Sync {
     /// Reads the values behind a status word.
     fn decode(status: &str, values: Values) -> Result<Self::Reply, EngineError>;
 
-    /// Called before the call is sent again because its answer was lost.
-    fn mark_repeated(&mut self) {}
+    /// Called before the call is sent again because its answer was lost, with the time since it was
+    /// first sent.
+    fn mark_repeated(&mut self, _since: Duration) {}
 }
 
 /// A function's contract as Rust knows it.
@@ -170,13 +173,20 @@ macro_rules! functions {
         pub(crate) const CONTRACTS: &[$crate::call::Contract] =
             &[$(<$call as $crate::call::Call>::CONTRACT),*];
     };
-    // Only what picks for itself needs to be told that it is a repetition: the others find the
-    // execution they name as they left it.
+    // Only what picks for itself or makes something new needs to be told that it is a repetition:
+    // the others find the execution they name as they left it.
     (@repeated ClaimNext) => { $crate::call::functions!(@marked); };
     (@repeated GrantNext) => { $crate::call::functions!(@marked); };
+    (@repeated CreateExecution) => { $crate::call::functions!(@delegated); };
+    (@repeated CreateExecutions) => { $crate::call::functions!(@delegated); };
     (@repeated $call:ident) => {};
+    (@delegated) => {
+        fn mark_repeated(&mut self, since: std::time::Duration) {
+            self.sent_before(since);
+        }
+    };
     (@marked) => {
-        fn mark_repeated(&mut self) {
+        fn mark_repeated(&mut self, _since: std::time::Duration) {
             self.retry = true;
         }
     };

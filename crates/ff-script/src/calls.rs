@@ -15,6 +15,7 @@ pub mod grant;
 pub mod lease;
 pub mod library;
 pub mod list;
+pub mod mark;
 pub mod pause;
 pub mod progress;
 pub mod replay;
@@ -42,6 +43,7 @@ pub fn contracts() -> impl Iterator<Item = Contract> {
         replay::CONTRACTS,
         change::CONTRACTS,
         worker::CONTRACTS,
+        mark::CONTRACTS,
         describe::CONTRACTS,
         list::CONTRACTS,
         events::CONTRACTS,

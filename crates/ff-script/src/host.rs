@@ -18,6 +18,15 @@ pub struct Function {
     pub read_only: bool,
 }
 
+impl Function {
+    /// True for what is done again by itself sooner or later: if the store loses it, nobody has
+    /// lost anything.
+    pub fn is_upkeep(self) -> bool {
+        const UPKEEP: [&str; 3] = ["ff_tick_v1", "ff_heartbeat_worker_v1", "ff_register_worker_v1"];
+        UPKEEP.contains(&self.wire_name)
+    }
+}
+
 /// A store that runs the function library.
 ///
 /// A call is atomic: all of its effects are there afterwards, or none. When `call` returns `Ok`,
@@ -33,6 +42,12 @@ pub trait Host: Send + Sync + 'static {
 
     /// Starts to deliver the wake-ups of one topic, from all partitions.
     fn subscribe(&self, topic: Topic) -> BoxFuture<'_, Result<Subscription, BackendError>>;
+
+    /// How often the store was found to have lost what it had acknowledged. Whoever remembers what
+    /// is in the store looks again when this has grown.
+    fn losses(&self) -> u64 {
+        0
+    }
 
     /// Short name for messages: `embedded`, `valkey`, `valkey-cluster`.
     fn name(&self) -> &'static str;

@@ -5,7 +5,11 @@ use std::fmt::Write as _;
 use ff_core::limits;
 
 /// Grows with every change of the library. A newer library is never replaced by an older one.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
+
+/// The hash of the library that `VERSION` stands for: the two change together.
+#[cfg(test)]
+const HASH: &str = "d2b5f2963944b2d4";
 
 /// A loadable function library.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,8 +42,8 @@ modules! {
     "model/pause"
     "verb/library" "verb/deployment" "verb/create" "verb/claim_next" "verb/grant" "verb/claim"
     "verb/lease" "verb/progress" "verb/complete" "verb/fail" "verb/cancel" "verb/pause"
-    "verb/expire" "verb/replay" "verb/change" "verb/worker" "verb/describe" "verb/list" "verb/events"
-    "verb/tick"
+    "verb/expire" "verb/replay" "verb/change" "verb/worker" "verb/mark" "verb/describe"
+    "verb/list" "verb/events" "verb/tick"
 }
 
 /// What stands before the modules.
@@ -112,6 +116,18 @@ mod tests {
         let other = Library::with_modules(&[("kernel/time", "return function() return 0 end\n")]);
         assert_ne!(current.hash, other.hash);
         assert!(current.source.contains(&current.hash));
+    }
+
+    #[test]
+    fn a_changed_library_has_a_new_version() {
+        let hash = Library::current().hash;
+        assert_eq!(
+            (VERSION, hash.as_str()),
+            (VERSION, HASH),
+            "the library is not the one that version {VERSION} was given to: a server would take \
+             the two for the same and refuse. Set VERSION to {} and HASH to \"{hash}\"",
+            VERSION + 1
+        );
     }
 
     #[test]

@@ -64,7 +64,7 @@ macro_rules! plain {
 plain! {
     ExecutionId, LeaseId, AttemptId, GrantId, RequestId, FlowId, LaneId, Namespace, ExecutionKind, WorkerId,
     WorkerInstanceId, WorkerSession, IdempotencyKey, EventCursor, u8, u16, u32, u64, PublicState,
-    LifecyclePhase,
+    LifecyclePhase, uuid::Uuid,
     OwnershipState, EligibilityState, BlockingReason, TerminalOutcome, AttemptState, AttemptType,
 }
 

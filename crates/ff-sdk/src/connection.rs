@@ -49,6 +49,12 @@ pub(crate) struct Parts {
     pub(crate) opener: Box<dyn Opener>,
 }
 
+/// Another way to the same deployment.
+pub(crate) struct Another {
+    pub(crate) engine: Arc<dyn EngineBackend>,
+    pub(crate) work: Arc<dyn WorkSource>,
+}
+
 /// A backend that walks the partitions by itself: one call where others need one per partition.
 pub(crate) trait ListAll: Send + Sync {
     /// A page over all partitions. It may be empty although more follow.
@@ -65,6 +71,16 @@ pub(crate) trait ListAll: Send + Sync {
 pub(crate) trait Opener: Send + Sync {
     /// Starts to look for work.
     fn work(&self) -> Answer<'_, Arc<dyn WorkSource>>;
+
+    /// Connects once more, where there is something to connect to.
+    fn again(&self) -> Option<Answer<'static, Another>> {
+        None
+    }
+
+    /// Waits until the store stops itself, and answers why.
+    fn stopped(&self) -> futures_core::future::BoxFuture<'_, String> {
+        Box::pin(std::future::pending())
+    }
 
     /// Ends what runs in the background.
     fn close(&self) -> futures_core::future::BoxFuture<'_, ()>;
@@ -119,6 +135,17 @@ impl Connection {
         self.0.completion.clone()
     }
 
+    /// Opens another way to the same deployment: its connections belong to the runtime that awaits
+    /// this. Where there are no connections it is the same way; work is looked for on the runtime
+    /// that calls this then, which outlasts each of those that share it.
+    pub(crate) async fn another(&self) -> Result<Answer<'static, Another>, SdkError> {
+        if let Some(again) = self.0.opener.again() {
+            return Ok(again);
+        }
+        let another = Another { engine: Arc::clone(&self.0.engine), work: self.work().await? };
+        Ok(Box::pin(std::future::ready(Ok(another))))
+    }
+
     /// How many partitions the deployment has.
     pub fn partition_config(&self) -> PartitionConfig {
         self.0.engine.partition_config()
@@ -130,6 +157,13 @@ impl Connection {
 
     pub(crate) fn endings(&self) -> &Endings {
         &self.0.endings
+    }
+
+    /// Waits until an embedded store stops itself, and answers why: its disk failed, or a call
+    /// failed halfway. Every call fails from then on, until the program opens the store anew. Never
+    /// returns for another backend.
+    pub async fn stopped(&self) -> String {
+        self.0.opener.stopped().await
     }
 
     /// Ends what runs in the background; an embedded store syncs and unlocks its directory. Later

@@ -40,8 +40,8 @@ enum Source {
 
 /// A backend that can be asked to answer when an execution has ended.
 pub(crate) trait LongWait: Send + Sync {
-    /// Returns when it has ended, or when the time is up.
-    fn wait(&self, execution_id: ExecutionId, limit: Duration) -> Answer<'_, ()>;
+    /// Returns when it has ended, or when the time is up; with its result if it has one.
+    fn wait(&self, execution_id: ExecutionId, limit: Duration) -> Answer<'_, Option<Vec<u8>>>;
 }
 
 impl Endings {
@@ -193,17 +193,18 @@ pub(crate) enum Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Returns when it is time to look, at the latest when the time is up.
-    pub(crate) async fn news(&self, limit: Duration) -> Result<(), EngineError> {
+    /// Returns when it is time to look, at the latest when the time is up. News of some backends
+    /// bring the result along: then there is nothing left to look at.
+    pub(crate) async fn news(&self, limit: Duration) -> Result<Option<Vec<u8>>, EngineError> {
         match self {
             Self::Board { news, .. } => {
                 let _ = timeout(limit.min(SWEEP), news.notified()).await;
-                Ok(())
+                Ok(None)
             }
             Self::LongWait { backend, execution_id } => backend.wait(*execution_id, limit).await,
             Self::Unheard => {
                 sleep(limit.min(POLL)).await;
-                Ok(())
+                Ok(None)
             }
         }
     }

@@ -13,13 +13,14 @@ use std::sync::Arc;
 use ff_api::deployment::Deployment;
 use ff_api::paths;
 use ff_core::engine_backend::{Answer, EngineBackend};
+use ff_core::error::EngineError;
 use ff_core::partition::PartitionConfig;
 use ff_core::work_source::WorkSource;
 use futures_core::future::BoxFuture;
 use tokio::sync::OnceCell;
 
 use crate::backend_config::ServerConnection;
-use crate::connection::{ListAll, Opener, Parts};
+use crate::connection::{Another, ListAll, Opener, Parts};
 use crate::endings::{Endings, LongWait};
 use crate::error::SdkError;
 use call::Call;
@@ -32,10 +33,14 @@ pub(crate) struct HttpBackend {
 }
 
 impl HttpBackend {
+    fn new(server: &ServerConnection, partitions: PartitionConfig) -> Result<Self, SdkError> {
+        let client = HttpClient::new("backend_config", "url", &server.url, server.token())?;
+        Ok(Self { client, partitions })
+    }
+
     /// Reaches the server once, to learn how many partitions it has.
     async fn connect(server: &ServerConnection) -> Result<Self, SdkError> {
-        let client = HttpClient::new("backend_config", "url", &server.url, server.token())?;
-        let mut backend = Self { client, partitions: PartitionConfig::default() };
+        let mut backend = Self::new(server, PartitionConfig::default())?;
         let deployment = backend.json::<Deployment>(Call::get(paths::DEPLOYMENT.to_owned())).await;
         let deployment = deployment.map_err(|error| error.in_context("connect"))?;
         backend.partitions = deployment.partitions.into();
@@ -45,22 +50,37 @@ impl HttpBackend {
 
 pub(crate) async fn open(server: &ServerConnection) -> Result<Parts, SdkError> {
     let backend = Arc::new(HttpBackend::connect(server).await?);
+    let opener = Box::new(Again { server: server.clone(), partitions: backend.partitions });
     Ok(Parts {
         engine: Arc::clone(&backend) as Arc<dyn EngineBackend>,
         completion: None,
         endings: Endings::from_long_wait(Arc::clone(&backend) as Arc<dyn LongWait>),
         listing: Some(Arc::clone(&backend) as Arc<dyn ListAll>),
         work: OnceCell::new_with(Some(backend as Arc<dyn WorkSource>)),
-        opener: Box::new(Nothing),
+        opener,
     })
 }
 
-/// Nothing runs in the background.
-struct Nothing;
+/// Nothing runs in the background; connections of one's own are made when they are used.
+struct Again {
+    server: ServerConnection,
+    partitions: PartitionConfig,
+}
 
-impl Opener for Nothing {
+impl Opener for Again {
     fn work(&self) -> Answer<'_, Arc<dyn WorkSource>> {
         unreachable!("the server is the work source")
+    }
+
+    fn again(&self) -> Option<Answer<'static, Another>> {
+        let backend = HttpBackend::new(&self.server, self.partitions);
+        let backend = backend.map_err(|error| EngineError::invalid("server", error.to_string()));
+        let another = backend.map(|backend| {
+            let backend = Arc::new(backend);
+            let engine = Arc::clone(&backend) as Arc<dyn EngineBackend>;
+            Another { engine, work: backend }
+        });
+        Some(Box::pin(std::future::ready(another)))
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

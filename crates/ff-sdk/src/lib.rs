@@ -19,6 +19,7 @@ mod config;
 mod error;
 
 mod connection;
+mod deadline;
 mod endings;
 mod http;
 mod store_clock;

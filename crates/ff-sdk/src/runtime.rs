@@ -41,7 +41,10 @@ pub const PANIC: &str = "panic";
 /// * A panic is a failure of category [`PANIC`]. An input that cannot be decoded fails the
 ///   execution without retries, category [`INVALID_INPUT`].
 /// * Only executions of kinds that have a handler are taken; others wait for a worker that has one.
-/// * A handler whose lease is lost is dropped at its next `await`.
+/// * A handler whose lease is lost is dropped at its next `await`. One that blocks its thread costs
+///   no lease, but holds up the others: [`WorkerBuilder::on_blocking`] runs it apart.
+/// * Only a fault of its own ends a worker: settings that the engine refuses, or an instance id that
+///   another process has. Everything else is waited out.
 ///
 /// ```
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {

@@ -25,12 +25,14 @@ use tokio::time::Instant;
 use crate::error::{SdkError, TerminalError};
 use crate::worker::Shared;
 use lease::Lease;
-use outcome::{Landed, Outcome};
+use outcome::Landed;
+pub(crate) use outcome::Outcome;
 
 /// The header that carries [`ClaimedTask::fence_header_value`] to other systems.
 pub const FENCE_HEADER: &str = "flowfabric-fence";
 
-/// An execution in a worker's hands, under a lease that is renewed in the background.
+/// An execution in a worker's hands, under a lease that is renewed in the background, on a thread
+/// of its own: work that blocks this one does not cost the lease.
 ///
 /// It ends by [`complete`](Self::complete), [`fail`](Self::fail), [`cancel`](Self::cancel) or
 /// [`delay_execution`](Self::delay_execution), which consume it. Should the store not answer, they
@@ -41,8 +43,8 @@ pub struct ClaimedTask {
     core: Arc<TaskCore>,
     shared: Arc<Shared>,
     renewal: JoinHandle<()>,
-    /// Released with the task.
-    _permit: OwnedSemaphorePermit,
+    /// The worker's room for it, released with the task; none until somebody takes it over.
+    permit: Option<OwnedSemaphorePermit>,
     /// An outcome landed, or there is nothing left to report.
     finished: bool,
     /// A call may have been applied although its answer was lost.
@@ -102,17 +104,19 @@ impl TaskCore {
 }
 
 impl ClaimedTask {
-    /// Takes charge of a lease, and of a permit for as long as it lasts.
-    pub(crate) fn new(
-        claimed: Claimed,
-        deadline: Instant,
-        shared: Arc<Shared>,
-        permit: OwnedSemaphorePermit,
-    ) -> Self {
+    /// Takes charge of a lease.
+    pub(crate) fn new(claimed: Claimed, deadline: Instant, shared: Arc<Shared>) -> Self {
         let core = Arc::new(TaskCore::new(claimed, deadline, &shared));
         shared.tasks.add(&core);
-        let renewal = tokio::spawn(renewal::keep(Arc::clone(&core)));
-        Self { core, shared, renewal, _permit: permit, finished: false, unresolved: false }
+        let engine = Arc::clone(shared.upkeep.engine());
+        let renewal = shared.upkeep.spawn(renewal::keep(Arc::clone(&core), engine));
+        Self { core, shared, renewal, permit: None, finished: false, unresolved: false }
+    }
+
+    /// Takes room of the worker, for as long as the task lasts.
+    pub(crate) fn with_permit(mut self, permit: OwnedSemaphorePermit) -> Self {
+        self.permit = Some(permit);
+        self
     }
 
     /// The execution.
@@ -232,7 +236,8 @@ impl ClaimedTask {
     /// Renews the lease now, outside the schedule.
     pub async fn renew_lease(&self) -> Result<(), SdkError> {
         self.core.check_held()?;
-        renewal::renew(&self.core).await.map_err(|error| error.in_context("renew").into())
+        let renewed = renewal::renew(&self.core, &self.core.engine).await;
+        renewed.map_err(|error| error.in_context("renew").into())
     }
 
     /// Says how far the work is: 0 to 100, and a sentence for a person.
@@ -242,7 +247,7 @@ impl ClaimedTask {
 
     /// Ends the execution in success, with a result or without.
     pub async fn complete(self, result_payload: Option<Vec<u8>>) -> Result<(), TerminalError> {
-        self.settle(Outcome::Complete(result_payload)).await.map(drop)
+        self.settle(&Outcome::Complete(result_payload)).await.map(drop)
     }
 
     /// Ends the attempt as failed. The execution's policy decides about a retry, by the category:
@@ -264,7 +269,7 @@ impl ClaimedTask {
         reason: FailureReason,
         class: FailureClass,
     ) -> Result<FailOutcome, TerminalError> {
-        match self.settle(Outcome::Fail(reason, class)).await? {
+        match self.settle(&Outcome::Fail(reason, class)).await? {
             Landed::Failed(outcome) => Ok(outcome),
             Landed::Done => unreachable!("a failure is answered with what follows from it"),
         }
@@ -272,24 +277,24 @@ impl ClaimedTask {
 
     /// Ends the execution as cancelled, by its worker.
     pub async fn cancel(self, reason: &str) -> Result<(), TerminalError> {
-        self.settle(Outcome::Cancel(reason.to_owned())).await.map(drop)
+        self.settle(&Outcome::Cancel(reason.to_owned())).await.map(drop)
     }
 
     /// Gives the execution back until a time of the store's clock. Then the same attempt goes on,
     /// with any worker.
     pub async fn delay_execution(self, delay_until: TimestampMs) -> Result<(), TerminalError> {
-        self.settle(Outcome::Delay(delay_until.into())).await.map(drop)
+        self.settle(&Outcome::Delay(delay_until.into())).await.map(drop)
     }
 
     /// Gives the execution back for a while, by the store's clock.
     pub async fn delay_for(self, pause: Duration) -> Result<(), TerminalError> {
         let pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
-        self.settle(Outcome::Delay(Moment::After(pause_ms))).await.map(drop)
+        self.settle(&Outcome::Delay(Moment::After(pause_ms))).await.map(drop)
     }
 
     /// Gives the execution back until the executions it waits for have ended.
     pub async fn move_to_waiting_children(self) -> Result<(), TerminalError> {
-        self.settle(Outcome::WaitChildren).await.map(drop)
+        self.settle(&Outcome::WaitChildren).await.map(drop)
     }
 
     /// Nothing is left to do: no renewal, no handing back.
@@ -317,12 +322,6 @@ impl Drop for ClaimedTask {
 pub(crate) fn take_away(core: &Arc<TaskCore>, shared: &Shared) {
     core.lease.lose(LeaseLoss::HandedBack);
     shared.hand_backs.spawn(hand_back(Arc::clone(core)));
-}
-
-/// Hands back what was claimed for nobody.
-pub(crate) fn give_back(claimed: Claimed, deadline: Instant, shared: &Arc<Shared>) {
-    let core = TaskCore::new(claimed, deadline, shared);
-    shared.hand_backs.spawn(hand_back(Arc::new(core)));
 }
 
 /// Gives the lease back so that the execution can be claimed at once.

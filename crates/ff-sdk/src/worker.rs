@@ -4,6 +4,7 @@ mod claim;
 mod registry;
 mod shared;
 mod shutdown;
+mod upkeep;
 
 pub(crate) use shared::Shared;
 pub use shutdown::ShutdownReport;
@@ -18,6 +19,7 @@ use ff_core::partition::PartitionConfig;
 use ff_core::types::{ExecutionId, LaneId, WorkerSession};
 use ff_core::work_source::WorkSource;
 use ff_script::ids::{IdSource, SystemIds};
+use tokio::runtime::Handle as Runtime;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
@@ -26,6 +28,7 @@ use crate::config::WorkerConfig;
 use crate::connection::Connection;
 use crate::error::SdkError;
 use crate::store_clock::StoreClock;
+use upkeep::Upkeep;
 
 /// A worker process, as the engine knows it: it takes executions from its lanes and holds them
 /// under leases.
@@ -105,7 +108,6 @@ impl FlowFabricWorker {
         let ids: Arc<dyn IdSource> = Arc::new(SystemIds);
         let shared = Arc::new(Shared {
             permits: Arc::new(Semaphore::new(config.max_concurrent_tasks.max(1))),
-            work: connection.work().await?,
             session: WorkerSession::from_uuid(ids.random()),
             connection: connection.clone(),
             config,
@@ -115,9 +117,12 @@ impl FlowFabricWorker {
             status: watch::Sender::new(WorkerStatus::Running),
             tasks: Default::default(),
             hand_backs: shared::HandBacks::on_this_runtime(),
+            upkeep: Upkeep::start(connection).await?,
         });
         registry::register(&shared).await?;
-        let heartbeat = tokio::spawn(registry::keep(Arc::clone(&shared)));
+        let heartbeat = shared.upkeep.spawn(registry::keep(Arc::clone(&shared)));
+        let watch = upkeep::watch(Runtime::current(), Arc::downgrade(&shared));
+        shared.upkeep.spawn(watch);
         Ok(Self { shared, heartbeat })
     }
 

@@ -73,6 +73,7 @@ on_every_backend! {
     client {
         a_result_is_pushed_to_whoever_waits
         a_wait_ends_with_its_time
+        a_wait_for_ever_lasts_until_there_is_a_result
         the_end_of_an_execution_is_told_as_it_was
         a_result_of_another_shape_is_told_apart
         the_same_key_is_the_same_execution

@@ -3,14 +3,21 @@
 
 mod site;
 
+use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ff_sdk::{
-    ClaimedTask, Connection, ExecutionId, FailOutcome, FlowFabricWorker, PublicState, SdkError,
+    ClaimedTask, Client, Connection, EngineBackend, ExecutionId, FailOutcome, FlowFabricWorker,
+    PublicState, SdkError,
 };
 use ff_test_valkey::{Valkey, ValkeyOptions};
 use site::proxy::Proxy;
-use site::{LONG, Place, Site, claim, eventually, server_config, valkey_config, worker_config};
+use site::{
+    LONG, Place, Site, claim, eventually, server_config, start_server_on, valkey_config,
+    worker_config,
+};
+use tokio::task::JoinHandle;
 
 /// A deployment whose worker goes through a proxy, while everybody else has a way of their own.
 struct Behind {
@@ -96,6 +103,149 @@ async fn every_terminal_call_survives_a_lost_reply_from_valkey() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_terminal_call_survives_a_lost_reply_from_a_server() {
     every_terminal_call_survives_a_lost_reply(Behind::server().await).await;
+}
+
+async fn a_client(config: ff_sdk::BackendConfig) -> Client {
+    Client::new(&Connection::open(config).await.expect("connects"))
+}
+
+/// Whether somebody else's submission under the same id comes before or not decides, nothing else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_submission_whose_reply_from_valkey_is_lost_is_answered_as_new() {
+    let behind = Behind::valkey().await;
+    let url = format!("valkey://{}/", behind.proxy.address);
+    let mut config = valkey_config(&url);
+    config.run_engine = false;
+    let client = a_client(config).await;
+    behind.proxy.cut_after(&(behind.mark)("create"));
+    let created = client.submit("x", &1).await.expect("it landed");
+    assert!(created.is_new(), "{created:?}");
+    let chosen = behind.site.submit("y").await;
+    // Older than the call by more than the grain of the store's clock.
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    behind.proxy.cut_after(&(behind.mark)("create"));
+    let known = client.submit("y", &1).execution_id(chosen).await.expect("it is known");
+    assert!(!known.is_new(), "{known:?}");
+    assert_eq!(behind.proxy.cuts(), 2, "the replies must have been lost");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_submission_whose_reply_from_a_server_is_lost_is_answered_as_new() {
+    let behind = Behind::server().await;
+    let client = a_client(server_config(&format!("http://{}", behind.proxy.address))).await;
+    behind.proxy.cut_after("POST /v1/executions");
+    let created = client.submit("x", &1).await.expect("it landed");
+    assert!(created.is_new(), "{created:?}");
+    behind.proxy.cut_after("POST /v1/executions");
+    let created = client.submit("x", &1).idempotency_key("k").await.expect("it landed");
+    assert!(created.is_new(), "{created:?}");
+    let known = client.submit("x", &1).idempotency_key("k").await.expect("it is known");
+    assert!(!known.is_new(), "{known:?}");
+    assert_eq!(behind.proxy.cuts(), 2, "the replies must have been lost");
+}
+
+/// The answer to a claim is lost after the server gave it.
+async fn lose_the_answer_to_a_claim(behind: &Behind) -> ClaimedTask {
+    let id = behind.site.submit("x").await;
+    behind.proxy.cut_after("POST /v1/claims");
+    let task = claim(&behind.worker).await;
+    assert_eq!((*task.execution_id(), behind.proxy.cuts()), (id, 1));
+    assert!(task.is_lease_healthy());
+    task
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_whose_answer_was_lost_costs_no_lease_and_no_attempt() {
+    let behind = Behind::server().await;
+    let task = lose_the_answer_to_a_claim(&behind).await;
+    assert_eq!((task.lease_epoch().0, task.attempt_index().get()), (1, 0));
+    let id = *task.execution_id();
+    task.complete(None).await.expect("it holds the lease");
+    behind.check(&id, PublicState::Completed, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_claim_is_found_again_by_a_server_that_never_saw_it() {
+    let valkey = Valkey::start(ValkeyOptions::default()).expect("a Valkey server");
+    let (first, second) =
+        (start_server_on(&valkey.url()).await, start_server_on(&valkey.url()).await);
+    let proxy = Proxy::start(first.local_addr().to_string()).await;
+    let config = server_config(&format!("http://{}", second.local_addr()));
+    let connection = Connection::open(config).await.expect("connects");
+    let site = Site::of(connection, Place::Server(second));
+    let config = server_config(&format!("http://{}", proxy.address));
+    let behind = Behind::new(site, proxy, config, |op| op.to_owned()).await;
+    behind.proxy.retarget(behind.site.server_address().to_string());
+    let task = lose_the_answer_to_a_claim(&behind).await;
+    assert_eq!((task.lease_epoch().0, task.attempt_index().get()), (1, 0));
+    task.complete(None).await.expect("it holds the lease");
+    drop(first);
+}
+
+/// The answer to a change from outside is lost, and before the client can send it again somebody
+/// else has done something.
+struct Meanwhile {
+    site: Site,
+    proxy: Proxy,
+    engine: Arc<dyn EngineBackend>,
+}
+
+impl Meanwhile {
+    async fn new() -> Self {
+        let site = Site::server().await;
+        let proxy = Proxy::start(site.server_address().to_string()).await;
+        let config = server_config(&format!("http://{}", proxy.address));
+        let connection = Connection::open(config).await.expect("connects");
+        Self { site, proxy, engine: Arc::clone(connection.engine()) }
+    }
+
+    /// Sends a call whose answer is lost; what follows it waits for [`Proxy::set_held`].
+    async fn lose<T: Send + 'static>(
+        &self,
+        mark: &str,
+        call: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        self.proxy.cut_after(mark);
+        self.proxy.set_held(true);
+        let called = tokio::spawn(call);
+        eventually("the loss", || async { self.proxy.cuts() == 1 }).await;
+        called
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replay_whose_answer_was_lost_has_one_effect_although_it_ended_again_meanwhile() {
+    let meanwhile = Meanwhile::new().await;
+    let worker = meanwhile.site.worker("w-1", 1).await;
+    let id = meanwhile.site.submit("x").await;
+    claim(&worker).await.complete(None).await.expect("completed");
+    let engine = Arc::clone(&meanwhile.engine);
+    let replay = async move { engine.replay(id, "again", "tester", None).await };
+    let replayed = meanwhile.lose("/replay ", replay).await;
+    claim(&worker).await.complete(None).await.expect("completed again");
+    meanwhile.proxy.set_held(false);
+    replayed.await.expect("no panic").expect("it was done");
+    let snapshot = meanwhile.site.describe(&id).await;
+    let ended = (snapshot.public_state(), snapshot.replay_count);
+    assert_eq!(ended, (PublicState::Completed, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_revocation_whose_answer_was_lost_spares_the_next_worker() {
+    let meanwhile = Meanwhile::new().await;
+    let (first, next) =
+        (meanwhile.site.worker("w-1", 1).await, meanwhile.site.worker("w-2", 1).await);
+    let id = meanwhile.site.submit("x").await;
+    let held = claim(&first).await;
+    let engine = Arc::clone(&meanwhile.engine);
+    let revoke = async move { engine.revoke_lease(id, None, "stuck", None).await };
+    let revoked = meanwhile.lose("/revoke-lease ", revoke).await;
+    held.lost().await;
+    let task = claim(&next).await;
+    meanwhile.proxy.set_held(false);
+    revoked.await.expect("no panic").expect("it was done");
+    task.renew_lease().await.expect("the next worker keeps its lease");
+    task.complete(None).await.expect("completed");
 }
 
 /// The way is gone for longer than the backend itself tries, and comes back before the deadline.

@@ -8,6 +8,7 @@ use ff_sdk::{
     BackendConfig, BackendErrorKind, Client, Code, Connection, EngineError, ExecutionId,
     FlowFabricAdminClient, HandleKind, LaneId, SdkError,
 };
+use site::proxy::Proxy;
 use site::{LANE, LONG, Site, TOKEN, claim, eventually, server_config};
 
 fn lane() -> LaneId {
@@ -139,4 +140,24 @@ async fn a_server_that_is_shut_down_lets_waiting_workers_go() {
     assert!(finished, "nothing held the server up");
     let error = waited.expect_err("the server is gone");
     assert!(error.is_retryable(), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_result_that_was_waited_for_is_read_once() {
+    const RESULT_BYTES: usize = 1 << 20;
+    let site = Site::server().await;
+    let proxy = Proxy::start(site.server_address().to_string()).await;
+    let config = server_config(&format!("http://{}", proxy.address));
+    let client = Client::new(&Connection::open(config).await.expect("connects"));
+    let worker = site.worker("w-1", 1).await;
+    let id = site.submit("x").await;
+    let task = claim(&worker).await;
+    let before = proxy.answered_bytes();
+    let waiting = tokio::spawn(async move { client.await_result_raw(&id, LONG).await });
+    // The two looks that find it running are answered.
+    eventually("the wait", || async { proxy.answered_bytes() > before + 1_000 }).await;
+    task.complete(Some(vec![7; RESULT_BYTES])).await.expect("completed");
+    assert_eq!(waiting.await.expect("no panic").expect("a result").len(), RESULT_BYTES);
+    let read = proxy.answered_bytes() - before;
+    assert!(read < RESULT_BYTES + RESULT_BYTES / 2, "{read} bytes were read");
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use ff_core::backend::Handle;
-use ff_core::contracts::{ClaimGrant, Claimed, LeaseRequest, NextGrant, ReclaimGrant, WorkRequest};
+use ff_core::contracts::{
+    ClaimGrant, Claimed, LeaseIds, LeaseRequest, NextGrant, ReclaimGrant, WorkRequest,
+};
 use ff_core::error::EngineError;
 use ff_core::types::Moment;
 use tokio::sync::oneshot;
@@ -14,9 +16,16 @@ type Answer = Result<Vec<Claimed>, EngineError>;
 
 /// Claims work, and waits for it as long as the request says, the client stays and the server runs.
 /// A client that hangs up drops this, and the scheduler hands back what it would have got.
-pub(crate) async fn claim(app: &App, request: WorkRequest) -> Answer {
+/// One that named its leases can ask again for an answer that was lost.
+pub(crate) async fn claim(app: &App, request: WorkRequest, leases: Option<LeaseIds>) -> Answer {
+    let claiming = async {
+        match leases {
+            Some(leases) => app.work.claim_as(request, leases).await,
+            None => app.work.claim(request).await,
+        }
+    };
     tokio::select! {
-        answer = app.work.claim(request) => answer,
+        answer = claiming => answer,
         () = app.draining() => Ok(Vec::new()),
     }
 }

@@ -204,6 +204,12 @@ fn render_engine(app: &App, text: &mut Text) {
 }
 
 fn render_store(app: &App, text: &mut Text) {
+    if let Some((losses, durable)) = app.place.losses() {
+        let about = "Times that the store was found to have lost acknowledged work.";
+        text.number("ff_store_losses_total", "counter", about, losses);
+        let about = "1 if all servers of the store keep what they acknowledge on disk.";
+        text.number("ff_store_durable", "gauge", about, u64::from(durable));
+    }
     let Some(stats) = app.place.stats() else { return };
     for (name, about, value) in [
         ("ff_store_calls_total", "Calls that were run.", stats.calls),

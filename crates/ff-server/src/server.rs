@@ -22,6 +22,9 @@ use crate::places::Places;
 use crate::store::{self, Place, Store};
 use crate::{files, routes, tls};
 
+/// No process lives as long.
+const FOR_EVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+
 /// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -166,11 +169,17 @@ impl RunningServer {
         Ok(())
     }
 
+    /// Waits until the store stops itself, and answers why: its disk failed, or a call failed
+    /// halfway. Every request is refused from then on; the server is to be started again.
+    pub async fn stopped(&self) -> String {
+        self.app.place.stopped().await
+    }
+
     /// Stops accepting, answers waiting claims with nothing, lets requests under way finish within
     /// a time, and then stops the engine and closes the store. Answers whether everything was
     /// finished in time.
     pub async fn shutdown(mut self, within: Duration) -> bool {
-        let deadline = Instant::now() + within;
+        let deadline = Instant::now() + within.min(FOR_EVER);
         self.app.drain.send_replace(true);
         self.phase.send_replace(Phase::Draining);
         let background = self.app.background.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -220,9 +229,10 @@ fn banner(config: &ServerConfig, place: &Place, address: SocketAddr) -> String {
         0 => ("no token needed", ""),
         _ => ("bearer token needed", "-H 'Authorization: Bearer …' "),
     };
+    let kept = place.kept().map(|kept| format!("\n  on disk     {kept}")).unwrap_or_default();
     [
         format!("FlowFabric {}", env!("CARGO_PKG_VERSION")),
-        format!("  store       {}", place.shown()),
+        format!("  store       {}{kept}", place.shown()),
         format!("  partitions  {}", config.partitions),
         format!("  listening   {url} ({access}), API at {url}/openapi.json"),
         format!("  try         curl {token}--json '{{\"kind\":\"hello\"}}' {url}/v1/executions"),

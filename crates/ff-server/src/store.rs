@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost, Stats, Storage};
 use ff_backend_valkey::{ValkeyConfig, ValkeyHost};
+use ff_core::backend_error::BackendError;
 use ff_core::engine_backend::EngineBackend;
 use ff_core::error::EngineError;
 use ff_core::partition::PartitionConfig;
@@ -31,15 +32,46 @@ pub(crate) enum Place {
     /// In this process.
     Embedded { host: Arc<EmbeddedHost>, shown: String },
     /// Elsewhere.
-    Valkey { shown: String },
+    Valkey { host: Arc<ValkeyHost>, shown: String },
 }
 
 impl Place {
     /// For the banner.
     pub(crate) fn shown(&self) -> &str {
         match self {
-            Self::Embedded { shown, .. } | Self::Valkey { shown } => shown,
+            Self::Embedded { shown, .. } | Self::Valkey { shown, .. } => shown,
         }
+    }
+
+    /// What Valkey keeps on disk, for the banner.
+    pub(crate) fn kept(&self) -> Option<String> {
+        let Self::Valkey { host, .. } = self else { return None };
+        let mut kept = host.persistence();
+        let same = kept.windows(2).all(|pair| pair[0].1 == pair[1].1);
+        if same {
+            kept.truncate(1);
+            return kept.pop().map(|(_, kept)| kept.to_string());
+        }
+        let of_each = kept.iter().map(|(address, kept)| format!("{address}: {kept}"));
+        Some(of_each.collect::<Vec<_>>().join("; "))
+    }
+
+    /// How often Valkey was found to have lost acknowledged work, and whether all of it is durable.
+    pub(crate) fn losses(&self) -> Option<(u64, bool)> {
+        let Self::Valkey { host, .. } = self else { return None };
+        Some((host.losses(), host.persistence().iter().all(|(_, kept)| kept.is_durable())))
+    }
+
+    /// What an operator should know although the store works. Anybody may read it, so it names no
+    /// server.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let Self::Valkey { host, .. } = self else { return Vec::new() };
+        let latest = host.noticed_losses().pop();
+        let told = latest.map(|loss| {
+            let (count, at) = (host.losses(), loss.noticed_at);
+            format!("the store has lost acknowledged work ({count} times, last at {at}): {loss}")
+        });
+        told.into_iter().collect()
     }
 
     /// What the embedded store did so far.
@@ -50,9 +82,34 @@ impl Place {
         }
     }
 
+    /// Whether a store in this process takes work, in all its parts. Of another, the calls tell.
+    pub(crate) async fn ready(&self) -> Result<(), BackendError> {
+        match self {
+            Self::Embedded { host, .. } => host.ready().await,
+            Self::Valkey { .. } => Ok(()),
+        }
+    }
+
+    /// Why the store has stopped itself, if it has.
+    pub(crate) fn stop_reason(&self) -> Option<&str> {
+        match self {
+            Self::Embedded { host, .. } => host.stop_reason(),
+            Self::Valkey { .. } => None,
+        }
+    }
+
+    /// Waits until the store stops itself, which only one in this process can do.
+    pub(crate) async fn stopped(&self) -> String {
+        match self {
+            Self::Embedded { host, .. } => host.stopped().await,
+            Self::Valkey { .. } => std::future::pending().await,
+        }
+    }
+
     /// Finishes what is under way and lets go of the data.
     pub(crate) async fn close(&self) {
         if let Self::Embedded { host, .. } = self {
+            // One that takes too long says so itself.
             host.close().await;
         }
     }
@@ -111,9 +168,10 @@ async fn open_valkey(
     let config = config.clone().with_flow_partitions(partitions.num_flow_partitions);
     let addresses: Vec<String> = config.addresses.iter().map(ToString::to_string).collect();
     let kind = if config.cluster { "valkey cluster" } else { "valkey" };
-    let place = Place::Valkey { shown: format!("{kind} at {}", addresses.join(", ")) };
+    let shown = format!("{kind} at {}", addresses.join(", "));
     let connected = ValkeyHost::connect(config, Library::current()).await;
     let host = Arc::new(connected.map_err(|error| error.to_string())?);
+    let place = Place::Valkey { host: Arc::clone(&host), shown };
     start(host, place, partitions, ids).await.map_err(|error| error.to_string())
 }
 

@@ -31,6 +31,9 @@ pub(crate) struct Options {
     /// When a call counts as done on an embedded store: always, everysec or off.
     #[arg(long, value_name = "WHEN")]
     journal: Option<String>,
+    /// Refuse a store that may lose acknowledged work when it restarts.
+    #[arg(long)]
+    require_durable: bool,
     /// Number of partitions of a new deployment.
     #[arg(long, value_name = "NUMBER")]
     partitions: Option<String>,
@@ -66,6 +69,7 @@ impl Options {
             ("listen", self.listen.clone()),
             ("store", self.store.clone()),
             ("journal", self.journal.clone()),
+            ("require_durable", self.require_durable.then(|| "true".to_owned())),
             ("partitions", self.partitions.clone()),
             ("tokens", self.tokens.clone()),
             ("allowed_hosts", self.allowed_hosts.clone()),
@@ -102,7 +106,10 @@ pub(crate) fn show(options: &Options, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Serves until it is told to stop.
+/// How long a server whose store has stopped goes on telling its clients so.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
+
+/// Serves until it is told to stop, or has to.
 pub(crate) fn run(options: &Options, json: bool) -> Result<(), Failure> {
     let settings = options.settings()?;
     let config = server_config(&settings)?;
@@ -119,11 +126,16 @@ pub(crate) fn run(options: &Options, json: bool) -> Result<(), Failure> {
         } else {
             say!("{}", server.banner());
         }
-        loop {
+        let stopped = loop {
             tokio::select! {
-                () = signals.next() => break,
+                () = signals.next() => break None,
                 _ = hangups.recv() => tell(json, reload(options, &settings, &server)),
+                reason = server.stopped() => break Some(reason),
             }
+        };
+        if let Some(reason) = stopped {
+            server.shutdown(drain.min(LAST_ANSWERS)).await;
+            return Err(format!("the store has stopped: {reason}: start again to recover").into());
         }
         eprintln!("stopping: requests under way have {} ms to end", drain.as_millis());
         if !server.shutdown(drain).await {
@@ -200,10 +212,12 @@ fn store_config(settings: &Settings) -> Result<StoreConfig, Failure> {
     };
     let store = StoreConfig::parse(settings.text("store"))
         .map_err(|error| Failure::from(format!("store: {error}")))?;
-    Ok(match store {
+    let store = match store {
         StoreConfig::Embedded { dir, .. } => StoreConfig::Embedded { dir, sync: journal },
         other => other,
-    })
+    };
+    let required: bool = settings.parse("require_durable", "true or false")?;
+    if required { store.require_durable().map_err(Failure::from) } else { Ok(store) }
 }
 
 fn log_to_stderr(settings: &Settings) -> Result<(), Failure> {

@@ -30,6 +30,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     setting("listen", "127.0.0.1:7480"),
     setting("store", "./flowfabric-data"),
     setting("journal", "always"),
+    setting("require_durable", "false"),
     setting("partitions", "256"),
     Setting { secret: true, ..reloaded("tokens") },
     reloaded("allowed_hosts"),

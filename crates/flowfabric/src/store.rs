@@ -1,6 +1,6 @@
 //! `flowfabric store`: look into a data directory that no server is running on.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -120,11 +120,7 @@ fn export(
     json: bool,
 ) -> Result<(), Failure> {
     let read = match output {
-        Some(path) => {
-            // Looked for first: a file that is there may be somebody's only export.
-            dir.read_dir().map_err(|error| format!("{}: {error}", dir.display()))?;
-            write_to(dir, slots, File::create(path)?, json)?
-        }
+        Some(path) => replace(path, |file| write_to(dir, slots, file, json))?,
         None if io::stdout().is_terminal() => {
             return Err(
                 "the export is not for eyes: redirect it, or name a file with --output".into()
@@ -140,6 +136,53 @@ fn export(
         eprintln!("exported {}: {transactions} transactions, {keys} keys in all", dir.display());
     }
     Ok(())
+}
+
+/// Writes a file beside the one of this name and puts it into its place when it is whole and on the
+/// disk: what is there may be somebody's only export. What is no file is written to as it is.
+fn replace<T>(path: &Path, write: impl FnOnce(&File) -> Result<T, Failure>) -> Result<T, Failure> {
+    let explain = |error: io::Error| Failure::from(format!("{}: {error}", path.display()));
+    let there = fs::metadata(path).ok();
+    if there.as_ref().is_some_and(|there| !there.is_file()) {
+        return write(&File::options().write(true).open(path).map_err(explain)?);
+    }
+    let target = if there.is_some() { fs::canonicalize(path)? } else { path.to_owned() };
+    let name = target.file_name().ok_or_else(|| format!("{} is no file", path.display()))?;
+    let name = format!("{}.{}.partial", name.to_string_lossy(), std::process::id());
+    let beside = target.with_file_name(name);
+    let whole = write_whole(&beside, there.as_ref(), write).and_then(|written| {
+        fs::rename(&beside, &target)?;
+        sync_directory_of(&target)?;
+        Ok(written)
+    });
+    if whole.is_err() {
+        // It may not even have been made.
+        let _ = fs::remove_file(&beside);
+    }
+    whole.map_err(|failure| Failure {
+        message: format!("{}: {}", path.display(), failure.message),
+        ..failure
+    })
+}
+
+/// Makes a file, readable by whom the one that it will replace is, and syncs it.
+fn write_whole<T>(
+    path: &Path,
+    like: Option<&fs::Metadata>,
+    write: impl FnOnce(&File) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let file = File::create(path)?;
+    if let Some(like) = like {
+        file.set_permissions(like.permissions())?;
+    }
+    let written = write(&file)?;
+    file.sync_all()?;
+    Ok(written)
+}
+
+fn sync_directory_of(path: &Path) -> io::Result<()> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 fn write_to(

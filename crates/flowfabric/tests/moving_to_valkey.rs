@@ -170,6 +170,36 @@ async fn an_export_goes_on_in_a_server() {
     goes_on(&valkey.url(), &left).await;
 }
 
+/// Adds an execution that is at its second attempt, so that its history has a first one.
+async fn add_history(dir: &Path) {
+    let host = EmbeddedHost::open(EmbeddedConfig::in_directory(dir), &Library::current());
+    let host = Arc::new(host.expect("opens"));
+    let backend = Arc::new(ScriptBackend::open(host.clone(), config()).await.expect("opens"));
+    let scheduler = Scheduler::start(backend.clone(), Arc::new(SystemIds)).await.expect("starts");
+    let id = backend.create(execution("again", None)).await.expect("created").execution_id();
+    // Some are waiting from before: all of them are taken, and none is renewed.
+    while claim(&scheduler, "first", 1).await.handle.execution_id != id {}
+    while backend.tick(id.partition(), 100).await.expect("ticks").lapsed == 0 {}
+    while claim(&scheduler, "second", 600_000).await.handle.execution_id != id {}
+    host.close().await;
+}
+
+#[tokio::test]
+async fn an_export_that_is_loaded_twice_is_there_once() {
+    let left = fill("twice").await;
+    add_history(&left.dir).await;
+    let valkey = Valkey::start(ValkeyOptions::default()).expect("a server");
+    let connect = ValkeyConfig::parse(&valkey.url()).expect("valid").with_flow_partitions(16);
+    let host = ValkeyHost::connect(connect, Library::current()).await.expect("connects");
+    pipe(&left.dir, None, valkey.port());
+    let once = host.dump().await.expect("readable");
+    assert!(once.keys().any(|key| key.ends_with(b":attempts")), "there is a history");
+    pipe(&left.dir, None, valkey.port());
+    assert!(host.dump().await.expect("readable") == once, "the second load changed something");
+    pipe(&left.dir, Some((0, 16383)), valkey.port());
+    assert!(host.dump().await.expect("readable") == once, "a load by slots changed something");
+}
+
 #[tokio::test]
 async fn an_export_goes_on_in_a_cluster() {
     let left = fill("cluster").await;

@@ -1,15 +1,18 @@
 //! Where shards and the journal's thread meet: batches go in, and answers wait for them.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
 use ff_core::backend_error::BackendError;
 
-use super::disk::JournalFile;
+use super::room::{self, Room};
+use super::writer::OpenFile;
 use crate::effects::Transactions;
 use crate::refusal;
 use crate::shard::{Answer, Commit};
+use crate::stop::Stop;
 use crate::vm::Machine;
 use crate::wake::WakeHub;
 
@@ -24,7 +27,7 @@ pub(crate) struct Batch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gate {
     Open,
-    /// The disk is full: only reads are run.
+    /// There is no room for what a call may write: only reads are run.
     Full,
     /// The disk failed: nothing is run.
     Stopped,
@@ -32,9 +35,7 @@ pub(crate) enum Gate {
 
 /// A file to go on in, once the current one is sealed.
 pub(crate) struct NextFile {
-    pub(crate) file: Box<dyn JournalFile>,
-    pub(crate) salt: u64,
-    pub(crate) length: u64,
+    pub(crate) open: OpenFile,
     /// Told the last transaction of the old file when it is sealed.
     pub(crate) sealed: mpsc::Sender<u64>,
 }
@@ -44,6 +45,10 @@ pub(crate) struct NextFile {
 pub(crate) struct Work {
     pub(crate) batches: Vec<Batch>,
     pub(crate) next_file: Option<NextFile>,
+    /// How a sync on another thread ended, and up to which transaction it went.
+    pub(crate) synced: Option<io::Result<u64>>,
+    /// Calls wait for as much room.
+    pub(crate) wanted: u64,
     /// Somebody wants to write while the disk is full.
     pub(crate) retry: bool,
     /// Every shard has ended.
@@ -57,6 +62,10 @@ pub(crate) struct Work {
 pub(crate) struct Shared {
     queue: Mutex<Queue>,
     arrived: Condvar,
+    /// Tells calls that wait for room that there is more, or that there is none.
+    answered: Condvar,
+    /// Room in the journal for the calls to come.
+    pub(crate) room: Room,
     gate: AtomicU8,
     /// Number of the last batch whose effects are as durable as configured.
     committed: AtomicU64,
@@ -64,19 +73,32 @@ pub(crate) struct Shared {
     pub(crate) base_bytes: AtomicU64,
     /// A rewrite is under way.
     pub(crate) compacting: AtomicBool,
+    /// Stops the store when the journal cannot go on.
+    pub(crate) stop: Arc<Stop>,
 }
 
 #[derive(Default)]
 struct Queue {
     work: Work,
     spares: Vec<Transactions>,
+    /// Nobody takes work any more.
+    abandoned: bool,
+    /// How often calls that waited for room were answered, and whether the disk was full then.
+    answers: u64,
+    full: bool,
 }
 
+/// Bytes after which a batch is handed over, however few calls it has.
+const BATCH_BYTES: usize = 1 << 20;
 /// Buffers that are kept for reuse, and how large they may be.
 const SPARES_MAX: usize = 16;
 const SPARE_BYTES_MAX: usize = 1 << 20;
 
 impl Shared {
+    pub(crate) fn new(stop: Arc<Stop>) -> Self {
+        Self { stop, ..Self::default() }
+    }
+
     pub(crate) fn gate(&self) -> Gate {
         match self.gate.load(Ordering::Acquire) {
             0 => Gate::Open,
@@ -87,6 +109,41 @@ impl Shared {
 
     pub(crate) fn set_gate(&self, gate: Gate) {
         self.gate.store(gate as u8, Ordering::Release);
+        if gate != Gate::Open {
+            self.answer_waiting(true);
+        }
+    }
+
+    /// Tells calls that wait for room to look again; without more if the disk is full.
+    pub(crate) fn answer_waiting(&self, full: bool) {
+        let mut queue = self.lock();
+        queue.answers += 1;
+        queue.full = full;
+        self.answered.notify_all();
+    }
+
+    /// Takes room for a call; waits if more must be reserved first. False if there is none.
+    fn take_room(&self, bytes: u64) -> bool {
+        self.room.take(bytes) || self.wait_for_room(bytes)
+    }
+
+    fn wait_for_room(&self, bytes: u64) -> bool {
+        let mut queue = self.lock();
+        while self.gate() == Gate::Open {
+            queue.work.wanted = queue.work.wanted.max(bytes);
+            self.arrived.notify_one();
+            let answers = queue.answers;
+            let unanswered = |queue: &mut Queue| queue.answers == answers;
+            let waited = self.answered.wait_while(queue, unanswered);
+            queue = waited.unwrap_or_else(PoisonError::into_inner);
+            if self.room.take(bytes) {
+                return true;
+            }
+            if queue.full {
+                return false;
+            }
+        }
+        false
     }
 
     pub(crate) fn committed(&self) -> u64 {
@@ -106,6 +163,12 @@ impl Shared {
     fn submit(&self, batch: Batch) -> u64 {
         let mut queue = self.lock();
         queue.work.ticket += 1;
+        if queue.abandoned {
+            let ticket = queue.work.ticket;
+            drop(queue);
+            refuse_all(vec![batch]);
+            return ticket;
+        }
         queue.work.batches.push(batch);
         let ticket = queue.work.ticket;
         drop(queue);
@@ -139,10 +202,26 @@ impl Shared {
         self.arrived.notify_one();
     }
 
+    /// Tells the journal's thread how a sync on another thread ended.
+    pub(crate) fn synced(&self, outcome: io::Result<u64>) {
+        self.lock().work.synced = Some(outcome);
+        self.arrived.notify_one();
+    }
+
     /// Tells the journal's thread that no more batches will come.
     pub(crate) fn close(&self) {
         self.lock().work.closing = true;
         self.arrived.notify_one();
+    }
+
+    /// The journal's thread is gone: refuses what is there and what will come.
+    pub(crate) fn abandon(&self) {
+        self.set_gate(Gate::Stopped);
+        let mut queue = self.lock();
+        queue.abandoned = true;
+        let left = std::mem::take(&mut queue.work.batches);
+        drop(queue);
+        refuse_all(left);
     }
 
     /// Waits until there is something to do, or for the given time at most. If there are calls to
@@ -150,7 +229,8 @@ impl Shared {
     pub(crate) fn wait(&self, patience: Option<Duration>, gather: (usize, Duration)) -> Work {
         let nothing = |queue: &mut Queue| {
             let work = &queue.work;
-            work.batches.is_empty() && work.next_file.is_none() && !work.retry && !work.closing
+            let asked = work.retry || work.closing || work.wanted > 0 || work.synced.is_some();
+            work.batches.is_empty() && work.next_file.is_none() && !asked
         };
         let (calls, gather_time) = gather;
         let too_few = |queue: &mut Queue| {
@@ -175,6 +255,14 @@ impl Shared {
     }
 }
 
+/// Tells calls that the store has stopped.
+pub(crate) fn refuse_all(batches: Vec<Batch>) {
+    for answer in batches.into_iter().flat_map(|batch| batch.answers) {
+        let error = if answer.wrote { refusal::stopped_midway() } else { refusal::stopped() };
+        answer.refuse(error);
+    }
+}
+
 /// Answers calls through the journal.
 pub(crate) struct CommitToJournal {
     shared: Arc<Shared>,
@@ -182,11 +270,15 @@ pub(crate) struct CommitToJournal {
     answers: Vec<Answer>,
     /// Number of this shard's last batch.
     last_ticket: u64,
+    /// Room that was taken for the call that is being run.
+    promised: u64,
+    /// Bytes of the batch before that call.
+    collected: usize,
 }
 
 impl CommitToJournal {
     pub(crate) fn new(shared: Arc<Shared>, hub: Arc<WakeHub>) -> Self {
-        Self { shared, hub, answers: Vec::new(), last_ticket: 0 }
+        Self { shared, hub, answers: Vec::new(), last_ticket: 0, promised: 0, collected: 0 }
     }
 
     /// True if everything that this shard did is as durable as configured.
@@ -195,11 +287,37 @@ impl CommitToJournal {
     }
 }
 
+impl CommitToJournal {
+    /// Takes room for what a call may write. If it cannot, answers why not.
+    fn promise(&mut self, argument_bytes: usize) -> Result<(), BackendError> {
+        let needed = room::needed(argument_bytes);
+        if self.shared.take_room(needed) {
+            self.promised = needed;
+            return Ok(());
+        }
+        let stopped = self.shared.gate() == Gate::Stopped;
+        Err(if stopped { refusal::stopped() } else { refusal::disk_full() })
+    }
+
+    /// The call was run: gives back what it did not use.
+    fn settle(&mut self, machine: &mut Machine) {
+        let collected = machine.session().effects.batch_bytes();
+        let used = (collected - self.collected) as u64;
+        let promised = std::mem::take(&mut self.promised);
+        debug_assert!(used <= promised, "a call wrote {used} bytes, and was promised {promised}");
+        if used > promised {
+            tracing::error!("a call wrote {used} bytes, and was promised {promised}");
+        }
+        self.shared.room.settle(promised, used);
+        self.collected = collected;
+    }
+}
+
 impl Commit for CommitToJournal {
-    fn admits(&self, read_only: bool) -> Result<(), BackendError> {
+    fn admits(&mut self, read_only: bool, argument_bytes: usize) -> Result<(), BackendError> {
         match self.shared.gate() {
-            Gate::Open => Ok(()),
-            Gate::Full if read_only => Ok(()),
+            Gate::Open | Gate::Full if read_only => Ok(()),
+            Gate::Open => self.promise(argument_bytes),
             Gate::Full => {
                 self.shared.ask_for_retry();
                 Err(refusal::disk_full())
@@ -209,6 +327,7 @@ impl Commit for CommitToJournal {
     }
 
     fn answer(&mut self, machine: &mut Machine, answer: Answer) {
+        self.settle(machine);
         if self.is_settled(machine) {
             answer.deliver(&self.hub);
         } else {
@@ -216,11 +335,16 @@ impl Commit for CommitToJournal {
         }
     }
 
+    fn is_batch_large(&self) -> bool {
+        self.collected >= BATCH_BYTES
+    }
+
     fn end_batch(&mut self, machine: &mut Machine) {
         if self.answers.is_empty() {
             return;
         }
         let transactions = machine.session().effects.take_batch(self.shared.spare());
+        self.collected = 0;
         let answers = std::mem::take(&mut self.answers);
         self.last_ticket = self.shared.submit(Batch { transactions, answers });
     }

@@ -7,7 +7,10 @@
 //! 4. The manifest is swapped, and what it no longer lists is removed.
 //!
 //! Whatever happens in between, the manifest lists files that give the whole state. Files that it
-//! does not list are removed when the store is opened.
+//! does not list are removed, at once if a rewrite fails, or when the store is opened. A rewrite
+//! that would leave the disk nearly full is not begun.
+//!
+//! The same thread runs syncs that no call waits for.
 
 use std::io;
 use std::sync::Arc;
@@ -16,24 +19,44 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use super::commit::{NextFile, Shared};
-use super::disk::{Disk, write_all};
-use super::layout::{Layout, base_name, increment_name};
+use super::disk::{Disk, LaterSync};
+use super::layout::{Layout, base_name};
+use super::leftover;
 use super::load;
 use super::manifest::Manifest;
-use super::record::{self, Word};
 use super::replay::Replay;
-use super::snapshot;
+use super::room::ROOM_HIGH;
+use super::{snapshot, start};
 use crate::error::StoreError;
+use crate::keyspace::Keyspace;
 use crate::stats::{self, Counters};
 
 /// How often a compaction that waits looks whether the store is being closed.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// What a rewrite leaves free on the disk, for the journal and for everybody else.
+const KEPT_FREE: u64 = 2 * ROOM_HIGH;
+
+/// What the thread is asked to do.
+pub(crate) enum Request {
+    /// Rewrite the journal.
+    Compact,
+    /// Run this sync, which covers everything up to this transaction.
+    Sync {
+        /// The sync.
+        sync: LaterSync,
+        /// The last transaction that was written before.
+        sequence: u64,
+    },
+}
 
 /// The compaction's thread.
 pub(crate) struct Compaction {
     pub(crate) layout: Layout,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) manifest: Manifest,
+    /// False if storing a manifest failed, so that an older or a newer one than ours may be on the
+    /// disk: then nothing may be removed.
+    pub(crate) is_stored: bool,
     pub(crate) shared: Arc<Shared>,
     pub(crate) counters: Arc<Counters>,
     /// Set when the store is being closed.
@@ -41,53 +64,75 @@ pub(crate) struct Compaction {
 }
 
 impl Compaction {
-    /// Rewrites whenever it is asked to, until nobody can ask any more.
-    pub(crate) fn run(mut self, requests: &mpsc::Receiver<()>) {
-        while requests.recv().is_ok() {
+    /// Does what it is asked to, until nobody can ask any more.
+    pub(crate) fn run(mut self, requests: &mpsc::Receiver<Request>) {
+        while let Ok(request) = requests.recv() {
             if self.cancelled.load(Ordering::Relaxed) {
                 return;
             }
-            match self.compact() {
-                Ok(()) => stats::add(&self.counters.compactions, 1),
-                Err(error) => {
-                    tracing::warn!("the journal could not be rewritten and goes on: {error}");
-                    stats::add(&self.counters.compactions_failed, 1);
-                }
+            match request {
+                Request::Sync { sync, sequence } => self.shared.synced(sync().map(|()| sequence)),
+                Request::Compact => self.compact_once(),
             }
-            self.shared.compacting.store(false, Ordering::Release);
         }
     }
 
+    fn compact_once(&mut self) {
+        match self.compact() {
+            Ok(()) => stats::add(&self.counters.compactions, 1),
+            Err(error) => {
+                tracing::warn!("the journal could not be rewritten and goes on: {error}");
+                stats::add(&self.counters.compactions_failed, 1);
+            }
+        }
+        self.remove_leftovers();
+        self.shared.compacting.store(false, Ordering::Release);
+    }
+
     fn compact(&mut self) -> Result<(), StoreError> {
+        // The last rewrite is the best guess so far.
+        self.require_free(ROOM_HIGH + self.shared.base_bytes.load(Ordering::Relaxed))?;
         let old = self.manifest.clone();
         let (next, covers) = self.start_next_file()?;
         let mut replay = Replay::new(1);
         // The sealed files only: the one that is being written comes after the new base.
-        load::load(&self.layout, &old, &mut replay)?;
-        let number = old.base.map_or(1, |number| number + 1);
-        let path = self.layout.file(&base_name(number));
-        let keyspaces = replay.into_keyspaces();
-        let bytes = snapshot::write_base(&*self.disk, &path, &keyspaces, covers, &self.cancelled)
-            .map_err(StoreError::io(&path))?;
+        load::load_sealed(&self.layout, &old, &mut replay)?;
+        let (number, bytes) = self.write_base(&replay.into_keyspaces(), covers)?;
         self.store(Manifest { base: Some(number), increments: vec![next] })?;
         self.shared.base_bytes.store(bytes, Ordering::Relaxed);
-        self.remove(&old);
         Ok(())
+    }
+
+    /// Refuses to fill the disk.
+    fn require_free(&self, bytes: u64) -> Result<(), StoreError> {
+        let journal = &self.layout.journal;
+        let free = self.disk.free_bytes(journal).map_err(StoreError::io(journal))?;
+        if free >= bytes + KEPT_FREE {
+            return Ok(());
+        }
+        let message = format!("a rewrite takes {bytes} bytes, and {free} are free");
+        Err(StoreError::io(journal)(io::Error::new(io::ErrorKind::StorageFull, message)))
     }
 
     /// Makes a file, lists it, and lets the journal's thread go on in it. Answers its number and
     /// the last transaction of the file before.
     fn start_next_file(&mut self) -> Result<(u64, u64), StoreError> {
-        let number = self.manifest.increments.last().map_or(1, |last| last + 1);
-        let path = self.layout.file(&increment_name(number));
-        let (sealed, seal) = mpsc::channel();
-        let next = make_file(&*self.disk, &path, sealed).map_err(StoreError::io(&path))?;
+        let number = self.unused_number()?;
+        let path = self.layout.increment(number);
+        let open = start::create(&*self.disk, &path).map_err(StoreError::io(&path))?;
         let mut manifest = self.manifest.clone();
         manifest.increments.push(number);
         self.store(manifest)?;
-        self.shared.switch_to(next);
+        let (sealed, seal) = mpsc::channel();
+        self.shared.switch_to(NextFile { open, sealed });
         let covers = self.wait_for(&seal).map_err(StoreError::io(&path))?;
         Ok((number, covers))
+    }
+
+    /// A number that no file has: even one that we do not list may be listed on the disk.
+    fn unused_number(&self) -> Result<u64, StoreError> {
+        let names = self.layout.journal_names()?;
+        Ok(names.into_iter().map(|name| name.number() + 1).fold(self.manifest.last() + 1, u64::max))
     }
 
     /// Waits for the journal's thread, unless that has ended.
@@ -101,34 +146,33 @@ impl Compaction {
         }
     }
 
+    /// Writes what is there as a new base. Answers its number and length.
+    fn write_base(&self, keyspaces: &[Keyspace], covers: u64) -> Result<(u64, u64), StoreError> {
+        let number = self.unused_number()?;
+        let path = self.layout.file(&base_name(number));
+        let length = snapshot::base_length(keyspaces, &self.cancelled);
+        self.require_free(length.map_err(StoreError::io(&path))?)?;
+        let written = snapshot::write_base(&*self.disk, &path, keyspaces, covers, &self.cancelled);
+        Ok((number, written.map_err(StoreError::io(&path))?))
+    }
+
     fn store(&mut self, manifest: Manifest) -> Result<(), StoreError> {
         let path = self.layout.manifest();
+        self.is_stored = false;
         manifest.store(&self.layout, &*self.disk).map_err(StoreError::io(&path))?;
+        self.is_stored = true;
         self.manifest = manifest;
         Ok(())
     }
 
-    fn remove(&self, old: &Manifest) {
-        let base = old.base.map(base_name);
-        let increments = old.increments.iter().map(|number| increment_name(*number));
-        for name in base.into_iter().chain(increments) {
+    /// Removes what the rewrite replaced or, if it failed, what it left.
+    fn remove_leftovers(&self) {
+        if !self.is_stored {
+            return;
+        }
+        if let Err(error) = leftover::remove(&self.layout, &*self.disk, &self.manifest) {
             // What is left is removed when the store is opened next.
-            let _ = self.disk.remove(&self.layout.file(&name));
+            tracing::warn!("a file that is no longer needed could not be removed: {error}");
         }
     }
-}
-
-/// Makes an empty journal file that will stay.
-fn make_file(
-    disk: &dyn Disk,
-    path: &std::path::Path,
-    sealed: mpsc::Sender<u64>,
-) -> io::Result<NextFile> {
-    let salt = record::new_salt();
-    let mut line = Vec::new();
-    record::write_line(&mut line, Word::Version, salt, salt);
-    let mut file = disk.create(path)?;
-    write_all(&mut *file, &line)?;
-    file.sync()?;
-    Ok(NextFile { file, salt, length: line.len() as u64, sealed })
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::layout::{Layout, base_name, increment_name};
+use super::layout::{Layout, base_name};
 use super::manifest::Manifest;
 use super::replay::Replay;
 use super::scan::{Opening, Scanner, Unit};
@@ -21,6 +21,10 @@ pub struct RecoveryReport {
     pub bytes: u64,
     /// What the end of the last file held that was never known to be on the disk, if anything.
     pub torn: Option<TornTail>,
+    /// Where that was kept when it was cut off.
+    pub kept: Option<PathBuf>,
+    /// Zeros at the end of the last file: room that was reserved and never used.
+    pub unused: u64,
 }
 
 /// The end of a file that was being written when the process or the machine went down.
@@ -42,8 +46,7 @@ pub(crate) struct Tail {
     pub(crate) number: u64,
     /// Where to go on; what follows is cut.
     pub(crate) offset: u64,
-    /// `None` if the file lacks even its first line.
-    pub(crate) salt: Option<u64>,
+    pub(crate) salt: u64,
 }
 
 /// A journal that was read.
@@ -63,8 +66,20 @@ struct FileEnd {
     sealed: Option<u64>,
     /// Where whole units end, the sealing line not counted.
     offset: u64,
-    salt: Option<u64>,
+    salt: u64,
     torn: Option<TornTail>,
+    unused: u64,
+}
+
+/// What a file holds that may or may not be the journal's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// It was made for the journal, and never appended to.
+    Nothing,
+    /// It was made for the journal, and appended to.
+    Something,
+    /// It begins as no file of the journal does.
+    NotOurs,
 }
 
 /// Reads the files of a manifest in order, repeating what they hold.
@@ -74,45 +89,69 @@ pub(crate) fn load(
     replay: &mut Replay,
 ) -> Result<Loaded, StoreError> {
     let mut report = RecoveryReport::default();
-    let mut sequence = 0;
-    let mut base_bytes = 0;
-    if let Some(number) = manifest.base {
-        let path = layout.file(&base_name(number));
-        let end = read_file(&path, 0, replay, &mut RecoveryReport::default())?;
-        sequence = require_sealed(&path, &end)?;
-        base_bytes = end.offset;
-        report.files = 1;
-        report.bytes = end.offset;
-    }
-    let mut tail = None;
+    let (mut sequence, base_bytes) = load_base(layout, manifest, replay, &mut report)?;
     for (index, number) in manifest.increments.iter().enumerate() {
-        let path = layout.file(&increment_name(*number));
-        let end = read_file(&path, sequence, replay, &mut report)?;
-        report.files += 1;
-        report.bytes += end.offset;
-        if end.sealed.is_some_and(|sealed| sealed != end.sequence) {
-            return Err(StoreError::damaged(
-                &path,
-                end.offset,
-                "the last transactions are missing",
-            ));
-        }
+        let path = layout.increment(*number);
+        let end = load_increment(&path, sequence, replay, &mut report)?;
         sequence = end.sequence;
-        let found = Tail { number: *number, offset: end.offset, salt: end.salt };
-        let is_last = manifest.increments[index + 1..]
-            .iter()
-            .map(|later| layout.file(&increment_name(*later)))
-            .try_fold(true, |empty, later| Ok(empty && holds_nothing(&later)?))?;
-        if is_last {
+        let later = &manifest.increments[index + 1..];
+        if end.sealed.is_none() && hold_nothing(layout, later)? {
+            report.keys = replay.keys();
             report.torn = end.torn;
-            tail = Some(found);
-            break;
+            report.unused = end.unused;
+            let tail = Tail { number: *number, offset: end.offset, salt: end.salt };
+            return Ok(Loaded { report, tail, sequence, base_bytes });
         }
         require_sealed(&path, &end)?;
     }
-    report.keys = replay.keys();
-    let tail = tail.expect("a manifest lists a file to append to");
-    Ok(Loaded { report, tail, sequence, base_bytes })
+    let reason = "the last file that is listed is complete, and the one that follows is missing";
+    Err(StoreError::damaged(&layout.manifest(), 0, reason))
+}
+
+/// As [`load`], but every file must be complete: none of them is appended to any more.
+pub(crate) fn load_sealed(
+    layout: &Layout,
+    manifest: &Manifest,
+    replay: &mut Replay,
+) -> Result<(), StoreError> {
+    let mut report = RecoveryReport::default();
+    let (mut sequence, _) = load_base(layout, manifest, replay, &mut report)?;
+    for number in &manifest.increments {
+        let path = layout.increment(*number);
+        let end = load_increment(&path, sequence, replay, &mut report)?;
+        sequence = require_sealed(&path, &end)?;
+    }
+    Ok(())
+}
+
+/// Answers the last transaction that the rewritten journal accounts for, and its length.
+fn load_base(
+    layout: &Layout,
+    manifest: &Manifest,
+    replay: &mut Replay,
+    report: &mut RecoveryReport,
+) -> Result<(u64, u64), StoreError> {
+    let Some(number) = manifest.base else { return Ok((0, 0)) };
+    let path = layout.file(&base_name(number));
+    let end = read_file(&path, 0, replay, &mut RecoveryReport::default())?;
+    report.files = 1;
+    report.bytes = end.offset;
+    Ok((require_sealed(&path, &end)?, end.offset))
+}
+
+fn load_increment(
+    path: &Path,
+    after: u64,
+    replay: &mut Replay,
+    report: &mut RecoveryReport,
+) -> Result<FileEnd, StoreError> {
+    let end = read_file(path, after, replay, report)?;
+    report.files += 1;
+    report.bytes += end.offset;
+    if end.sealed.is_some_and(|sealed| sealed != end.sequence) {
+        return Err(StoreError::damaged(path, end.offset, "the last transactions are missing"));
+    }
+    Ok(end)
 }
 
 /// A file that others follow must be complete. Answers the last transaction it accounts for.
@@ -124,16 +163,41 @@ fn require_sealed(path: &Path, end: &FileEnd) -> Result<u64, StoreError> {
     end.sealed.ok_or_else(missing)
 }
 
-/// True for a file that was made but never appended to.
-pub(crate) fn holds_nothing(path: &Path) -> Result<bool, StoreError> {
+/// True if none of these listed files was ever appended to.
+fn hold_nothing(layout: &Layout, numbers: &[u64]) -> Result<bool, StoreError> {
+    numbers.iter().try_fold(true, |nothing, number| {
+        let path = layout.increment(*number);
+        Ok(nothing && first_unit(&path, &mut open(&path)?)? == Unit::End)
+    })
+}
+
+/// What is in a file that need not be the journal's.
+pub(crate) fn content(path: &Path) -> Result<Content, StoreError> {
     match Scanner::open(path).map_err(StoreError::io(path))? {
-        Opening::Good(mut scanner) => match scanner.next().map_err(StoreError::io(path))? {
-            Unit::Foreign => Err(appended_by_valkey(path)),
-            unit => Ok(unit == Unit::End),
+        Opening::Good(mut scanner) => match first_unit(path, &mut scanner)? {
+            Unit::End => Ok(Content::Nothing),
+            _ => Ok(Content::Something),
         },
-        Opening::Unfinished => Ok(true),
-        Opening::Damaged => Ok(false),
+        Opening::Unfinished => Ok(Content::Nothing),
+        Opening::Damaged => Ok(Content::NotOurs),
     }
+}
+
+fn first_unit(path: &Path, scanner: &mut Scanner) -> Result<Unit, StoreError> {
+    match scanner.next().map_err(StoreError::io(path))? {
+        Unit::Foreign => Err(appended_by_valkey(path)),
+        unit => Ok(unit),
+    }
+}
+
+/// Opens a listed file. Its first line was on the disk before it was listed.
+fn open(path: &Path) -> Result<Scanner, StoreError> {
+    let reason = match Scanner::open(path).map_err(StoreError::io(path))? {
+        Opening::Good(scanner) => return Ok(scanner),
+        Opening::Unfinished => "the file ends within its first line",
+        Opening::Damaged => "the first line is not ours or was changed",
+    };
+    Err(StoreError::damaged(path, 0, reason))
 }
 
 fn read_file(
@@ -143,18 +207,9 @@ fn read_file(
     report: &mut RecoveryReport,
 ) -> Result<FileEnd, StoreError> {
     let size = std::fs::metadata(path).map_err(StoreError::io(path))?.len();
-    let mut end = FileEnd { sequence: after, offset: 0, salt: None, sealed: None, torn: None };
-    let mut scanner = match Scanner::open(path).map_err(StoreError::io(path))? {
-        Opening::Good(scanner) => scanner,
-        Opening::Unfinished => {
-            end.torn = torn(path, 0, size, "the file ends within its first line");
-            return Ok(end);
-        }
-        Opening::Damaged => {
-            return Err(StoreError::damaged(path, 0, "the first line is not ours or was changed"));
-        }
-    };
-    end.salt = Some(scanner.salt);
+    let mut scanner = open(path)?;
+    let salt = scanner.salt;
+    let mut end = FileEnd { sequence: after, offset: 0, salt, sealed: None, torn: None, unused: 0 };
     loop {
         end.offset = scanner.offset;
         match scanner.next().map_err(StoreError::io(path))? {
@@ -175,13 +230,17 @@ fn read_file(
                 end.sealed = Some(number);
                 return after_seal(path, &mut scanner, end);
             }
-            Unit::End => return Ok(end),
+            Unit::End => {
+                end.unused = size - end.offset;
+                return Ok(end);
+            }
             Unit::Foreign => return Err(appended_by_valkey(path)),
             Unit::Damage(reason) => {
                 if scanner.was_synced(end.sequence + 1).map_err(StoreError::io(path))? {
                     return Err(StoreError::damaged(path, end.offset, reason));
                 }
-                end.torn = torn(path, end.offset, size, reason);
+                let (file, bytes) = (path.to_owned(), size - end.offset);
+                end.torn = Some(TornTail { file, offset: end.offset, bytes, reason });
                 return Ok(end);
             }
         }
@@ -197,9 +256,4 @@ fn after_seal(path: &Path, scanner: &mut Scanner, end: FileEnd) -> Result<FileEn
         Unit::End => Ok(end),
         _ => Err(StoreError::damaged(path, scanner.offset, "something follows the end")),
     }
-}
-
-fn torn(path: &Path, offset: u64, size: u64, reason: &'static str) -> Option<TornTail> {
-    let bytes = size - offset;
-    (bytes > 0).then(|| TornTail { file: path.to_owned(), offset, bytes, reason })
 }

@@ -20,7 +20,8 @@ pub(crate) enum Unit {
     Synced(u64),
     /// The file is complete up to this transaction.
     Sealed(u64),
-    /// The file ends here, between units.
+    /// The file ends here, between units, or goes on with nothing but zeros: room that was reserved
+    /// and never used.
     End,
     /// Not what we wrote.
     Damage(&'static str),
@@ -81,9 +82,7 @@ impl Scanner {
             transaction: Transaction::default(),
         };
         scanner.fill()?;
-        let mut shortest = Vec::new();
-        record::write_line(&mut shortest, Word::Version, 0, 0);
-        if scanner.buffer.len() < shortest.len() {
+        if scanner.ends_within_first_line() {
             return Ok(Opening::Unfinished);
         }
         match record::read_line(&scanner.buffer) {
@@ -95,11 +94,20 @@ impl Scanner {
         }
     }
 
+    fn ends_within_first_line(&self) -> bool {
+        const START: &[u8] = b"#ff v1=";
+        let mut line = Vec::with_capacity(LINE_MAX);
+        record::write_line(&mut line, Word::Version, 0, 0);
+        let start = &self.buffer[..self.buffer.len().min(START.len())];
+        self.buffer.len() < line.len() && START.starts_with(start)
+    }
+
     /// The next unit. After `End`, `Damage` or `Foreign` there is no other.
     pub(crate) fn next(&mut self) -> io::Result<Unit> {
         loop {
             let parsed = match &self.buffer[self.start..] {
                 [] => Parsed::Cut,
+                [0, ..] => return self.zeros(),
                 [b'#', ..] => Parsed::Whole(0),
                 bytes => self.transaction.parse(bytes),
             };
@@ -159,6 +167,13 @@ impl Scanner {
         let read = (&mut self.file).take(wanted as u64).read_to_end(&mut self.buffer)?;
         self.at_end = read < wanted;
         Ok(())
+    }
+
+    /// Tells reserved room from damage. Reads the rest of the file.
+    fn zeros(&mut self) -> io::Result<Unit> {
+        self.file.read_to_end(&mut self.buffer)?;
+        let zeros = self.buffer[self.start..].iter().all(|byte| *byte == 0);
+        Ok(if zeros { Unit::End } else { self.wrong() })
     }
 
     fn wrong(&self) -> Unit {

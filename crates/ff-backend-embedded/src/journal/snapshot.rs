@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::disk::{Disk, JournalFile, write_all};
+use super::disk::{Disk, write_all};
 use super::record::{self, Word};
 use crate::effects::{Effects, Transactions};
 use crate::keyspace::{EntryId, Hash, Keyspace, Object, SortedSet, Stream};
@@ -102,7 +102,30 @@ pub(crate) fn write_base(
     covers: u64,
     cancelled: &AtomicBool,
 ) -> io::Result<u64> {
-    let mut base = BaseWriter::new(disk.create(path)?);
+    let mut file = disk.create(path)?;
+    // Synced piece by piece: calls wait for the journal's own syncs, and those wait for the disk,
+    // which a large file synced as a whole would keep busy for long.
+    write_to(keyspaces, covers, cancelled, &mut |piece| {
+        write_all(&mut *file, piece)?;
+        file.sync()
+    })
+}
+
+/// The length that such a file would have.
+pub(crate) fn base_length(keyspaces: &[Keyspace], cancelled: &AtomicBool) -> io::Result<u64> {
+    write_to(keyspaces, 0, cancelled, &mut |_| Ok(()))
+}
+
+/// Takes a piece of a file.
+type Sink<'a> = dyn FnMut(&[u8]) -> io::Result<()> + 'a;
+
+fn write_to(
+    keyspaces: &[Keyspace],
+    covers: u64,
+    cancelled: &AtomicBool,
+    sink: &mut Sink<'_>,
+) -> io::Result<u64> {
+    let mut base = BaseWriter::new(sink);
     for (key, object) in keyspaces.iter().flat_map(Keyspace::iter) {
         if cancelled.load(Ordering::Relaxed) {
             return Err(io::Error::other("the store is being closed"));
@@ -112,8 +135,8 @@ pub(crate) fn write_base(
     base.finish(covers)
 }
 
-struct BaseWriter {
-    file: Box<dyn JournalFile>,
+struct BaseWriter<'a, 'b> {
+    sink: &'a mut Sink<'b>,
     salt: u64,
     effects: Effects,
     /// Bytes in the transaction that is open.
@@ -123,13 +146,13 @@ struct BaseWriter {
     length: u64,
 }
 
-impl BaseWriter {
-    fn new(file: Box<dyn JournalFile>) -> Self {
+impl<'a, 'b> BaseWriter<'a, 'b> {
+    fn new(sink: &'a mut Sink<'b>) -> Self {
         let salt = record::new_salt();
         let mut pending = Vec::with_capacity(WRITE_BYTES + 2 * TRANSACTION_BYTES);
         record::write_line(&mut pending, Word::Version, salt, salt);
         let effects = Effects::new(true);
-        Self { file, salt, effects, open: 0, sequence: 0, pending, length: 0 }
+        Self { sink, salt, effects, open: 0, sequence: 0, pending, length: 0 }
     }
 
     fn command(&mut self, command: &[&[u8]]) -> io::Result<()> {
@@ -148,13 +171,11 @@ impl BaseWriter {
         if self.pending.len() >= WRITE_BYTES { self.flush() } else { Ok(()) }
     }
 
-    /// Writes what was collected and syncs it at once: calls wait for the journal's own syncs, and
-    /// those wait for the disk, which a large file synced as a whole would keep busy for long.
     fn flush(&mut self) -> io::Result<()> {
-        write_all(&mut *self.file, &self.pending)?;
+        (self.sink)(&self.pending)?;
         self.length += self.pending.len() as u64;
         self.pending.clear();
-        self.file.sync()
+        Ok(())
     }
 
     fn finish(mut self, covers: u64) -> io::Result<u64> {

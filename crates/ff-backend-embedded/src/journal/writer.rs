@@ -1,18 +1,20 @@
 //! The journal's thread: appends what the shards did, syncs it, and answers the calls. One sync
-//! serves every call that arrived while the last one was under way.
+//! serves every call that arrived while the last one was under way. It also keeps room in its file
+//! for what calls will do; a write that fails nevertheless ends the store.
 
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use super::commit::{Batch, Gate, NextFile, Shared, Work};
+use super::commit::{Batch, Gate, NextFile, Shared, Work, refuse_all};
+use super::compaction::Request;
 use super::disk::{self, JournalFile};
-use super::record::{self, Word};
+use super::record::{self, LINE_MAX, Word};
+use super::room::{LINES_ROOM, ROOM_HIGH, ROOM_LOW};
 use crate::clock::monotonic;
 use crate::config::{CompactionConfig, SyncMode};
 use crate::effects::Transactions;
-use crate::refusal;
 use crate::stats::{self, Counters};
 use crate::wake::WakeHub;
 
@@ -28,8 +30,10 @@ const IDLE: Duration = Duration::from_millis(100);
 pub(crate) struct OpenFile {
     pub(crate) file: Box<dyn JournalFile>,
     pub(crate) salt: u64,
-    /// Length up to the last whole batch.
+    /// How long it is.
     pub(crate) length: u64,
+    /// How long it can become for certain.
+    pub(crate) reserved: u64,
 }
 
 /// Where the journal goes on.
@@ -47,6 +51,7 @@ pub(crate) struct Policy {
     pub(crate) sync: SyncMode,
     pub(crate) compaction: CompactionConfig,
     pub(crate) full_disk_retry: Duration,
+    pub(crate) background_sync: Duration,
 }
 
 /// The journal's thread.
@@ -56,18 +61,23 @@ pub(crate) struct Writer {
     counters: Arc<Counters>,
     policy: Policy,
     open: OpenFile,
-    /// Asks for a rewrite.
-    compact: mpsc::Sender<()>,
+    /// Asks for a rewrite, or for a sync that no call waits for.
+    background: mpsc::Sender<Request>,
     /// The last transaction that was numbered.
     sequence: u64,
     /// The last transaction that is known to be on the disk.
     synced: u64,
     /// The last transaction that the file says is on the disk.
     announced: u64,
-    /// What could not be written while the disk was full.
-    backlog: Vec<u8>,
+    /// Room that is left for lines of our own.
+    lines_room: u64,
+    /// When the disk was last found full.
+    found_full: Option<Instant>,
     next_file: Option<NextFile>,
+    /// When the last sync began or ended.
     last_sync: Instant,
+    /// A sync is under way on another thread.
+    syncing: bool,
     sync_took: Duration,
     /// Calls that were answered last.
     answered: usize,
@@ -84,7 +94,7 @@ impl Writer {
         counters: Arc<Counters>,
         policy: Policy,
         tail: WriterStart,
-        compact: mpsc::Sender<()>,
+        background: mpsc::Sender<Request>,
     ) -> Self {
         let WriterStart { open, sequence, appended } = tail;
         Self {
@@ -93,13 +103,15 @@ impl Writer {
             counters,
             policy,
             open,
-            compact,
+            background,
             sequence,
             synced: sequence,
             announced: 0,
-            backlog: Vec::new(),
+            lines_room: 0,
+            found_full: None,
             next_file: None,
             last_sync: monotonic(),
+            syncing: false,
             sync_took: Duration::ZERO,
             answered: 0,
             compact_at: policy.compaction.min_bytes,
@@ -107,15 +119,16 @@ impl Writer {
         }
     }
 
-    /// Works until the store is closed and everything is written.
-    pub(crate) fn run(mut self) {
+    /// Works until the store is closed and everything is written. Answers the last transaction if
+    /// that is known to be on the disk.
+    pub(crate) fn run(mut self) -> Option<u64> {
+        self.keep_room(0);
         loop {
             let work = self.shared.wait(self.patience(), self.gathering());
             let closing = work.closing;
             self.step(work);
             if closing {
-                self.finish();
-                return;
+                return self.finish();
             }
         }
     }
@@ -126,15 +139,25 @@ impl Writer {
 
     /// How long to wait for work before there is something else to do.
     fn patience(&self) -> Option<Duration> {
+        let unsynced = self.synced < self.sequence && !self.syncing;
+        let sync_in = unsynced.then(|| self.sync_in()).flatten();
         match self.gate() {
             Gate::Stopped => None,
             Gate::Full => Some(self.policy.full_disk_retry),
-            Gate::Open if self.policy.sync == SyncMode::EverySec && self.synced < self.sequence => {
-                Some(SYNC_INTERVAL.saturating_sub(self.last_sync.elapsed()))
-            }
+            Gate::Open if sync_in.is_some() => sync_in,
             Gate::Open if self.announced < self.synced => Some(IDLE),
             Gate::Open => None,
         }
+    }
+
+    /// When a sync that no call waits for is due.
+    fn sync_in(&self) -> Option<Duration> {
+        let interval = match self.policy.sync {
+            SyncMode::Always => return None,
+            SyncMode::EverySec => SYNC_INTERVAL,
+            SyncMode::Off => self.policy.background_sync,
+        };
+        Some(interval.saturating_sub(self.last_sync.elapsed()))
     }
 
     /// How many calls to expect, and how long to wait for them: those that were answered together
@@ -152,50 +175,41 @@ impl Writer {
             self.next_file = Some(next);
         }
         let idle = work.batches.is_empty() && !work.retry;
-        match self.gate() {
-            Gate::Stopped => refuse_all(work.batches),
-            Gate::Full => self.step_full(work.batches),
-            Gate::Open => self.step_open(work.batches, idle),
+        if self.gate() == Gate::Stopped {
+            refuse_all(work.batches);
+            return;
         }
+        let noted = self.note_synced(work.synced.take());
+        let mut batches = work.batches;
+        let written = noted.and_then(|()| self.append(&mut batches, idle));
+        match written.and_then(|()| self.sync_if_due()) {
+            Err(error) => return self.stop(batches, &error),
+            Ok(()) => self.answer_all(batches),
+        }
+        self.shared.set_committed(work.ticket);
+        self.keep_room(work.wanted);
+        self.sync_in_background();
         if self.gate() == Gate::Open {
-            self.shared.set_committed(work.ticket);
             self.ask_for_compaction();
         }
     }
 
-    fn step_open(&mut self, mut batches: Vec<Batch>, idle: bool) {
-        let outcome = self.append(&mut batches, idle).and_then(|()| self.sync_if_due());
-        match outcome {
-            Ok(()) => self.answer_all(batches),
-            Err(Trouble::Full) => self.enter_full(batches),
-            Err(Trouble::Broken(error)) => self.stop(batches, &error),
-        }
-    }
-
-    /// Appends the batches, numbered. On trouble nothing of them is in the file for good.
-    fn append(&mut self, batches: &mut [Batch], idle: bool) -> Result<(), Trouble> {
+    /// Appends the batches, numbered. There is room for them.
+    fn append(&mut self, batches: &mut [Batch], idle: bool) -> io::Result<()> {
         let some = batches.iter().any(|batch| !batch.transactions.is_empty());
         let mut lead = Vec::new();
-        if self.announced < self.synced && (some || idle) {
+        if self.announced < self.synced && (some || idle) && self.lines_room >= LINES_KEPT {
             record::write_line(&mut lead, Word::Synced, self.synced, self.open.salt);
         }
         self.number(batches);
         let pieces = batches.iter().map(|batch| &*batch.transactions.bytes);
-        let written = write_pieces(&mut *self.open.file, std::iter::once(&*lead).chain(pieces));
-        match written {
-            Ok(bytes) => {
-                self.grown(bytes);
-                self.announced = if lead.is_empty() { self.announced } else { self.synced };
-                Ok(())
-            }
-            Err(error) if disk::is_full(&error) => {
-                self.cut_back()?;
-                // A line that nobody waits for is not worth refusing writes.
-                self.announced = if some { self.announced } else { self.synced };
-                if some { Err(Trouble::Full) } else { Ok(()) }
-            }
-            Err(error) => Err(Trouble::Broken(error)),
+        let bytes = write_pieces(&mut *self.open.file, std::iter::once(&*lead).chain(pieces))?;
+        self.grown(bytes);
+        if self.announced < self.synced && (some || idle) {
+            self.lines_room -= lead.len() as u64;
+            self.announced = self.synced;
         }
+        Ok(())
     }
 
     fn number(&mut self, batches: &mut [Batch]) {
@@ -205,21 +219,20 @@ impl Writer {
         }
     }
 
-    /// Removes what was appended since the last whole batch.
-    fn cut_back(&mut self) -> Result<(), Trouble> {
-        self.open.file.truncate(self.open.length).map_err(Trouble::Broken)
-    }
-
     fn grown(&mut self, bytes: u64) {
         self.open.length += bytes;
+        // A call that wrote more than was promised to it has taken from others.
+        self.open.reserved = self.open.reserved.max(self.open.length);
         self.appended += bytes;
         stats::add(&self.counters.journal_bytes, bytes);
     }
 
     /// Syncs if the mode wants it now. A file that is to be left is sealed on the way.
-    fn sync_if_due(&mut self) -> Result<(), Trouble> {
-        if let Some(next) = self.next_file.take() {
-            return self.switch(next);
+    fn sync_if_due(&mut self) -> io::Result<()> {
+        if let Some(next) = self.next_file.take()
+            && self.switch(next)?
+        {
+            return Ok(());
         }
         let due = match self.policy.sync {
             SyncMode::Always => true,
@@ -229,9 +242,9 @@ impl Writer {
         if due && self.synced < self.sequence { self.sync() } else { Ok(()) }
     }
 
-    fn sync(&mut self) -> Result<(), Trouble> {
+    fn sync(&mut self) -> io::Result<()> {
         let started = monotonic();
-        self.open.file.sync().map_err(Trouble::Broken)?;
+        self.open.file.sync()?;
         stats::add(&self.counters.journal_syncs, 1);
         self.synced = self.sequence;
         self.last_sync = monotonic();
@@ -239,29 +252,110 @@ impl Writer {
         Ok(())
     }
 
-    /// Seals the file with the sync that is due anyway, and goes on in the next one.
-    fn switch(&mut self, next: NextFile) -> Result<(), Trouble> {
-        let mut line = Vec::new();
-        record::write_line(&mut line, Word::Sealed, self.sequence, self.open.salt);
-        match disk::write_all(&mut *self.open.file, &line) {
+    /// A file that is never synced could not tell damage from a torn write, so where no call waits
+    /// for a sync, another thread does one now and then.
+    fn sync_in_background(&mut self) {
+        let due = self.policy.sync == SyncMode::Off && self.sync_in() == Some(Duration::ZERO);
+        if !due || self.syncing || self.synced >= self.sequence || self.gate() == Gate::Stopped {
+            return;
+        }
+        match self.open.file.later_sync() {
+            Ok(sync) => {
+                self.syncing = true;
+                self.last_sync = monotonic();
+                // The other end is only gone when the store is being closed.
+                let _ = self.background.send(Request::Sync { sync, sequence: self.sequence });
+            }
+            Err(error) => self.stop(Vec::new(), &error),
+        }
+    }
+
+    /// Takes note of a sync that ended on another thread.
+    fn note_synced(&mut self, outcome: Option<io::Result<u64>>) -> io::Result<()> {
+        let Some(outcome) = outcome else { return Ok(()) };
+        self.syncing = false;
+        self.synced = self.synced.max(outcome?);
+        stats::add(&self.counters.journal_syncs, 1);
+        Ok(())
+    }
+
+    /// Seals the file with the sync that is due anyway, and goes on in the next one. False if there
+    /// is no room yet for what was promised to calls.
+    fn switch(&mut self, mut next: NextFile) -> io::Result<bool> {
+        let promised = self.open.reserved - self.open.length;
+        next.open.reserved = next.open.length + promised;
+        match next.open.file.reserve(next.open.reserved) {
             Ok(()) => {}
             Err(error) if disk::is_full(&error) => {
-                // The batch is in the file; only the seal is not. Try again later.
                 self.next_file = Some(next);
-                self.cut_back()?;
-                return self.sync();
+                return Ok(false);
             }
-            Err(error) => return Err(Trouble::Broken(error)),
+            Err(error) => return Err(error),
         }
+        let mut line = Vec::new();
+        record::write_line(&mut line, Word::Sealed, self.sequence, self.open.salt);
+        disk::write_all(&mut *self.open.file, &line)?;
         self.sync()?;
-        let NextFile { file, salt, length, sealed } = next;
-        self.open = OpenFile { file, salt, length };
-        self.appended = length;
+        self.open.file.truncate(self.open.length + line.len() as u64)?;
+        self.appended = next.open.length;
+        self.open = next.open;
         self.compact_at = self.policy.compaction.min_bytes;
         self.announced = 0;
         // A compaction that gave up waiting will find the sealed file another time.
-        let _ = sealed.send(self.sequence);
+        let _ = next.sealed.send(self.sequence);
+        Ok(true)
+    }
+
+    /// Reserves more room if little is left, or if calls wait for as much as `wanted`.
+    fn keep_room(&mut self, wanted: u64) {
+        let left = self.shared.room.left();
+        let outcome = if left >= ROOM_LOW.max(wanted) {
+            Ok(())
+        } else if wanted == 0 && self.was_full_just_now() {
+            return;
+        } else {
+            self.reserve(ROOM_HIGH + wanted - left)
+        };
+        match outcome {
+            Ok(()) => self.found_room(),
+            Err(error) if disk::is_full(&error) => self.found_no_room(left),
+            Err(error) => return self.stop(Vec::new(), &error),
+        }
+        if wanted > 0 {
+            self.shared.answer_waiting(self.found_full.is_some());
+        }
+    }
+
+    /// True while calls are served from what is left, and a full disk need not be asked again.
+    fn was_full_just_now(&self) -> bool {
+        let just_now = |at: Instant| at.elapsed() < self.policy.full_disk_retry;
+        self.gate() == Gate::Open && self.found_full.is_some_and(just_now)
+    }
+
+    fn reserve(&mut self, bytes: u64) -> io::Result<()> {
+        let lines = LINES_ROOM - self.lines_room;
+        self.open.file.reserve(self.open.reserved + bytes + lines)?;
+        self.open.reserved += bytes + lines;
+        self.lines_room = LINES_ROOM;
+        self.shared.room.add(bytes);
         Ok(())
+    }
+
+    fn found_room(&mut self) {
+        self.found_full = None;
+        if self.gate() == Gate::Full {
+            tracing::info!("there is room on the disk again: writes are taken");
+            self.shared.set_gate(Gate::Open);
+        }
+    }
+
+    /// While enough is left, only a very large call is refused.
+    fn found_no_room(&mut self, left: u64) {
+        self.found_full = Some(monotonic());
+        if left < ROOM_LOW && self.gate() == Gate::Open {
+            tracing::error!("the disk is full: writes are refused until there is room");
+            self.shared.set_gate(Gate::Full);
+        }
     }
 
     fn answer_all(&mut self, batches: Vec<Batch>) {
@@ -274,60 +368,9 @@ impl Writer {
         self.shared.reuse(spares.into_iter());
     }
 
-    /// The disk is full: keeps what could not be written, and says so.
-    fn enter_full(&mut self, batches: Vec<Batch>) {
-        tracing::error!("the disk is full: writes are refused until there is room");
-        self.shared.set_gate(Gate::Full);
-        for batch in &batches {
-            self.backlog.extend_from_slice(&batch.transactions.bytes);
-        }
-        self.answer_while_full(batches);
-    }
-
-    fn step_full(&mut self, mut batches: Vec<Batch>) {
-        self.number(&mut batches);
-        for batch in &batches {
-            self.backlog.extend_from_slice(&batch.transactions.bytes);
-        }
-        match self.write_backlog() {
-            Ok(()) => {
-                tracing::info!("there is room on the disk again: writes are taken");
-                self.shared.set_gate(Gate::Open);
-                self.answer_all(batches);
-            }
-            Err(Trouble::Full) => self.answer_while_full(batches),
-            Err(Trouble::Broken(error)) => self.stop(batches, &error),
-        }
-    }
-
-    /// Reads are answered; a call whose effects are still in memory only is told so.
-    fn answer_while_full(&mut self, batches: Vec<Batch>) {
-        for answer in batches.into_iter().flat_map(|batch| batch.answers) {
-            if answer.wrote {
-                answer.refuse(refusal::disk_full_midway());
-            } else {
-                answer.deliver(&self.hub);
-            }
-        }
-    }
-
-    fn write_backlog(&mut self) -> Result<(), Trouble> {
-        match disk::write_all(&mut *self.open.file, &self.backlog) {
-            Ok(()) => {}
-            Err(error) if disk::is_full(&error) => {
-                self.cut_back()?;
-                return Err(Trouble::Full);
-            }
-            Err(error) => return Err(Trouble::Broken(error)),
-        }
-        self.grown(self.backlog.len() as u64);
-        self.backlog = Vec::new();
-        self.sync()
-    }
-
     /// What is on the disk is no longer known: nothing may be answered from here on.
     fn stop(&mut self, batches: Vec<Batch>, error: &io::Error) {
-        tracing::error!("the journal failed, the store stops: {error}");
+        self.shared.stop.because(format!("the journal could not be written or synced: {error}"));
         self.shared.set_gate(Gate::Stopped);
         refuse_all(batches);
     }
@@ -339,30 +382,39 @@ impl Writer {
             // If it fails, try again when as much has been appended once more.
             self.compact_at = self.appended + self.policy.compaction.min_bytes;
             // The other end is only gone when the store is being closed.
-            let _ = self.compact.send(());
+            let _ = self.background.send(Request::Compact);
         }
     }
 
-    /// Leaves a file in which any damage can be told from a torn write.
-    fn finish(&mut self) {
-        if self.gate() == Gate::Full {
-            self.step_full(Vec::new());
+    /// Leaves a file in which any damage can be told from a torn write, and without reserved room.
+    /// Answers the last transaction.
+    fn finish(&mut self) -> Option<u64> {
+        if self.gate() == Gate::Stopped {
+            return None;
         }
-        if self.gate() != Gate::Open {
-            return;
+        let written = self.sync().and_then(|()| self.announce());
+        let synced = written.and_then(|()| self.open.file.truncate(self.open.length));
+        if let Err(error) = synced.and_then(|()| self.sync()) {
+            tracing::error!("the journal could not be synced when the store was closed: {error}");
+            return None;
         }
-        let synced = self.sync().and_then(|()| self.append(&mut [], true));
-        if synced.and_then(|()| self.sync()).is_err() {
-            tracing::error!("the journal could not be synced when the store was closed");
+        Some(self.sequence)
+    }
+
+    /// Says in the file up to where it was synced.
+    fn announce(&mut self) -> io::Result<()> {
+        let mut line = Vec::new();
+        if self.announced < self.synced && self.lines_room >= LINE_MAX as u64 {
+            record::write_line(&mut line, Word::Synced, self.synced, self.open.salt);
         }
+        disk::write_all(&mut *self.open.file, &line)?;
+        self.grown(line.len() as u64);
+        Ok(())
     }
 }
 
-/// Why a batch is not in the file.
-enum Trouble {
-    Full,
-    Broken(io::Error),
-}
+/// Room that is kept for the last two lines of a file: up to where it was synced, and its seal.
+const LINES_KEPT: u64 = 3 * LINE_MAX as u64;
 
 /// Writes pieces one after the other; answers how many bytes that were.
 fn write_pieces<'a>(
@@ -375,11 +427,4 @@ fn write_pieces<'a>(
         bytes += piece.len() as u64;
     }
     Ok(bytes)
-}
-
-fn refuse_all(batches: Vec<Batch>) {
-    for answer in batches.into_iter().flat_map(|batch| batch.answers) {
-        let error = if answer.wrote { refusal::stopped_midway() } else { refusal::stopped() };
-        answer.refuse(error);
-    }
 }

@@ -136,6 +136,12 @@ pub(super) unsafe extern "C-unwind" fn enter(state: *mut lua_State) -> c_int {
     }
 }
 
+/// Collects all garbage.
+pub(super) unsafe extern "C-unwind" fn collect(state: *mut lua_State) -> c_int {
+    unsafe { lua::lua_gc(state, lua::LUA_GCCOLLECT, 0) };
+    0
+}
+
 /// `redis.call`: an error is raised.
 pub(super) unsafe extern "C-unwind" fn command(state: *mut lua_State) -> c_int {
     unsafe {

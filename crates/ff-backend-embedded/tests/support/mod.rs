@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 pub(crate) mod faulty;
+pub(crate) mod load;
+pub(crate) mod model;
 pub(crate) mod valkey;
 
 use std::path::{Path, PathBuf};

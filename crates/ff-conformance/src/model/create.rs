@@ -37,6 +37,7 @@ pub(super) fn new_execution(dice: &mut Dice, world: &World) -> CreateExecution {
         deadline_at: dice.sometimes(15, |dice| moment(dice, world)),
         tags_json: tags_json(dice),
         content_digest: idempotency_key.as_ref().map_or("", |_| digest(dice)).to_owned(),
+        sent_ms_ago: None,
         idempotency_key,
         dedup_ms: dice.sometimes(20, |dice| 1 + dice.below(HOUR)),
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ff_core::limits;
 use ff_core::partition::PartitionConfig;
 use ff_script::audit::audit;
 use ff_script::calls::deployment::{OpenDeployment, RegisterLane};
@@ -71,7 +72,11 @@ impl<'a> Game<'a> {
     async fn run(&mut self, plan: &Plan) -> Result<(), String> {
         self.open().await?;
         for (number, step) in plan.steps.iter().enumerate() {
-            self.step(step).await.map_err(|what| format!("step {number} {:?}: {what}", step.op))?;
+            let stepped = match self.step(step).await {
+                Ok(()) => self.crash(step).await,
+                failed => failed,
+            };
+            stepped.map_err(|what| format!("step {number} {:?}: {what}", step.op))?;
         }
         self.compare_contents().await?;
         settle::end_everything(self).await.map_err(|what| format!("at the end: {what}"))?;
@@ -84,6 +89,7 @@ impl<'a> Game<'a> {
         let first = self.world.partitions[0];
         let config = config();
         let open = OpenDeployment {
+            format: limits::STORE_FORMAT,
             num_flow_partitions: config.num_flow_partitions,
             num_budget_partitions: config.num_budget_partitions,
             num_quota_partitions: config.num_quota_partitions,
@@ -118,6 +124,21 @@ impl<'a> Game<'a> {
             return self.lose_answer(&mut dice, &sent, &answer).await;
         }
         self.world.learn(&sent, &answer);
+        Ok(())
+    }
+
+    /// Stores that can may crash: what was answered is still there, and nothing else.
+    async fn crash(&mut self, step: &Step) -> Result<(), String> {
+        for store in self.stores {
+            let before = store.dump().await;
+            if store.crash(&mut Dice::new(!step.seed)).await {
+                let after = store.dump().await;
+                if before != after {
+                    let difference = dump::difference(&before, &after);
+                    return Err(format!("a crash changed what was there:\n{difference}"));
+                }
+            }
+        }
         Ok(())
     }
 

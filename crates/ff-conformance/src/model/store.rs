@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost};
+use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost, SyncMode};
 use ff_core::backend_error::BackendError;
 use ff_core::clock::Clock;
 use ff_script::dump::Dump;
@@ -10,6 +10,8 @@ use ff_script::host::Host;
 use ff_script::library::Library;
 use ff_script::value::Value;
 
+use super::dice::Dice;
+use super::disk::OnDisk;
 use super::sent::Sent;
 use super::world::PARTITIONS;
 use crate::clock::ManualClock;
@@ -24,6 +26,8 @@ pub struct Store {
 enum Kind {
     /// A store for this plan alone.
     Own { host: Box<EmbeddedHost>, clock: Arc<ManualClock> },
+    /// A store for this plan alone that crashes now and then.
+    OnDisk(OnDisk),
     /// Partitions of a shared server, which nobody else may use meanwhile.
     Shared(TestHost),
 }
@@ -41,6 +45,12 @@ impl Store {
         Self { kind: Kind::Own { host: Box::new(host), clock } }
     }
 
+    /// A new embedded store in a directory, which rewrites its journal all the time and is often
+    /// opened anew from what a crash would leave.
+    pub fn on_disk(library: &Library, sync: SyncMode) -> Self {
+        Self { kind: Kind::OnDisk(OnDisk::new(library, sync)) }
+    }
+
     /// The shared server or cluster. Each plays one plan at a time.
     pub async fn shared(kind: HostKind) -> Self {
         let host = TestHost::start(kind, START_MS).await;
@@ -54,6 +64,7 @@ impl Store {
     pub(super) fn name(&self) -> &'static str {
         match &self.kind {
             Kind::Own { host, .. } => host.name(),
+            Kind::OnDisk(_) => "embedded on disk",
             Kind::Shared(host) => host.name(),
         }
     }
@@ -61,6 +72,9 @@ impl Store {
     pub(super) async fn call(&self, sent: &Sent) -> Result<Value, BackendError> {
         match &self.kind {
             Kind::Own { host, .. } => host.call(sent.function, sent.partition, sent.args()).await,
+            Kind::OnDisk(disk) => {
+                disk.host().call(sent.function, sent.partition, sent.args()).await
+            }
             Kind::Shared(host) => host.call(sent.function, sent.partition, sent.args()).await,
         }
     }
@@ -68,6 +82,7 @@ impl Store {
     pub(super) async fn set_time(&self, ms: u64) {
         match &self.kind {
             Kind::Own { clock, .. } => clock.set(ms),
+            Kind::OnDisk(disk) => disk.clock.set(ms),
             Kind::Shared(host) => host.set_time(&PARTITIONS, ms).await,
         }
     }
@@ -75,7 +90,27 @@ impl Store {
     pub(super) async fn dump(&self) -> Dump {
         match &self.kind {
             Kind::Own { host, .. } => host.dump().await.expect("the store is open"),
+            Kind::OnDisk(disk) => disk.host().dump().await.expect("the store is open"),
             Kind::Shared(host) => host.dump(&PARTITIONS).await,
+        }
+    }
+
+    /// Crashes now and then, if it is one that does. True if it did.
+    pub(super) async fn crash(&self, dice: &mut Dice) -> bool {
+        match &self.kind {
+            Kind::OnDisk(disk) if dice.chance(10) => {
+                disk.crash().await;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// How often the journal was rewritten; zero without one.
+    pub fn compactions(&self) -> u64 {
+        match &self.kind {
+            Kind::OnDisk(disk) => disk.compactions(),
+            _ => 0,
         }
     }
 

@@ -88,6 +88,22 @@ async fn outcomes(d: &Deployment) -> Vec<String> {
 }
 
 conformance! {
+    async fn a_submission_whose_answers_got_lost_is_answered_as_new(d: &Deployment) {
+        let key = || Some("key".parse().expect("a valid key"));
+        for losses in 1..=LOSSES_MAX {
+            let first = new(d, d.new_id());
+            let created = lossy(d, losses).create(first.clone()).await.expect("created");
+            assert!(created.is_new(), "{created:?}");
+            d.advance(60_000).await;
+            let keyed = NewExecution { idempotency_key: key(), ..new(d, d.new_id()) };
+            let many = vec![new(d, d.new_id()), keyed, first];
+            let answers = lossy(d, losses).create_many(many).await;
+            let new: Vec<bool> =
+                answers.iter().map(|answer| answer.as_ref().is_ok_and(Created::is_new)).collect();
+            assert_eq!(new, [true, losses == 1, false], "{answers:?}");
+        }
+    }
+
     async fn a_life_has_one_of_everything_although_replies_get_lost(d: &Deployment) {
         for losses in 1..=LOSSES_MAX {
             let id = d.new_id();

@@ -188,7 +188,7 @@ functions! {
     ff_promote_delayed ff_replay_execution ff_change_priority ff_set_execution_tags
     ff_describe_execution ff_read_payload ff_read_result ff_list_attempts ff_list_executions
     ff_read_events ff_tick ff_register_worker ff_heartbeat_worker ff_unregister_worker
-    ff_release_worker_leases ff_lane_depths
+    ff_release_worker_leases ff_lane_depths ff_mark_shard
 }
 
 /// A function that nobody attacks fails the run.

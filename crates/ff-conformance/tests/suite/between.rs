@@ -73,7 +73,9 @@ async fn step(d: &Deployment, step: Step, args: &[Vec<u8>]) {
             let execution_id = newest(d).await;
             d.call(SetExecutionTags { execution_id, request_id: None, tags }).await;
         }
-        Step::AddLane => drop(d.call(RegisterLane { lane: lane("added") }).await),
+        Step::AddLane => {
+            d.call(RegisterLane { lane: lane("added") }).await;
+        }
         Step::AddWorker => {
             let other = RegisterWorker { worker_instance_id: instance("other"), ..registration(d) };
             d.call(other).await;
@@ -191,6 +193,7 @@ functions! {
     ff_heartbeat_worker AddWorker "OK"
     ff_unregister_worker ReplaceWorker "worker_instance_in_use"
     ff_release_worker_leases Take "OK"
+    ff_mark_shard AddWorker "OK"
 }
 
 /// A writing function that nobody repeats fails the run.

@@ -1,5 +1,5 @@
-//! Records and indexes that somebody wrote around the library, or that a newer version wrote: what is
-//! damaged neither blocks nor is guessed at, and what is unknown is left alone.
+//! Records and indexes that somebody wrote around the library, or that a newer version wrote: what
+//! is damaged neither blocks nor is guessed at, and what is unknown is left alone.
 
 use ff_conformance::record::{key_of, listed_in, member_score, record};
 use ff_conformance::{Deployment, Held, INSTANCE, LANE, LEASE_MS, WORKER, conformance};
@@ -95,8 +95,7 @@ conformance! {
         d.call(grant.clone()).await;
         let (lease_id, attempt_id) = (d.new_uuid().to_string(), d.new_uuid().to_string());
         let (id_text, grant_id) = (id.to_string(), grant.grant_id.to_string());
-        let (worker, instance) = (grant.worker_id.to_string(), grant.worker_instance_id.to_string());
-        let args = [&*id_text, &worker, &instance, "", &grant_id, &lease_id, "1000", &attempt_id];
+        let args = [&*id_text, WORKER, INSTANCE, "", &grant_id, &lease_id, "1000", &attempt_id];
         let answer = d.raw("ff_claim_execution", &args.map(str::as_bytes)).await;
         assert_eq!(answer.code(), "data_lost");
         d.host().clear(&d.partitions).await;

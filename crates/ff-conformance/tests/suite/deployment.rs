@@ -3,6 +3,7 @@
 use ff_conformance::record::hash;
 use ff_conformance::{Deployment, conformance, lane};
 use ff_core::error::Code;
+use ff_core::limits;
 use ff_script::calls::deployment::{
     ListLanes, ListLanesReply, OpenDeployment, OpenDeploymentReply, RegisterLane, RegisterLaneReply,
 };
@@ -12,6 +13,7 @@ fn counts(flow: u16, budget: u16, quota: u16) -> OpenDeployment {
         num_flow_partitions: flow,
         num_budget_partitions: budget,
         num_quota_partitions: quota,
+        format: limits::STORE_FORMAT,
     }
 }
 
@@ -25,7 +27,8 @@ conformance! {
         let opened = d.call(counts(8, 4, 2)).await;
         assert_eq!(opened, OpenDeploymentReply::Opened { created: true });
         let stored = hash(&d.dump().await, format!("{}:deployment", d.home().key()).as_bytes());
-        let expected = [("budget", "4"), ("flow", "8"), ("quota", "2")];
+        let format = limits::STORE_FORMAT.to_string();
+        let expected = [("budget", "4"), ("flow", "8"), ("format", &*format), ("quota", "2")];
         assert!(stored.iter().map(|(a, b)| (a.as_str(), b.as_str())).eq(expected), "{stored:?}");
     }
 
@@ -46,9 +49,42 @@ conformance! {
         }
     }
 
+    async fn a_server_of_another_format_is_refused_on_a_new_store_and_on_an_old_one(
+        d: &Deployment
+    ) {
+        let ours = limits::STORE_FORMAT;
+        let other = || OpenDeployment { format: ours + 1, ..counts(8, 4, 2) };
+        let expected = (Code::StoreFormatMismatch, vec![ours.to_string(), (ours + 1).to_string()]);
+        assert_eq!(d.refusal(other()).await, expected);
+        d.call(counts(8, 4, 2)).await;
+        assert_eq!(d.refusal(other()).await, expected);
+    }
+
+    /// The number is missing in stores from before there was one. Only Valkey's keys can be
+    /// reached.
+    async fn a_store_of_another_format_is_refused_and_left_alone(d: &Deployment) {
+        d.call(counts(8, 4, 2)).await;
+        let key = format!("{}:deployment", d.home().key());
+        let ours = limits::STORE_FORMAT.to_string();
+        for (command, found) in [("HSET", "2000"), ("HDEL", "0")] {
+            let value = if command == "HSET" { found } else { "none" };
+            let words = [command, &*key, "format", value].map(str::as_bytes);
+            if d.host().exec(d.home(), &words).await.is_none() {
+                return;
+            }
+            let before = d.dump().await;
+            let expected = (Code::StoreFormatMismatch, vec![found.to_owned(), ours.clone()]);
+            assert_eq!(d.refusal(counts(8, 4, 2)).await, expected);
+            assert_eq!(d.dump().await, before);
+        }
+        // What is checked at the end is the store, which must be one of ours again.
+        let words: [&[u8]; 4] = [b"HSET", key.as_bytes(), b"format", ours.as_bytes()];
+        d.host().exec(d.home(), &words).await;
+    }
+
     async fn a_deployment_has_one_to_65535_partitions_of_each_family(d: &Deployment) {
         for wrong in ["0", "65536", "-1", "1.0"] {
-            let code = d.raw("ff_open_deployment", &[wrong.as_bytes(), b"1", b"1"]).await;
+            let code = d.raw("ff_open_deployment", &[wrong.as_bytes(), b"1", b"1", b"1"]).await;
             assert_eq!(code.code(), "invalid_input", "{wrong}");
         }
         d.call(counts(65535, 65535, 65535)).await;

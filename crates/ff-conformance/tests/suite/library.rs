@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use ff_conformance::{Answer, Deployment, HostKind, conformance, reachable_library, timed_library};
 use ff_core::error::Code;
 use ff_script::calls;
-use ff_script::calls::library::{Description, Version, VersionReply};
+use ff_script::calls::library::{
+    CheckRights, CheckRightsReply, Description, Version, VersionReply,
+};
 use libtest_mimic::Trial;
 
 /// Tests that need no host.
@@ -19,6 +21,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     };
     vec![
         trial("the_embedded_host_has_exactly_the_commands_that_the_library_uses", same_commands),
+        trial("the_right_to_every_command_that_the_library_uses_is_asked_for", same_rights),
         trial("w58_hot_paths_read_only_the_fields_they_need", lean_reads),
         trial("a_verb_file_has_a_file_of_calls_and_one_of_tests", parallel_files),
     ]
@@ -44,12 +47,23 @@ fn commands(source: &str) -> BTreeSet<String> {
     words.filter(command).map(str::to_owned).collect()
 }
 
+/// The file that asks for the right to every command, and calls none.
+const ASKS: &str = "verb/library.lua";
+
+fn used_commands() -> BTreeSet<String> {
+    let files = lua_files().into_iter().filter(|file| !file.ends_with(ASKS));
+    let sources = files.map(|file| std::fs::read_to_string(file).expect("a readable file"));
+    sources.flat_map(|source| commands(&source)).collect()
+}
+
+fn same_rights() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lua").join(ASKS);
+    let source = std::fs::read_to_string(path).expect("a readable file");
+    assert_eq!(commands(&source), used_commands());
+}
+
 fn same_commands() {
-    let mut used = BTreeSet::new();
-    for file in lua_files() {
-        let source = std::fs::read_to_string(&file).expect("a readable file");
-        used.extend(commands(&source));
-    }
+    let used = used_commands();
     let offered: BTreeSet<String> =
         ff_backend_embedded::COMMANDS.iter().map(|name| (*name).to_owned()).collect();
     let missing: Vec<&String> = used.difference(&offered).collect();
@@ -103,6 +117,11 @@ conformance! {
             if d.kind() == HostKind::Embedded { reachable_library() } else { timed_library() };
         let VersionReply::Installed { version, hash } = d.call(Version {}).await;
         assert_eq!((version, hash), (expected.version, expected.hash));
+    }
+
+    async fn a_user_who_may_do_everything_lacks_no_right(d: &Deployment) {
+        let CheckRightsReply::Rights { missing } = d.call(CheckRights {}).await;
+        assert!(missing.0.is_empty(), "{missing:?}");
     }
 
     async fn rust_and_lua_declare_the_same_functions(d: &Deployment) {
@@ -200,7 +219,8 @@ conformance! {
     }
 
     async fn a_wrong_number_of_arguments_is_refused(d: &Deployment) {
-        for contract in calls::contracts().filter(|contract| contract.name != "ff_version") {
+        let bare = ["ff_version", "ff_check_rights"];
+        for contract in calls::contracts().filter(|contract| !bare.contains(&contract.name)) {
             let many = vec![b"x".as_slice(); contract.args.len() + 1];
             let rest = descriptions(d).await[contract.name].args.last()
                 .is_some_and(|name| name.ends_with('…'));

@@ -26,6 +26,7 @@ mod json;
 mod lease;
 mod library;
 mod list;
+mod mark;
 mod pause;
 mod payloads;
 mod policy;
@@ -70,6 +71,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         events::CASES,
         tick::CASES,
         worker::CASES,
+        mark::CASES,
         backend::CASES,
         payloads::CASES,
         clock::CASES,

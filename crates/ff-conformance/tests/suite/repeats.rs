@@ -114,6 +114,7 @@ functions! {
     ff_heartbeat_worker Same
     ff_unregister_worker Recognised
     ff_release_worker_leases Nothing
+    ff_mark_shard Nothing
 }
 
 /// A writing function that nobody repeats fails the run.

@@ -3,6 +3,7 @@
 use ff_conformance::{
     Deployment, Held, INSTANCE, LEASE_MS, WORKER, capabilities, instance, lane, worker,
 };
+use ff_core::limits;
 use ff_core::types::{AttemptId, ExecutionId, GrantId, LeaseId, RequestId, WorkerSession};
 use ff_script::call::Call;
 use ff_script::calls::cancel::CancelExecution;
@@ -14,8 +15,9 @@ use ff_script::calls::events::ReadEvents;
 use ff_script::calls::expire::{ExpireExecution, PromoteDelayed};
 use ff_script::calls::grant::{GrantNext, IssueClaimGrant, IssueReclaimGrant};
 use ff_script::calls::lease::{MarkLeaseExpired, RevokeLease};
-use ff_script::calls::library::Version;
+use ff_script::calls::library::{CheckRights, Version};
 use ff_script::calls::list::ListExecutions;
+use ff_script::calls::mark::MarkShard;
 use ff_script::calls::tick::Tick;
 use ff_script::calls::worker::{
     HeartbeatWorker, LaneDepths, ListWorkers, RegisterWorker, ReleaseWorkerLeases, UnregisterWorker,
@@ -95,11 +97,14 @@ pub(crate) fn registration(d: &Deployment) -> RegisterWorker {
 pub(crate) async fn prepare(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
     match name {
         "ff_version" => encode(&Version {}),
+        "ff_check_rights" => encode(&CheckRights {}),
         "ff_open_deployment" => encode(&OpenDeployment {
             num_flow_partitions: 8,
             num_budget_partitions: 4,
             num_quota_partitions: 2,
+            format: limits::STORE_FORMAT,
         }),
+        "ff_mark_shard" => encode(&MarkShard { server: d.new_uuid(), mark: 7 }),
         "ff_register_lane" => encode(&RegisterLane { lane: lane(&fresh_lane(d)) }),
         "ff_list_lanes" => encode(&ListLanes {}),
         "ff_create_execution" | "ff_create_executions" => {

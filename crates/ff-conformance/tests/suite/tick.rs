@@ -103,7 +103,8 @@ conformance! {
 
     async fn a_tick_tells_how_late_it_is(d: &Deployment) {
         let late = async || {
-            let TickReply::Ticked { late_ms, .. } = d.call(Tick { items_max: 1, log_length_max: None }).await;
+            let tick = Tick { items_max: 1, log_length_max: None };
+            let TickReply::Ticked { late_ms, .. } = d.call(tick).await;
             late_ms
         };
         d.create().delayed_by(10).send().await;

@@ -6,6 +6,7 @@ use ff_conformance::{Deployment, Held, LANE, LEASE_MS, conformance, instance, wo
 use ff_core::error::Code;
 use ff_core::state::{AttemptLifecycle, AttemptState, AttemptType, PublicState};
 use ff_core::types::{ExecutionId, TimestampMs};
+use ff_script::calls::change::ChangePriority;
 use ff_script::calls::expire::{ExpireExecution, ExpireExecutionReply};
 use ff_script::calls::fail::FailExecutionReply;
 
@@ -234,7 +235,7 @@ conformance! {
         let delayed = d.create().delayed_by(1000).send().await;
         let held = d.create_and_claim().await;
         for (id, place) in [(delayed, "due"), (held.id, "leases")] {
-            let change = ff_script::calls::change::ChangePriority { execution_id: id, priority: 9, request_id: None };
+            let change = ChangePriority { execution_id: id, priority: 9, request_id: None };
             d.call(change).await;
             assert_eq!(listed_in(&d.dump().await, id), [place]);
         }

@@ -101,6 +101,17 @@ impl Created {
         }
     }
 
+    /// The answer to a submission under an id that was made for it and for nothing else: whoever
+    /// finds it there has sent it before and lost the answer.
+    pub fn under_fresh_id(self, fresh: ExecutionId) -> Self {
+        match self {
+            Self::Duplicate { execution_id, public_state } if execution_id == fresh => {
+                Self::Created { execution_id, public_state }
+            }
+            other => other,
+        }
+    }
+
     /// True if this submission made it.
     pub const fn is_new(&self) -> bool {
         matches!(self, Self::Created { .. })
@@ -139,6 +150,16 @@ mod tests {
     #[test]
     fn an_ordinary_submission_passes() {
         assert_eq!(new_execution().validate(&PartitionConfig::default()), Ok(()));
+    }
+
+    #[test]
+    fn what_is_found_under_a_fresh_id_is_new_and_what_is_found_elsewhere_is_not() {
+        let id =
+            |number| ExecutionId::from_parts(Partition::flow(1), uuid::Uuid::from_u128(number));
+        let public_state = PublicState::Active;
+        let found = Created::Duplicate { execution_id: id(1), public_state };
+        assert!(found.under_fresh_id(id(1)).is_new());
+        assert_eq!(found.under_fresh_id(id(2)), found);
     }
 
     #[test]

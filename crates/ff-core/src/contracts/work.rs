@@ -1,5 +1,6 @@
 //! Asking for work, in one place for several lanes, with a wait.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::claim::{check_kinds, check_lease_ttl};
@@ -7,7 +8,7 @@ use crate::argument;
 use crate::capability::CapabilitySet;
 use crate::error::EngineError;
 use crate::limits;
-use crate::types::{ExecutionKind, LaneId, WorkerId, WorkerInstanceId};
+use crate::types::{ExecutionKind, LaneId, LeaseId, WorkerId, WorkerInstanceId};
 
 /// Who wants work, of which lanes, how much, and how long it will wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,5 +40,26 @@ impl WorkRequest {
         argument::check_range("count", self.count.into(), 1..=limits::CLAIM_COUNT_MAX)?;
         let wait_ms = u64::try_from(self.max_wait.as_millis()).unwrap_or(u64::MAX);
         argument::check_range("wait", wait_ms, 0..=limits::CLAIM_WAIT_MS_MAX)
+    }
+}
+
+/// The ids that the leases of a claim are to have, chosen by whoever asks for work: by them it can
+/// ask again for an answer that was lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseIds {
+    /// Different ones, as many as executions are wanted.
+    pub ids: Vec<LeaseId>,
+    /// True if an earlier claim under these ids got no answer: what it took is given again.
+    pub repeated: bool,
+}
+
+impl LeaseIds {
+    /// Checks that there is a different one for each of the executions wanted.
+    pub fn validate(&self, count: u32) -> Result<(), EngineError> {
+        let distinct: BTreeSet<&LeaseId> = self.ids.iter().collect();
+        if distinct.len() == self.ids.len() && self.ids.len() == count as usize {
+            return Ok(());
+        }
+        Err(EngineError::invalid("lease_ids", "must be different ones, as many as count says"))
     }
 }

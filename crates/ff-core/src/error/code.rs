@@ -193,6 +193,9 @@ codes! {
             "This key id already has another secret; rotate to a new key id.";
         SelfReferencingEdge "self_referencing_edge" Terminal 409
             "An execution cannot depend on itself.";
+        StoreFormatMismatch "store_format_mismatch" Terminal 409
+            "The store was written in another format (the first number, ours is the second): use \
+             the version that wrote it, or start with an empty store.";
         WaitpointAlreadyExists "waitpoint_already_exists" Informational 409
             "The waitpoint exists already.";
     }

@@ -41,6 +41,8 @@ pub(super) enum Place<'a> {
     Lanes,
     /// The connected workers.
     Workers,
+    /// The marks of servers.
+    Marks,
 }
 
 /// The values of a record that may get a key of their own.
@@ -79,6 +81,11 @@ pub(super) fn name(partition: Partition, place: &Place<'_>) -> String {
     format!("{}:{place}", partition.key())
 }
 
+/// The key of the deployment's record, for those who must look at it before any library runs.
+pub fn deployment_key() -> String {
+    name(Partition::flow(0), &Place::Deployment)
+}
+
 /// The counts that the deployment of a dump was created with; the default ones if it was never
 /// opened.
 pub fn partition_config(dump: &Dump) -> PartitionConfig {
@@ -108,6 +115,7 @@ impl<'a> Place<'a> {
             "deployment" => Some(Self::Deployment),
             "lanes" => Some(Self::Lanes),
             "workers" => Some(Self::Workers),
+            "marks" => Some(Self::Marks),
             _ => match rest.split_once(':')? {
                 ("q", lane) => LaneId::try_new(lane).is_ok().then_some(Self::Queue(lane)),
                 ("ended", outcome) => ended(outcome),
@@ -140,7 +148,8 @@ impl<'a> Place<'a> {
             | Self::Tags(_)
             | Self::Idempotency
             | Self::Deployment
-            | Self::Workers => matches!(stored, Stored::Hash(_)),
+            | Self::Workers
+            | Self::Marks => matches!(stored, Stored::Hash(_)),
             Self::Blob(..) | Self::Trimmed => matches!(stored, Stored::String(_)),
             Self::Attempts(_) => matches!(stored, Stored::List(_)),
             Self::Queue(_) | Self::Due | Self::Leases | Self::All | Self::Ended(_) => {
@@ -180,6 +189,7 @@ impl fmt::Display for Place<'_> {
             Self::Deployment => f.write_str("deployment"),
             Self::Lanes => f.write_str("lanes"),
             Self::Workers => f.write_str("workers"),
+            Self::Marks => f.write_str("marks"),
         }
     }
 }

@@ -6,7 +6,7 @@ use ff_core::partition::PartitionConfig;
 
 use super::Findings;
 use super::contents::{Contents, Hash};
-use super::keys::Place;
+use super::keys::{Place, is_uuid};
 use super::record::{field, number};
 use crate::dump::{Stored, StreamEntry};
 
@@ -25,6 +25,7 @@ pub(super) fn check(contents: &Contents<'_>, config: &PartitionConfig, found: &m
             }
             (Place::Log, Stored::Stream(entries)) => wrong_log(entries),
             (Place::Deployment, Stored::Hash(counts)) => wrong_counts(counts, config),
+            (Place::Marks, Stored::Hash(marks)) => wrong_marks(marks),
             _ => None,
         };
         if let Some(what) = wrong {
@@ -83,15 +84,26 @@ fn wrong_log(entries: &[StreamEntry]) -> Option<&'static str> {
     (!entries.iter().all(known)).then_some("an entry that is no event")
 }
 
+/// Each server's `mark:marked_at`.
+fn wrong_marks(marks: &Hash) -> Option<&'static str> {
+    let readable = |(server, text): (&Vec<u8>, &Vec<u8>)| {
+        let mut parts = text.splitn(2, |byte| *byte == b':').map(number);
+        is_uuid(server) && matches!((parts.next(), parts.next()), (Some(Some(_)), Some(Some(_))))
+    };
+    (!marks.iter().all(readable)).then_some("a mark that cannot be read")
+}
+
 fn wrong_counts(counts: &Hash, config: &PartitionConfig) -> Option<&'static str> {
-    let expected: [(&[u8], u16); 3] = [
-        (b"flow", config.num_flow_partitions),
-        (b"budget", config.num_budget_partitions),
-        (b"quota", config.num_quota_partitions),
+    let expected: [(&[u8], u64); 4] = [
+        (b"flow", config.num_flow_partitions.into()),
+        (b"budget", config.num_budget_partitions.into()),
+        (b"quota", config.num_quota_partitions.into()),
+        (b"format", limits::STORE_FORMAT),
     ];
-    let same = |(name, count): &(&[u8], u16)| {
-        counts.get(*name).and_then(|value| number(value)) == Some(i64::from(*count))
+    let same = |(name, count): &(&[u8], u64)| {
+        let stored = counts.get(*name).and_then(|value| number(value));
+        stored.and_then(|stored| u64::try_from(stored).ok()) == Some(*count)
     };
     let right = counts.len() == expected.len() && expected.iter().all(same);
-    (!right).then_some("other partition counts than the configured ones")
+    (!right).then_some("other partition counts than the configured ones, or another format")
 }

@@ -9,18 +9,20 @@ use crate::dump::{Stored, StreamEntry};
 /// A store in which every rule holds. Keys are given without the partition's key `ff:{fp:1}:`
 /// unless they begin with `ff:`; `$a` to `$f` are ids.
 const CLEAN: &str = "
-ff:{fp:0}:deployment hash flow=4 budget=1 quota=1
+ff:{fp:0}:deployment hash flow=4 budget=1 quota=1 format=1
+ff:{fp:3}:marks hash $a=17:8000
 ff:{fp:0}:lanes set main side
 ff:{fp:0}:workers hash w-1=$a:w:1000:8000:cpu~main~side
 ff:{fp:0}:due zset w:w-1=8000
 all zset $a=1000 $b=1001 $c=1002 $d=1003 $e=1004 $f=1005
 q:main zset $a=-1999999999000
-due zset $b=2400 $d=3000 $e=9000 i:n:key=7000
+leases zset $b=2400
+due zset $d=3000 $e=9000
 ended:success zset $c=2010
 ended:cancelled zset $f=86401700
 idem hash n:key=7000:$a:digest
-log stream e=created:$a:: e=claimed:$b:0:initial
-x:$a hash st=waiting la=main ki=k ns=n ct=1000 pr=2 iu=7000 in=payload po={} ca=cpu,gpu
+log stream e=created:$a:::: e=claimed:$b:1:1:w-1:initial
+x:$a hash st=waiting la=main ki=k ns=n ct=1000 pr=2 iu=7000 id=key in=payload po={} ca=cpu,gpu
 x:$b hash st=running la=main ki=k ns=n ct=1001 ac=2 li=$b ep=3 le=5000 wo=w wi=i as=1500 \
     sa=1100 ty=retry rr=1:fixed:100:0:1000:0: rc=1 at=900 ta=2400
 x:$b:attempts list 0:$a:initial:ended_failure:1100:1200:1:w:i:transient:0:boom
@@ -135,8 +137,10 @@ const BREAKS: &[(&str, &str, &str)] = &[
     ("q:main -$a $b=1", "I1", "lists bbbbbbbb-bbbb-bbbb-bbbb-bbbbbbbbbbbb, which does not belong"),
     ("drop q:main", "I1", "q:main: does not list aaaaaaaa"),
     ("q:main $a=1000", "I1", "at 1000 instead of -1999999999000"),
-    ("due -$b", "I1", "due: does not list bbbbbbbb"),
-    ("due $b=5000", "I1", "at 5000 instead of 2400"),
+    ("leases -$b", "I1", "leases: does not list bbbbbbbb"),
+    ("leases $b=5000", "I1", "at 5000 instead of 2400"),
+    ("due $b=2400", "I1", "due: lists bbbbbbbb"),
+    ("leases $d=3000", "I1", "leases: lists dddddddd"),
     ("due $e=9500", "I1", "at 9500 instead of 9000"),
     ("due $a=1", "I1", "due: lists aaaaaaaa"),
     ("due 99999999-9999-9999-9999-999999999999=1", "I1", "lists 99999999"),
@@ -147,7 +151,7 @@ const BREAKS: &[(&str, &str, &str)] = &[
     // States.
     ("x:$a -la", "I1", "lacks the field la"),
     ("x:$e -dr", "I1", "lacks the field dr"),
-    ("x:$a dr=delay", "I1", "has the field dr"),
+    ("x:$b dr=delay", "I1", "has the field dr"),
     ("x:$e dr=retry_backoff", "I1", "combination of states"),
     ("x:$d -gi", "I1", "lacks the field gi"),
     ("x:$d gk=claim", "I1", "wrong kind of claim"),
@@ -213,9 +217,8 @@ const BREAKS: &[(&str, &str, &str)] = &[
     ("all 99999999-9999-9999-9999-999999999999=1", "I5", "all: lists 99999999"),
     ("all $a=1001", "I5", "at 1001 instead of 1000"),
     // Idempotency.
-    ("due -i:n:key", "I8", "does not list i:n:key"),
-    ("due i:n:key=7001", "I8", "at 7001 instead of 7000"),
-    ("drop idem", "I8", "lists i:n:key"),
+    ("due i:n:key=7000", "I1", "lists i:n:key"),
+    ("idem n:other=7000:$a:digest", "I8", "created under another key"),
     ("idem m:key=7000:$a:digest", "I8", "another namespace"),
     ("put idem hash n:key=7000:$a", "I8", "cannot be read"),
     ("x:$a iu=7001", "I8", "remembered for another time"),
@@ -270,7 +273,11 @@ const BREAKS: &[(&str, &str, &str)] = &[
     ("put ff:{fp:2}:x:$a:result string x", "I9", "belongs to no execution"),
     ("put ff:{fp:2}:x:$a:attempts list x", "I9", "belongs to no execution"),
     ("put log stream e=created,x=$a", "I9", "an entry that is no event"),
-    ("put ff:{fp:0}:deployment hash flow=8 budget=1 quota=1", "I9", "other partition counts"),
+    ("put ff:{fp:0}:deployment hash flow=8 budget=1 quota=1 format=1", "I9", "other partition"),
+    ("ff:{fp:0}:deployment format=9", "I9", "another format"),
+    ("ff:{fp:0}:deployment -format", "I9", "another format"),
+    ("put ff:{fp:3}:marks hash a=17:8000", "I9", "a mark that cannot be read"),
+    ("put ff:{fp:3}:marks hash $a=17", "I9", "a mark that cannot be read"),
 ];
 
 fn violations(changes: &str) -> Vec<Violation> {
@@ -284,7 +291,7 @@ fn a_store_in_order_has_no_violation() {
     let report = audit(&clean(), &config());
     assert_eq!(
         report.to_string(),
-        "2 partitions, 20 keys, 6 executions: 1 cancelled, 1 delayed, 1 lapsed, 1 running, \
+        "3 partitions, 22 keys, 6 executions: 1 cancelled, 1 delayed, 1 lapsed, 1 running, \
          1 success, 1 waiting\nno violation"
     );
     assert!(report.is_clean());

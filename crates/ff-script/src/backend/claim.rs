@@ -88,6 +88,26 @@ impl<H: Host> ScriptBackend<H> {
         Ok(claimed)
     }
 
+    /// A repetition that begins beyond the end of any queue finds what was taken before and takes
+    /// nothing.
+    pub(super) async fn recall_from_partition(
+        &self,
+        partition: Partition,
+        request: ClaimRequest,
+    ) -> Result<Vec<Claimed>, EngineError> {
+        request.validate()?;
+        let request = ClaimRequest { retry: true, ..request };
+        let beyond = u32::try_from(limits::CLAIM_SKIP_MAX).unwrap_or(u32::MAX);
+        let (ClaimNextReply::Claimed { claims, .. } | ClaimNextReply::ClaimedBefore { claims, .. }) =
+            self.call(partition, claim_next(&request, &request.lease_ids, beyond)).await?;
+        let holder = Holder {
+            worker_id: &request.worker_id,
+            worker_instance_id: &request.worker_instance_id,
+            lease_ttl_ms: request.lease_ttl_ms,
+        };
+        Ok(claims.0.into_iter().map(|row| holder.claimed(row)).collect())
+    }
+
     pub(super) async fn grant_claim(
         &self,
         request: GrantRequest,

@@ -157,6 +157,7 @@ fn encode(new: NewExecution) -> Result<CreateExecution, EngineError> {
         idempotency_key: new.idempotency_key,
         dedup_ms: None,
         content_digest,
+        sent_ms_ago: None,
     })
 }
 

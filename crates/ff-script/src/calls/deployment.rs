@@ -6,14 +6,15 @@ use crate::call::functions;
 use crate::wire::List;
 
 functions! {
-    /// Fixes the partition counts of a new deployment, or checks them against an existing one.
+    /// Fixes counts and format of a new deployment, or checks those of an existing one.
     write ff_open_deployment(OpenDeployment {
         num_flow_partitions: u16,
         num_budget_partitions: u16,
         num_quota_partitions: u16,
+        format: u64,
     })
     -> OpenDeploymentReply { "OK" => Opened { created: bool } }
-    refuses [DeploymentMismatch];
+    refuses [DeploymentMismatch, StoreFormatMismatch];
 
     /// Adds a lane to the list of lanes in use.
     write ff_register_lane(RegisterLane { lane: LaneId })

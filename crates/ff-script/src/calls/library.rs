@@ -9,6 +9,12 @@ functions! {
     read ff_version(Version {})
     -> VersionReply { "OK" => Installed { version: u64, hash: String } }
     refuses [];
+
+    /// Lists the commands of the library, each with a key or channel, that the user of the
+    /// connection may not run.
+    read ff_check_rights(CheckRights {})
+    -> CheckRightsReply { "OK" => Rights { missing: List<String> } }
+    refuses [];
 }
 
 /// The library's own description of one function.

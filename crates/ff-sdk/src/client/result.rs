@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
 
 use super::Client;
+use crate::deadline;
 use crate::error::SdkError;
 use crate::json;
 
@@ -100,7 +101,7 @@ impl Client {
         id: &ExecutionId,
         timeout: Duration,
     ) -> Result<Vec<u8>, AwaitError> {
-        let deadline = Instant::now() + timeout;
+        let deadline = deadline::after(timeout);
         let watch = self.connection.endings().watch(*id).await?;
         loop {
             let heard = match self.look(id).await {
@@ -111,7 +112,9 @@ impl Client {
             };
             // A wait outlasts an outage of the store, as long as its time is not up.
             match heard {
-                Ok(()) => {}
+                // The news brought the result along.
+                Ok(Some(result)) => return Ok(result),
+                Ok(None) => {}
                 Err(error) if error.is_retryable() && Instant::now() < deadline => {
                     tracing::debug!(execution_id = %id, %error, "asking for a result again");
                     sleep(PAUSE).await;

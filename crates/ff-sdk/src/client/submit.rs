@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ff_core::capability::CapabilitySet;
 use ff_core::contracts::{Created, NewExecution, Tags};
+use ff_core::error::EngineError;
 use ff_core::policy::{ExecutionPolicy, RetryPolicy, RoutingRequirements, TimeoutPolicy};
 use ff_core::types::{
     ExecutionId, ExecutionKind, IdempotencyKey, LaneId, Moment, NameError, Namespace, TimestampMs,
@@ -101,15 +102,16 @@ impl Submission {
         self
     }
 
-    /// How long one attempt may run.
+    /// How long one attempt may run; `Duration::MAX` is for ever.
     pub fn attempt_timeout(mut self, limit: Duration) -> Self {
-        self.timeouts().attempt_timeout_ms = Some(millis(limit));
+        self.timeouts().attempt_timeout_ms = limited(limit);
         self
     }
 
-    /// How long the whole execution may take, waiting and retries included.
+    /// How long the whole execution may take, waiting and retries included; `Duration::MAX` is for
+    /// ever.
     pub fn deadline(mut self, limit: Duration) -> Self {
-        self.timeouts().execution_deadline_ms = Some(millis(limit));
+        self.timeouts().execution_deadline_ms = limited(limit);
         self
     }
 
@@ -161,8 +163,9 @@ impl Submission {
         self
     }
 
-    /// Checks everything and puts it together.
-    fn build(self) -> Result<NewExecution, SdkError> {
+    /// Checks everything and puts it together. Says also whether the id is a fresh one.
+    fn build(self) -> Result<(NewExecution, bool), SdkError> {
+        let fresh = self.execution_id.is_none();
         let config = self.client.engine().partition_config();
         let namespace = self.namespace.map_err(wrong_name)?;
         let key = self.idempotency_key.map(IdempotencyKey::try_new).transpose();
@@ -187,14 +190,15 @@ impl Submission {
             idempotency_key,
         };
         new.validate(&config)?;
-        Ok(new)
+        Ok((new, fresh))
     }
 
     /// Submits it.
     pub async fn send(self) -> Result<Created, SdkError> {
         let client = self.client.clone();
-        let created = client.engine().create(self.build()?).await;
-        created.map_err(|error| error.in_context("submit").into())
+        let (new, fresh) = self.build()?;
+        let id = new.execution_id;
+        answer(client.engine().create(new).await, fresh.then_some(id))
     }
 }
 
@@ -214,21 +218,31 @@ pub(super) async fn submit_all(
 ) -> Vec<Result<Created, SdkError>> {
     let mut answers: Vec<Option<Result<Created, SdkError>>> = Vec::new();
     let mut executions = Vec::with_capacity(submissions.len());
+    let mut fresh_ids = Vec::with_capacity(submissions.len());
     for submission in submissions {
         match submission.build() {
-            Ok(new) => {
+            Ok((new, fresh)) => {
+                fresh_ids.push(fresh.then_some(new.execution_id));
                 executions.push(new);
                 answers.push(None);
             }
             Err(error) => answers.push(Some(Err(error))),
         }
     }
-    let mut created = client.engine().create_many(executions).await.into_iter();
+    let mut created = client.engine().create_many(executions).await.into_iter().zip(fresh_ids);
     let mut next = || {
-        let answer = created.next().expect("a backend answers every submission");
-        answer.map_err(|error| error.in_context("submit").into())
+        let (created, fresh) = created.next().expect("a backend answers every submission");
+        answer(created, fresh)
     };
     answers.into_iter().map(|answer| answer.unwrap_or_else(&mut next)).collect()
+}
+
+fn answer(
+    created: Result<Created, EngineError>,
+    fresh: Option<ExecutionId>,
+) -> Result<Created, SdkError> {
+    let created = created.map_err(|error| SdkError::from(error.in_context("submit")))?;
+    Ok(fresh.map_or(created, |id| created.under_fresh_id(id)))
 }
 
 /// Adds to the capabilities that the policy requires already.
@@ -249,6 +263,10 @@ fn with_capabilities(
 
 fn wrong_name(error: NameError) -> SdkError {
     SdkError::config(CONTEXT, error.field, error.rule)
+}
+
+fn limited(limit: Duration) -> Option<u64> {
+    (limit != Duration::MAX).then(|| millis(limit))
 }
 
 fn millis(duration: Duration) -> u64 {

@@ -30,7 +30,7 @@ pub(super) async fn open(
             Some(started.map_err(|error| error.in_context("engine"))?)
         }
     };
-    Ok(hosted::parts(backend, engine))
+    Ok(hosted::parts(backend, engine, None))
 }
 
 fn not_opened(error: OpenError) -> SdkError {
@@ -43,6 +43,13 @@ fn not_opened(error: OpenError) -> SdkError {
 
 impl Closing for EmbeddedHost {
     fn close(&self) -> BoxFuture<'_, ()> {
-        Box::pin(EmbeddedHost::close(self))
+        Box::pin(async {
+            // One that takes too long says so itself.
+            let _in_time = EmbeddedHost::close(self).await;
+        })
+    }
+
+    fn stopped(&self) -> BoxFuture<'_, String> {
+        Box::pin(EmbeddedHost::stopped(self))
     }
 }

@@ -15,13 +15,14 @@ use ff_script::ids::SystemIds;
 use futures_core::future::BoxFuture;
 use tokio::sync::{Mutex, OnceCell};
 
-use super::{Opener, Parts};
+use super::{Another, Opener, Parts};
 use crate::endings::Endings;
 
 /// Everything over a host whose deployment is open.
 pub(super) fn parts<H: Host + Closing>(
     backend: Arc<ScriptBackend<H>>,
     engine: Option<Engine>,
+    again: Option<Again>,
 ) -> Parts {
     let completion: Arc<dyn CompletionBackend> = Arc::new(Completions(Arc::clone(&backend)));
     Parts {
@@ -30,7 +31,7 @@ pub(super) fn parts<H: Host + Closing>(
         completion: Some(completion),
         listing: None,
         work: OnceCell::new(),
-        opener: Box::new(Hosted { backend, engine: Mutex::new(engine) }),
+        opener: Box::new(Hosted { backend, engine: Mutex::new(engine), again }),
     }
 }
 
@@ -60,23 +61,44 @@ pub(super) fn existing(error: &EngineError) -> Option<PartitionConfig> {
     })
 }
 
+/// Starts to listen for work.
+pub(super) async fn look_for_work<H: Host>(
+    backend: &Arc<ScriptBackend<H>>,
+) -> Result<Arc<dyn WorkSource>, EngineError> {
+    let scheduler = Scheduler::start(Arc::clone(backend), Arc::new(SystemIds)).await?;
+    Ok(Arc::new(scheduler))
+}
+
 /// A host that may have something to finish.
 pub(super) trait Closing {
     fn close(&self) -> BoxFuture<'_, ()>;
+
+    /// Waits until it stops by itself, and answers why.
+    fn stopped(&self) -> BoxFuture<'_, String> {
+        Box::pin(std::future::pending())
+    }
 }
+
+/// Connects once more.
+pub(super) type Again = Box<dyn Fn() -> Answer<'static, Another> + Send + Sync>;
 
 struct Hosted<H> {
     backend: Arc<ScriptBackend<H>>,
     engine: Mutex<Option<Engine>>,
+    again: Option<Again>,
 }
 
 impl<H: Host + Closing> Opener for Hosted<H> {
     fn work(&self) -> Answer<'_, Arc<dyn WorkSource>> {
-        Box::pin(async {
-            let scheduler =
-                Scheduler::start(Arc::clone(&self.backend), Arc::new(SystemIds)).await?;
-            Ok(Arc::new(scheduler) as Arc<dyn WorkSource>)
-        })
+        Box::pin(look_for_work(&self.backend))
+    }
+
+    fn again(&self) -> Option<Answer<'static, Another>> {
+        self.again.as_ref().map(|again| again())
+    }
+
+    fn stopped(&self) -> BoxFuture<'_, String> {
+        self.backend.host().stopped()
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ff_backend_valkey::{ValkeyConfig, ValkeyHost};
+use ff_core::engine_backend::EngineBackend;
 use ff_core::error::EngineError;
 use ff_core::partition::PartitionConfig;
 use ff_engine::{Engine, EngineConfig};
@@ -11,8 +12,8 @@ use ff_script::ids::SystemIds;
 use ff_script::library::Library;
 use futures_core::future::BoxFuture;
 
-use super::Parts;
-use super::hosted::{self, Closing};
+use super::hosted::{self, Again, Closing};
+use super::{Another, Parts};
 use crate::error::SdkError;
 
 pub(super) async fn open(
@@ -20,8 +21,10 @@ pub(super) async fn open(
     partitions: Option<PartitionConfig>,
     run_engine: bool,
 ) -> Result<Parts, SdkError> {
-    let backend = connect(config, partitions).await.map_err(|error| error.in_context("connect"))?;
-    let backend = Arc::new(backend);
+    let backend = connect(config.clone(), partitions).await;
+    let backend = Arc::new(backend.map_err(|error| error.in_context("connect"))?);
+    let counts = backend.partition_config();
+    let again: Again = Box::new(move || Box::pin(connect_again(config.clone(), counts)));
     let engine = match run_engine {
         false => None,
         true => {
@@ -31,7 +34,7 @@ pub(super) async fn open(
             Some(started.map_err(|error| error.in_context("engine"))?)
         }
     };
-    Ok(hosted::parts(backend, engine))
+    Ok(hosted::parts(backend, engine, Some(again)))
 }
 
 /// The host must know how many partitions to listen to, which only the deployment can say: one with
@@ -49,6 +52,16 @@ async fn connect(
         },
         (_, opened) => opened,
     }
+}
+
+async fn connect_again(
+    config: ValkeyConfig,
+    counts: PartitionConfig,
+) -> Result<Another, EngineError> {
+    let host = connect_host(&config, counts).await?;
+    let backend = Arc::new(ScriptBackend::open(host, counts).await?);
+    let work = hosted::look_for_work(&backend).await?;
+    Ok(Another { engine: backend, work })
 }
 
 async fn connect_host(

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 use super::{Answered, HttpBackend, Sent};
 use crate::error::{HttpError, HttpErrorKind};
 
-/// How long an answer may take that the server need not wait for.
+/// How long the server may be silent that need not wait for anything.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a call that was not applied is tried again before it fails.
 const RETRY_TIME: Duration = Duration::from_secs(3);
@@ -31,9 +31,12 @@ pub(super) struct Call {
     path: String,
     headers: HeaderMap,
     body: Bytes,
+    /// How long the server may be silent.
     limit: Duration,
-    /// Whether the server recognises a repetition.
-    repeatable: bool,
+    /// The body of a repetition, if that must be marked.
+    repeated_body: Option<Bytes>,
+    /// For how long a lost answer is asked for again; a few times if absent.
+    insist: Option<Duration>,
 }
 
 impl Call {
@@ -44,7 +47,8 @@ impl Call {
             headers: HeaderMap::new(),
             body: Bytes::new(),
             limit: ANSWER_TIMEOUT,
-            repeatable: true,
+            repeated_body: None,
+            insist: None,
         }
     }
 
@@ -75,9 +79,7 @@ impl Call {
     }
 
     fn with_json(mut self, body: &impl Serialize) -> Result<Self, EngineError> {
-        let body = serde_json::to_vec(body);
-        self.body =
-            body.map_err(|error| EngineError::invalid("request", error.to_string()))?.into();
+        self.body = json(body)?;
         self.headers.insert(CONTENT_TYPE, HeaderValue::from_static(headers::JSON));
         Ok(self)
     }
@@ -91,14 +93,59 @@ impl Call {
 
     /// The server may take this much longer.
     pub(super) fn waiting(mut self, wait: Duration) -> Self {
-        self.limit += wait;
+        self.limit = self.limit.saturating_add(wait);
         self
     }
 
-    /// A repetition would be another request.
-    pub(super) fn once(mut self) -> Self {
-        self.repeatable = false;
+    /// Once it may have been received, it is sent with this body.
+    pub(super) fn repeated_as(mut self, body: &impl Serialize) -> Result<Self, EngineError> {
+        self.repeated_body = Some(json(body)?);
+        Ok(self)
+    }
+
+    /// A lost answer is asked for again for so long.
+    pub(super) fn insisting(mut self, time: Duration) -> Self {
+        self.insist = Some(time);
         self
+    }
+}
+
+fn json(body: &impl Serialize) -> Result<Bytes, EngineError> {
+    let body = serde_json::to_vec(body);
+    Ok(body.map_err(|error| EngineError::invalid("request", error.to_string()))?.into())
+}
+
+/// How often a call was tried, and whether it may have been received.
+struct Tries {
+    begun: Instant,
+    pause: Duration,
+    lost_at: Option<Instant>,
+    repeats: u32,
+}
+
+impl Tries {
+    fn begin() -> Self {
+        Self { begun: Instant::now(), pause: FIRST_PAUSE, lost_at: None, repeats: 0 }
+    }
+
+    /// Whether a call that went wrong is tried once more.
+    fn again(&mut self, call: &Call, retry: Retry) -> bool {
+        let now = Instant::now();
+        if retry == Retry::IfReplaySafe {
+            self.lost_at.get_or_insert(now);
+            self.repeats += 1;
+        }
+        match (self.lost_at.zip(call.insist), retry) {
+            (_, Retry::Never) => false,
+            (Some((lost_at, insist)), _) => now.duration_since(lost_at) < insist,
+            (None, Retry::Safe) => now + self.pause < self.begun + RETRY_TIME,
+            (None, Retry::IfReplaySafe) => self.repeats <= REPEATS_MAX,
+        }
+    }
+
+    async fn pause(&mut self) {
+        sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 }
 
@@ -118,26 +165,24 @@ impl HttpBackend {
     }
 
     /// Runs a call. What certainly was not applied is tried again for a while; what may have been
-    /// is repeated a few times if the server recognises that.
-    pub(super) async fn run(&self, call: Call) -> Result<Answered, EngineError> {
-        let deadline = Instant::now() + RETRY_TIME;
-        let (mut pause, mut repeats) = (FIRST_PAUSE, 0);
+    /// is repeated a few times: the server recognises that.
+    pub(super) async fn run(&self, mut call: Call) -> Result<Answered, EngineError> {
+        let mut tries = Tries::begin();
         loop {
             let error = match self.attempt(&call).await {
                 Ok(answered) => return Ok(answered),
                 Err(error) => error,
             };
-            let again = match retry_of(&error) {
-                Retry::Safe => Instant::now() + pause < deadline,
-                Retry::IfReplaySafe => call.repeatable && repeats < REPEATS_MAX,
-                Retry::Never => false,
-            };
-            if !again {
+            if !tries.again(&call, retry_of(&error)) {
                 return Err(error);
             }
-            repeats += 1;
-            sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            if tries.lost_at.is_some()
+                && let Some(body) = call.repeated_body.take()
+            {
+                tracing::warn!(path = call.path, %error, "the answer was lost, trying again");
+                call.body = body;
+            }
+            tries.pause().await;
         }
     }
 
@@ -182,6 +227,8 @@ fn refused(answered: &Answered) -> EngineError {
         StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
             (BackendErrorKind::Transport, Retry::IfReplaySafe)
         }
+        // Whatever broke there may have passed the request on before.
+        status if status.is_server_error() => (BackendErrorKind::Protocol, Retry::IfReplaySafe),
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => (BackendErrorKind::Auth, Retry::Never),
         _ => (BackendErrorKind::Protocol, Retry::Never),
     };
@@ -213,7 +260,7 @@ mod tests {
             (503, BackendErrorKind::Transport, Retry::IfReplaySafe),
             (401, BackendErrorKind::Auth, Retry::Never),
             (404, BackendErrorKind::Protocol, Retry::Never),
-            (500, BackendErrorKind::Protocol, Retry::Never),
+            (500, BackendErrorKind::Protocol, Retry::IfReplaySafe),
         ] {
             let EngineError::Backend(error) = answered(status, "<html>") else {
                 panic!("{status} is no answer of the engine");

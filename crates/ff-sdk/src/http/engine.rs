@@ -32,6 +32,7 @@ use ff_core::types::{
     EventCursor, ExecutionId, LaneId, LeaseId, Moment, RequestId, TimestampMs, WorkerInstanceId,
     WorkerSession,
 };
+use ff_script::ids::{IdSource, SystemIds};
 use futures_core::future::BoxFuture;
 
 use super::HttpBackend;
@@ -121,6 +122,11 @@ fn found<T>(answer: Result<T, EngineError>) -> Result<Option<T>, EngineError> {
     }
 }
 
+/// Names a change that the caller did not name, so that all sends of it are one.
+fn named(request_id: Option<RequestId>) -> Option<RequestId> {
+    Some(request_id.unwrap_or_else(|| RequestId::from_uuid(SystemIds.random())))
+}
+
 fn token(handle: &Handle) -> Option<String> {
     Some(token_of(handle))
 }
@@ -153,6 +159,11 @@ impl EngineBackend for HttpBackend {
     /// A server looks for work on all partitions: see [`super::work`].
     fn claim_next(&self, _: Partition, _: ClaimRequest) -> Answer<'_, Vec<Claimed>> {
         unavailable("claim_next on one partition through a server")
+    }
+
+    /// The same: a server looks for what an unanswered claim took, see [`super::work`].
+    fn recall_claims(&self, _: Partition, _: ClaimRequest) -> Answer<'_, Vec<Claimed>> {
+        unavailable("recall_claims on one partition through a server")
     }
 
     fn issue_claim_grant(&self, request: GrantRequest) -> Answer<'_, ClaimGrant> {
@@ -272,14 +283,14 @@ impl EngineBackend for HttpBackend {
         execution_id: ExecutionId,
         reason: &'a str,
         source: CancelSource,
-        _request_id: Option<RequestId>,
+        request_id: Option<RequestId>,
     ) -> Answer<'a, ()> {
         if source != CancelSource::OperatorOverride {
             return unavailable("cancel_execution by another than an operator");
         }
         Box::pin(async move {
             let path = paths::fill(paths::EXECUTION_CANCEL, execution_id);
-            let body = CancelExecution { reason: reason.to_owned() };
+            let body = CancelExecution { reason: reason.to_owned(), request_id: named(request_id) };
             self.json::<ExecutionState>(Call::post(path, &body)?).await.map(drop)
         })
     }
@@ -289,11 +300,12 @@ impl EngineBackend for HttpBackend {
         execution_id: ExecutionId,
         expected: Option<LeaseId>,
         reason: &'a str,
-        _request_id: Option<RequestId>,
+        request_id: Option<RequestId>,
     ) -> Answer<'a, RevokeOutcome> {
         Box::pin(async move {
             let path = paths::fill(paths::EXECUTION_REVOKE_LEASE, execution_id);
-            let body = RevokeLease { reason: reason.to_owned(), expected_lease_id: expected };
+            let (reason, request_id) = (reason.to_owned(), named(request_id));
+            let body = RevokeLease { reason, expected_lease_id: expected, request_id };
             self.json::<RevokedLease>(Call::post(path, &body)?).await?.try_into()
         })
     }
@@ -302,11 +314,12 @@ impl EngineBackend for HttpBackend {
         &self,
         execution_id: ExecutionId,
         priority: u16,
-        _request_id: Option<RequestId>,
+        request_id: Option<RequestId>,
     ) -> Answer<'_, PriorityChange> {
         Box::pin(async move {
             let path = paths::fill(paths::EXECUTION_PRIORITY, execution_id);
-            let call = Call::put(path, &ChangePriority { priority })?;
+            let call =
+                Call::put(path, &ChangePriority { priority, request_id: named(request_id) })?;
             Ok(self.json::<ChangedPriority>(call).await?.into())
         })
     }
@@ -316,12 +329,13 @@ impl EngineBackend for HttpBackend {
         execution_id: ExecutionId,
         reason: &'a str,
         requested_by: &'a str,
-        _request_id: Option<RequestId>,
+        request_id: Option<RequestId>,
     ) -> Answer<'a, PublicState> {
         Box::pin(async move {
             let path = paths::fill(paths::EXECUTION_REPLAY, execution_id);
             let (reason, requested_by) = (reason.to_owned(), requested_by.to_owned());
-            let call = Call::post(path, &ReplayExecution { reason, requested_by })?;
+            let body = ReplayExecution { reason, requested_by, request_id: named(request_id) };
+            let call = Call::post(path, &body)?;
             Ok(self.json::<ExecutionState>(call).await?.public_state)
         })
     }
@@ -330,11 +344,11 @@ impl EngineBackend for HttpBackend {
         &self,
         execution_id: ExecutionId,
         tags: Tags,
-        _request_id: Option<RequestId>,
+        request_id: Option<RequestId>,
     ) -> Answer<'_, ()> {
         Box::pin(async move {
             let path = paths::fill(paths::EXECUTION_TAGS, execution_id);
-            self.done(Call::put(path, &SetTags { tags })?).await
+            self.done(Call::put(path, &SetTags { tags, request_id: named(request_id) })?).await
         })
     }
 

@@ -1,17 +1,22 @@
-//! One pooled HTTP client: sends a request, reads the whole answer, and says how far it got.
+//! One pooled HTTP client: sends a request, reads the whole answer, and says how far it got. Time
+//! limits are about silence: bytes that come or go, however slowly, are a sign of life.
 
+use std::convert::Infallible;
 use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue, USER_AGENT};
 use http::{Request, StatusCode, Uri};
-use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::Bytes;
+use http_body_util::BodyExt as _;
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until};
 
 use crate::error::{HttpError, HttpErrorKind, SdkError};
 
@@ -20,12 +25,18 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(15);
 /// A claim of many tasks with large payloads; more is not read.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
+/// How much of a request is handed over at a time.
+const CHUNK_BYTES: usize = 64 << 10;
+/// What the client and the system may hold back of a request: what they swallowed counts as sent,
+/// and must be through before the silence is too long. The system takes twice what it is told.
+const CLIENT_BUFFER_BYTES: usize = 64 << 10;
+const SEND_BUFFER_BYTES: usize = 128 << 10;
 const AGENT: &str = concat!("flowfabric-sdk/", env!("CARGO_PKG_VERSION"));
 
 /// A client of one server. Cheap to clone; connections are shared.
 #[derive(Clone)]
 pub(crate) struct HttpClient {
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    client: Client<HttpsConnector<HttpConnector>, Upload>,
     base: String,
     authorization: Option<HeaderValue>,
 }
@@ -37,7 +48,7 @@ pub(crate) struct Sent<'a> {
     pub(crate) path: &'a str,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// How long the answer may take.
+    /// How long the server may be silent.
     pub(crate) limit: Duration,
 }
 
@@ -64,6 +75,7 @@ impl HttpClient {
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_TIMEOUT)
+            .http1_max_buf_size(CLIENT_BUFFER_BYTES)
             .build(connector(&base).map_err(|error| SdkError::config(context, "tls", error))?);
         Ok(Self { client, base, authorization })
     }
@@ -71,19 +83,20 @@ impl HttpClient {
     /// Sends a request and reads the whole answer.
     pub(crate) async fn send(&self, sent: Sent<'_>) -> Result<Answered, HttpError> {
         let limit = sent.limit;
-        let request = self.request(sent)?;
-        match timeout(limit, self.exchange(request)).await {
-            Ok(answered) => answered,
-            Err(_) => {
-                let message = format!("{} did not answer within {limit:?}", self.base);
+        let heard = Heard::now();
+        let request = self.request(sent, &heard)?;
+        tokio::select! {
+            answered = self.exchange(request, &heard) => answered,
+            () = heard.silence_of(limit) => {
+                let message = format!("{} was silent for {limit:?}", self.base);
                 Err(HttpError::new(HttpErrorKind::Timeout, message))
             }
         }
     }
 
-    fn request(&self, sent: Sent<'_>) -> Result<Request<Full<Bytes>>, HttpError> {
+    fn request(&self, sent: Sent<'_>, heard: &Heard) -> Result<Request<Upload>, HttpError> {
         let uri = format!("{}{}", self.base, sent.path);
-        let mut request = Request::new(Full::new(sent.body));
+        let mut request = Request::new(Upload { rest: sent.body, heard: heard.clone() });
         *request.method_mut() = sent.method;
         *request.uri_mut() =
             uri.parse().map_err(|error| HttpError::new(HttpErrorKind::Malformed, error))?;
@@ -96,18 +109,100 @@ impl HttpClient {
         Ok(request)
     }
 
-    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Answered, HttpError> {
+    async fn exchange(
+        &self,
+        request: Request<Upload>,
+        heard: &Heard,
+    ) -> Result<Answered, HttpError> {
         let answer = self.client.request(request).await.map_err(|error| {
             let kind =
                 if error.is_connect() { HttpErrorKind::Connect } else { HttpErrorKind::Broken };
             HttpError::new(kind, format!("{}: {}", self.base, Causes(&error)))
         })?;
+        heard.note();
         let status = answer.status();
-        let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
-        let body = body.map_err(|error| {
-            HttpError::new(HttpErrorKind::Broken, format!("{}: {error}", self.base))
-        })?;
-        Ok(Answered { status, body: body.to_bytes() })
+        let body = self.read(answer.into_body(), heard).await?;
+        Ok(Answered { status, body })
+    }
+
+    async fn read(&self, mut body: Incoming, heard: &Heard) -> Result<Bytes, HttpError> {
+        let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+        let mut bytes = Vec::with_capacity(announced.min(ANSWER_BYTES_MAX));
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| {
+                let message = format!("{}: {}", self.base, Causes(&error));
+                HttpError::new(HttpErrorKind::Broken, message)
+            })?;
+            heard.note();
+            if let Ok(data) = frame.into_data() {
+                bytes.extend_from_slice(&data);
+            }
+            if bytes.len() > ANSWER_BYTES_MAX {
+                let message = format!("{} answers more than {ANSWER_BYTES_MAX} bytes", self.base);
+                return Err(HttpError::new(HttpErrorKind::Malformed, message));
+            }
+        }
+        Ok(bytes.into())
+    }
+}
+
+/// When the other side last gave a sign of life.
+#[derive(Clone)]
+struct Heard(Arc<Mutex<Instant>>);
+
+impl Heard {
+    fn now() -> Self {
+        Self(Arc::new(Mutex::new(Instant::now())))
+    }
+
+    fn note(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    fn last(&self) -> Instant {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns when there was none for so long.
+    async fn silence_of(&self, limit: Duration) {
+        loop {
+            let over_at = self.last() + limit;
+            if Instant::now() >= over_at {
+                return;
+            }
+            sleep_until(over_at).await;
+        }
+    }
+}
+
+/// A request's body, handed over piece by piece: each that is taken is a sign of life.
+struct Upload {
+    rest: Bytes,
+    heard: Heard,
+}
+
+impl Body for Upload {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if self.rest.is_empty() {
+            return Poll::Ready(None);
+        }
+        self.heard.note();
+        let size = self.rest.len().min(CHUNK_BYTES);
+        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(size)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.rest.len() as u64)
     }
 }
 
@@ -150,6 +245,7 @@ fn connector(base: &str) -> Result<HttpsConnector<HttpConnector>, std::io::Error
     plain.enforce_http(false);
     plain.set_nodelay(true);
     plain.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    plain.set_send_buffer_size(Some(SEND_BUFFER_BYTES));
     let provider = rustls::crypto::ring::default_provider();
     let builder = hyper_rustls::HttpsConnectorBuilder::new();
     let builder = if base.starts_with("https:") {
@@ -191,5 +287,61 @@ mod tests {
         }
         assert_eq!(refused("http://host:1/", Some("secret")), "");
         assert_eq!(refused("https://host", None), "");
+    }
+    /// A listener that takes little at a time, so that a request cannot hide in the system.
+    fn small_listener() -> tokio::net::TcpListener {
+        let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+        socket.set_recv_buffer_size(64 << 10).expect("a small buffer");
+        socket.bind("127.0.0.1:0".parse().expect("an address")).expect("a free port");
+        socket.listen(8).expect("listens")
+    }
+
+    fn sent(body: Vec<u8>, limit: Duration) -> Sent<'static> {
+        let (method, headers) = (http::Method::POST, HeaderMap::new());
+        Sent { method, path: "/x", headers, body: body.into(), limit }
+    }
+
+    fn client(listener: &tokio::net::TcpListener) -> HttpClient {
+        let address = listener.local_addr().expect("an address");
+        HttpClient::new("test", "url", &format!("http://{address}"), None).expect("valid")
+    }
+
+    /// Both ways take several times as long as silence may last.
+    #[tokio::test]
+    async fn a_slow_transfer_is_no_silence() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        const LIMIT: Duration = Duration::from_secs(1);
+        const BYTES: usize = 4 << 20;
+        let listener = small_listener();
+        let client = client(&listener);
+        let slow = tokio::spawn(async move {
+            let (mut peer, _) = listener.accept().await.expect("a client");
+            let (mut read, mut buffer) = (0, vec![0; 64 << 10]);
+            while read < BYTES {
+                tokio::time::sleep(LIMIT / 32).await;
+                read += peer.read(&mut buffer).await.expect("bytes");
+            }
+            let head = b"HTTP/1.1 200 OK\r\ncontent-length: 8\r\n\r\n";
+            peer.write_all(head).await.expect("written");
+            for byte in b"so slow!" {
+                tokio::time::sleep(LIMIT / 4).await;
+                peer.write_all(&[*byte]).await.expect("written");
+            }
+            peer
+        });
+        let begun = Instant::now();
+        let answered = client.send(sent(vec![7; BYTES], LIMIT)).await.expect("an answer");
+        assert_eq!((answered.status.as_u16(), &answered.body[..]), (200, &b"so slow!"[..]));
+        assert!(begun.elapsed() > 3 * LIMIT, "it must have been slow: {:?}", begun.elapsed());
+        slow.await.expect("no panic");
+    }
+
+    #[tokio::test]
+    async fn silence_ends_a_call() {
+        let listener = small_listener();
+        let client = client(&listener);
+        let error = client.send(sent(vec![7; 1 << 20], Duration::from_millis(200))).await;
+        let error = error.err().expect("nobody reads it");
+        assert_eq!(error.kind, HttpErrorKind::Timeout, "{error}");
     }
 }

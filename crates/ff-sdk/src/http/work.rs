@@ -8,19 +8,27 @@ use ff_core::contracts::{Claimed, WorkRequest};
 use ff_core::engine_backend::Answer;
 use ff_core::error::EngineError;
 use ff_core::limits;
-use ff_core::types::ExecutionId;
+use ff_core::types::{ExecutionId, LeaseId};
 use ff_core::work_source::WorkSource;
+use ff_script::ids::{IdSource, SystemIds};
 
 use super::HttpBackend;
 use super::call::Call;
 use crate::endings::LongWait;
 
 impl WorkSource for HttpBackend {
-    /// Not repeated when the answer is lost: the leases that it carried lapse by themselves.
+    /// The leases have ids of our own: an answer that was lost is asked for again by them, for as
+    /// long as the leases can last.
     fn claim(&self, request: WorkRequest) -> Answer<'_, Vec<Claimed>> {
         Box::pin(async move {
+            request.validate()?;
             let wait = request.max_wait;
-            let call = Call::post(paths::CLAIMS, &Claim::from(request))?.waiting(wait).once();
+            let leases_last = Duration::from_millis(request.lease_ttl_ms);
+            let ids = (0..request.count).map(|_| LeaseId::from_uuid(SystemIds.random()));
+            let first = Claim { lease_ids: ids.collect(), ..Claim::from(request) };
+            let again = Claim { retry: true, ..first.clone() };
+            let call = Call::post(paths::CLAIMS, &first)?.waiting(wait);
+            let call = call.repeated_as(&again)?.insisting(leases_last);
             let claimed: ClaimedTasks = self.json(call).await?;
             claimed.tasks.into_iter().map(Claimed::try_from).collect()
         })
@@ -28,14 +36,15 @@ impl WorkSource for HttpBackend {
 }
 
 impl LongWait for HttpBackend {
-    fn wait(&self, execution_id: ExecutionId, limit: Duration) -> Answer<'_, ()> {
+    fn wait(&self, execution_id: ExecutionId, limit: Duration) -> Answer<'_, Option<Vec<u8>>> {
         Box::pin(async move {
             let wait = limit.min(Duration::from_millis(limits::CLAIM_WAIT_MS_MAX));
             let path = paths::fill(paths::EXECUTION_RESULT, execution_id);
             let call = Call::get(format!("{path}?wait_ms={}", wait.as_millis())).waiting(wait);
             match self.run(call).await {
                 Err(error) if !is_news(&error) => Err(error),
-                _ => Ok(()),
+                Err(_) => Ok(None),
+                Ok(answered) => Ok(Some(answered.body.into())),
             }
         })
     }

@@ -59,6 +59,8 @@ pub struct WorkerBuilder<S> {
     lease_ttl: Duration,
     drain: Duration,
     state: Arc<S>,
+    /// The state came after handlers, which know another one.
+    late_state: bool,
     handlers: Vec<(String, KindOptions, Handler<S>)>,
 }
 
@@ -81,13 +83,14 @@ impl WorkerBuilder<()> {
             lease_ttl: LEASE_TTL,
             drain: DRAIN,
             state: Arc::new(()),
+            late_state: false,
             handlers: Vec::new(),
         }
     }
 
-    /// What all handlers share, reached by [`Context::state`]. To be said before the handlers.
+    /// What all handlers share, reached by [`Context::state`]. To be said before the handlers:
+    /// [`build`](Self::build) refuses a state that comes later.
     pub fn state<S: Send + Sync + 'static>(self, state: S) -> WorkerBuilder<S> {
-        assert!(self.handlers.is_empty(), "the state comes before the handlers");
         WorkerBuilder {
             name: self.name,
             instance: self.instance,
@@ -99,6 +102,7 @@ impl WorkerBuilder<()> {
             lease_ttl: self.lease_ttl,
             drain: self.drain,
             state: Arc::new(state),
+            late_state: !self.handlers.is_empty(),
             handlers: Vec::new(),
         }
     }
@@ -219,8 +223,39 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
         self
     }
 
+    /// The handler of a kind that blocks the thread it runs on: a plain function, run where it may
+    /// do so, beside the others. It cannot be dropped when its lease is lost: a long one looks at
+    /// [`Context::is_cancelled`] now and then. A runtime that ends waits for it.
+    pub fn on_blocking<I, O, F>(self, kind: impl Into<String>, handler: F) -> Self
+    where
+        I: DeserializeOwned + Send + 'static,
+        O: Serialize + 'static,
+        F: Fn(Context<S>, I) -> Result<O, TaskError> + Send + Sync + 'static,
+    {
+        self.on_blocking_with(kind, KindOptions::default(), handler)
+    }
+
+    /// The same, with options.
+    pub fn on_blocking_with<I, O, F>(
+        mut self,
+        kind: impl Into<String>,
+        options: KindOptions,
+        handler: F,
+    ) -> Self
+    where
+        I: DeserializeOwned + Send + 'static,
+        O: Serialize + 'static,
+        F: Fn(Context<S>, I) -> Result<O, TaskError> + Send + Sync + 'static,
+    {
+        self.handlers.push((kind.into(), options, handler::blocking(handler)));
+        self
+    }
+
     /// Checks every setting. Nothing is connected yet.
     pub fn build(self) -> Result<Worker<S>, SdkError> {
+        if self.late_state {
+            return Err(SdkError::config(CONTEXT, "state", "must come before the handlers"));
+        }
         let by_name = kinds(self.handlers)?;
         let (source, backend) = match self.backend {
             Some(Backend::Config(config)) => (Source::Own, config),
@@ -360,6 +395,13 @@ mod tests {
         for (message, expected) in table {
             assert!(message.starts_with(&format!("config: {expected}")), "{message}");
         }
+    }
+
+    #[test]
+    fn a_state_after_a_handler_is_an_error_of_build() {
+        let late = builder().on("echo", echo).state(1).build();
+        let error = late.err().expect("must be refused").to_string();
+        assert_eq!(error, "config: worker_builder.state: must come before the handlers");
     }
 
     #[test]

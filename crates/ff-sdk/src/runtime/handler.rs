@@ -28,16 +28,46 @@ where
     F: Fn(Context<S>, I) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<O, TaskError>> + Send + 'static,
 {
-    Arc::new(move |context| match json::decode(context.payload()) {
-        Err(error) => {
-            let error = TaskError::fail(format!("input: {error}")).with_category(INVALID_INPUT);
-            Box::pin(std::future::ready(Err(error)))
-        }
+    Arc::new(move |context| match decode(context.payload()) {
+        Err(error) => Box::pin(std::future::ready(Err(error))),
         Ok(input) => {
             let running = handler(context, input);
             Box::pin(async move { encode(&running.await?) })
         }
     })
+}
+
+/// A handler with JSON in and out that blocks its thread, and so gets one where it may.
+pub(super) fn blocking<S, I, O, F>(handler: F) -> Handler<S>
+where
+    S: Send + Sync + 'static,
+    I: DeserializeOwned + Send + 'static,
+    O: Serialize + 'static,
+    F: Fn(Context<S>, I) -> Result<O, TaskError> + Send + Sync + 'static,
+{
+    let handler = Arc::new(handler);
+    Arc::new(move |context| {
+        let (handler, span) = (Arc::clone(&handler), tracing::Span::current());
+        let work = move || {
+            let _entered = span.enter();
+            let input = decode(context.payload())?;
+            encode(&handler(context, input)?)
+        };
+        Box::pin(async move {
+            match tokio::task::spawn_blocking(work).await {
+                Ok(outcome) => outcome,
+                Err(ended) => match ended.try_into_panic() {
+                    Ok(panic) => Err(panicked(panic.as_ref())),
+                    Err(ended) => Err(TaskError::retry(ended)),
+                },
+            }
+        })
+    })
+}
+
+fn decode<I: DeserializeOwned>(payload: &[u8]) -> Result<I, TaskError> {
+    json::decode(payload)
+        .map_err(|error| TaskError::fail(format!("input: {error}")).with_category(INVALID_INPUT))
 }
 
 fn encode<O: Serialize>(output: &O) -> Result<Vec<u8>, TaskError> {

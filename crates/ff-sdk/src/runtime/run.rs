@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ff_core::error::{Code, EngineError};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -15,7 +16,7 @@ use super::task_error::TaskError;
 use super::{INVALID_OUTPUT, Kinds, Place, Source, UNKNOWN_KIND, Worker};
 use crate::connection::Connection;
 use crate::error::{SdkError, TerminalError};
-use crate::task::ClaimedTask;
+use crate::task::{ClaimedTask, Outcome};
 use crate::worker::{FlowFabricWorker, ShutdownReport};
 
 /// A wait for work comes back now and then, so that a dead connection is noticed.
@@ -96,13 +97,37 @@ async fn work<S: Send + Sync + 'static>(
                     attempts.spawn(attempt(task, place, Arc::clone(kinds)));
                 }
             }
-            Err(error) if error.is_retryable() => {
-                tracing::warn!(%error, "claiming failed, trying again");
+            Err(error) if is_own_fault(&error) => return error,
+            Err(error) => {
+                complain(&error);
                 sleep(pause).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
-            Err(error) => return error,
         }
+    }
+}
+
+/// True if asking again cannot help: the worker is stopped, or the engine refuses its settings.
+fn is_own_fault(error: &SdkError) -> bool {
+    match error {
+        SdkError::Config { .. } | SdkError::WorkerStopped { .. } => true,
+        _ => match error.engine().map(EngineError::through) {
+            Some(EngineError::InvalidArgument { .. }) => true,
+            Some(EngineError::Refused { code, .. }) => {
+                matches!(code, Code::InvalidInput | Code::InvalidCapabilities)
+            }
+            _ => false,
+        },
+    }
+}
+
+/// Trouble that passes by itself, or an answer that somebody has to do something about.
+fn complain(error: &SdkError) {
+    if error.is_retryable() {
+        tracing::warn!(%error, "claiming failed, trying again");
+    } else {
+        tracing::error!(%error, "claiming is refused, trying again: is it still the right server, \
+            the right token?");
     }
 }
 
@@ -156,34 +181,60 @@ async fn handle<S: Send + Sync + 'static>(
     handler::run(Arc::clone(&kind.handler), context).await
 }
 
+/// Reports what became of an attempt for as long as its lease holds. Only a refusal of the output
+/// itself makes a failure of it: any other answer leaves finished work as it is.
 async fn report(
-    task: ClaimedTask,
-    outcome: Result<Vec<u8>, TaskError>,
+    mut task: ClaimedTask,
+    result: Result<Vec<u8>, TaskError>,
 ) -> Result<(), TerminalError> {
-    match outcome {
-        Ok(output) => match task.complete(Some(output)).await {
-            Err(refused) => refuse_output(refused).await,
-            Ok(()) => Ok(()),
-        },
-        Err(error) => fail(task, error).await,
-    }
-}
-
-/// A result that the store does not take, one that is too large for instance, is a failure.
-async fn refuse_output(refused: TerminalError) -> Result<(), TerminalError> {
-    match refused {
-        TerminalError { task: Some(task), source } if !source.is_retryable() => {
-            let message = format!("the result was refused: {source}");
-            fail(*task, TaskError::fail(message).with_category(INVALID_OUTPUT)).await
+    let mut outcome = match result {
+        Ok(output) => Outcome::Complete(Some(output)),
+        Err(error) => failure(error),
+    };
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let (back, source) = match task.settle(&outcome).await {
+            Ok(landed) => {
+                tracing::debug!(?landed, "the outcome was reported");
+                return Ok(());
+            }
+            Err(TerminalError { task: Some(back), source }) => (back, source),
+            Err(lost) => return Err(lost),
+        };
+        if matches!(outcome, Outcome::Complete(_)) && refuses_output(&source) {
+            let error = TaskError::fail(format!("the result was refused: {source}"));
+            outcome = failure(error.with_category(INVALID_OUTPUT));
+        } else if is_final(&source) || !back.is_lease_healthy() {
+            return Err(TerminalError { task: Some(back), source });
+        } else {
+            tracing::error!(error = %source, "the outcome was not taken, reporting it again");
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
-        other => Err(other),
+        task = *back;
     }
 }
 
-async fn fail(task: ClaimedTask, error: TaskError) -> Result<(), TerminalError> {
+/// A result that the engine does not take, one that is too large for instance.
+fn refuses_output(error: &SdkError) -> bool {
+    match error.engine().map(EngineError::through) {
+        Some(EngineError::Refused { code, .. }) => *code == Code::PayloadTooLarge,
+        Some(EngineError::InvalidArgument { field, .. }) => field == "result",
+        _ => false,
+    }
+}
+
+/// The engine itself has spoken. A token that it does not know may be the one before the next.
+fn is_final(error: &SdkError) -> bool {
+    match error.engine().map(EngineError::through) {
+        Some(EngineError::Refused { code, .. }) => *code != Code::Unauthorized,
+        Some(EngineError::InvalidArgument { .. } | EngineError::Corrupt { .. }) => true,
+        _ => false,
+    }
+}
+
+fn failure(error: TaskError) -> Outcome {
     tracing::info!(category = error.category(), reason = error.message(), "the attempt failed");
     let (reason, class) = error.into_report();
-    let outcome = task.fail_with(reason, class).await?;
-    tracing::debug!(?outcome, "the failure was reported");
-    Ok(())
+    Outcome::Fail(reason, class)
 }

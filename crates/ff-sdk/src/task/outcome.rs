@@ -19,7 +19,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 const SHORTEST_WAIT: Duration = Duration::from_millis(250);
 
 /// What a worker reports about its execution.
-pub(super) enum Outcome {
+pub(crate) enum Outcome {
     Complete(Option<Vec<u8>>),
     Fail(FailureReason, FailureClass),
     Cancel(String),
@@ -28,7 +28,8 @@ pub(super) enum Outcome {
 }
 
 /// What the store made of it.
-pub(super) enum Landed {
+#[derive(Debug)]
+pub(crate) enum Landed {
     Done,
     Failed(FailOutcome),
 }
@@ -62,12 +63,12 @@ impl Outcome {
 
 impl ClaimedTask {
     /// Reports an outcome and ends the task, or gives it back.
-    pub(super) async fn settle(mut self, outcome: Outcome) -> Result<Landed, TerminalError> {
+    pub(crate) async fn settle(mut self, outcome: &Outcome) -> Result<Landed, TerminalError> {
         if let Some(error) = self.refused_here() {
             self.finish();
             return Err(TerminalError { task: None, source: error.into() });
         }
-        match report(&self.core, &outcome, &mut self.unresolved).await {
+        match report(&self.core, outcome, &mut self.unresolved).await {
             Ok(landed) => {
                 self.finish();
                 Ok(landed)

@@ -1,8 +1,9 @@
-//! Keeps a lease alive in the background, one task per lease.
+//! Keeps a lease alive in the background, one task per lease, on the worker's thread for that.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use ff_core::engine_backend::EngineBackend;
 use ff_core::error::{Code, EngineError};
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::Instrument as _;
@@ -29,7 +30,7 @@ pub(super) fn is_lease_gone(error: &EngineError) -> bool {
 }
 
 /// Renews until the lease is lost; whoever ends the task aborts this.
-pub(super) async fn keep(core: Arc<TaskCore>) {
+pub(super) async fn keep(core: Arc<TaskCore>, engine: Arc<dyn EngineBackend>) {
     let interval = core.lease.ttl() / 3;
     let mut next = Instant::now() + interval;
     while core.lease.loss().is_none() {
@@ -38,7 +39,7 @@ pub(super) async fn keep(core: Arc<TaskCore>) {
             break;
         }
         let sent = Instant::now();
-        next = match renew(&core).await {
+        next = match renew(&core, &engine).await {
             Ok(()) => sent + interval,
             Err(error) if is_lease_gone(&error) => break,
             Err(_) => Instant::now() + pause(&core, interval),
@@ -57,12 +58,15 @@ fn pause(core: &TaskCore, interval: Duration) -> Duration {
 
 /// One renewal. It may take half of what is left, so that a call that hangs leaves room for
 /// another.
-pub(super) async fn renew(core: &TaskCore) -> Result<(), EngineError> {
+pub(super) async fn renew(
+    core: &TaskCore,
+    engine: &Arc<dyn EngineBackend>,
+) -> Result<(), EngineError> {
     let execution_id = core.claimed.handle.execution_id;
     let span = tracing::debug_span!("renew_lease", %execution_id);
     let sent = Instant::now();
     let limit = core.lease.remaining() / 2;
-    let answer = timeout(limit, core.engine.renew(&core.claimed.handle)).instrument(span).await;
+    let answer = timeout(limit, engine.renew(&core.claimed.handle)).instrument(span).await;
     match answer.unwrap_or_else(|_| Err(timed_out(limit).into())) {
         Ok(renewal) if renewal.lease_epoch == core.claimed.handle.fence.lease_epoch => {
             core.lease.renewed(sent);

@@ -12,8 +12,9 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
 use super::{FlowFabricWorker, Shared};
+use crate::deadline;
 use crate::error::SdkError;
-use crate::task::{self, ClaimedTask};
+use crate::task::ClaimedTask;
 
 /// A long wait is made of shorter ones, each within what a work source allows.
 const WAIT_SLICE: Duration = Duration::from_secs(20);
@@ -54,7 +55,7 @@ impl FlowFabricWorker {
         max_wait: Duration,
     ) -> Result<Vec<ClaimedTask>, SdkError> {
         self.shared.check_running()?;
-        let deadline = Instant::now() + max_wait;
+        let deadline = deadline::after(max_wait);
         let Some(mut permits) = self.reserve_many(max, deadline).await? else {
             return Ok(Vec::new());
         };
@@ -80,14 +81,20 @@ impl FlowFabricWorker {
         permits: OwnedSemaphorePermit,
         wait: Duration,
     ) -> Result<(Vec<ClaimedTask>, Option<OwnedSemaphorePermit>), SdkError> {
-        let sent = Instant::now();
         let request = self.shared.work_request(kinds, permits.num_permits(), wait);
+        let shared = Arc::clone(&self.shared);
+        // Where the answer is awaited, its leases are renewed at once.
+        let claiming = self.shared.upkeep.run(async move {
+            let sent = Instant::now();
+            let claimed = shared.upkeep.work().claim(request).await?;
+            let claimed = claimed.into_iter().map(|claimed| new_task(&shared, claimed, sent));
+            Ok::<_, EngineError>(claimed.collect())
+        });
         let claimed = tokio::select! {
-            claimed = self.shared.work.claim(request) => claimed,
+            claimed = claiming => claimed,
             stopped = self.shared.stopped() => return Err(stopped),
         };
-        let claimed = claimed.map_err(|error| error.in_context("claim"))?;
-        Ok(tasks(&self.shared, claimed, sent, permits))
+        Ok(with_permits(claimed.map_err(|error| error.in_context("claim"))?, permits))
     }
 
     /// Waits for one permit, then takes what else is free. None if the time passed.
@@ -179,35 +186,27 @@ impl FlowFabricWorker {
             let (lease, sent) = (lease_request(&shared), Instant::now());
             let claimed = shared.engine().claim_from_reclaim_grant(&grant, lease).await;
             let claimed = claimed.map_err(|error| error.in_context("claim_from_reclaim_grant"))?;
-            Ok(new_task(&shared, claimed, sent, permit))
+            Ok(new_task(&shared, claimed, sent).with_permit(permit))
         })
         .await
     }
 }
 
-/// Makes tasks of what was claimed, each with its permit, and returns the permits left over.
-fn tasks(
-    shared: &Arc<Shared>,
-    claimed: Vec<Claimed>,
-    sent: Instant,
+/// Gives each task its permit, and returns the permits left over.
+fn with_permits(
+    claimed: Vec<ClaimedTask>,
     mut permits: OwnedSemaphorePermit,
 ) -> (Vec<ClaimedTask>, Option<OwnedSemaphorePermit>) {
     let mut tasks = Vec::with_capacity(claimed.len());
-    for claimed in claimed {
-        let Some(permit) = permits.split(1) else {
-            tracing::error!("a claim answered more executions than were asked for");
-            give_back(shared, claimed, sent);
-            continue;
-        };
-        tasks.push(new_task(shared, claimed, sent, permit));
+    for task in claimed {
+        match permits.split(1) {
+            Some(permit) => tasks.push(task.with_permit(permit)),
+            // Dropping it hands it back.
+            None => tracing::error!("a claim answered more executions than were asked for"),
+        }
     }
     let unused = (permits.num_permits() > 0).then_some(permits);
     (tasks, unused)
-}
-
-fn give_back(shared: &Arc<Shared>, claimed: Claimed, sent: Instant) {
-    let deadline = shared.lease_deadline(&claimed, sent);
-    task::give_back(claimed, deadline, shared);
 }
 
 async fn claim_granted(
@@ -219,7 +218,7 @@ async fn claim_granted(
     let (lease, sent) = (lease_request(&shared), Instant::now());
     let claimed = exchange(&shared, &grant, lease).await;
     let claimed = claimed.map_err(|error| error.in_context("claim_from_grant"))?;
-    let task = new_task(&shared, claimed, sent, permit);
+    let task = new_task(&shared, claimed, sent).with_permit(permit);
     if *task.lane_id() == lane {
         return Ok(task);
     }
@@ -247,12 +246,7 @@ fn lease_request(shared: &Shared) -> LeaseRequest {
     LeaseRequest { lease_id, lease_ttl_ms: shared.config.lease_ttl_ms }
 }
 
-fn new_task(
-    shared: &Arc<Shared>,
-    claimed: Claimed,
-    sent: Instant,
-    permit: OwnedSemaphorePermit,
-) -> ClaimedTask {
+fn new_task(shared: &Arc<Shared>, claimed: Claimed, sent: Instant) -> ClaimedTask {
     let deadline = shared.lease_deadline(&claimed, sent);
-    ClaimedTask::new(claimed, deadline, Arc::clone(shared), permit)
+    ClaimedTask::new(claimed, deadline, Arc::clone(shared))
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ff_core::contracts::WorkerRegistration;
+use ff_core::engine_backend::EngineBackend;
 use ff_core::error::{Code, EngineError};
 use ff_core::types::TimestampMs;
 use tokio::time::{Instant, sleep, timeout};
@@ -14,7 +15,7 @@ use crate::error::SdkError;
 
 /// Makes the worker known. Refuses if a live process has its instance id.
 pub(super) async fn register(shared: &Shared) -> Result<(), SdkError> {
-    match try_register(shared).await {
+    match try_register(shared, shared.engine()).await {
         Err(error) if error.code() == Some(Code::WorkerInstanceInUse) => {
             let instance = shared.config.worker_instance_id.as_str();
             let message = format!("{instance:?} belongs to another live process: {error}");
@@ -25,7 +26,7 @@ pub(super) async fn register(shared: &Shared) -> Result<(), SdkError> {
     }
 }
 
-async fn try_register(shared: &Shared) -> Result<(), EngineError> {
+async fn try_register(shared: &Shared, engine: &Arc<dyn EngineBackend>) -> Result<(), EngineError> {
     let sent = Instant::now();
     let ttl_ms = shared.registration_ttl_ms();
     let registration = WorkerRegistration {
@@ -36,17 +37,17 @@ async fn try_register(shared: &Shared) -> Result<(), EngineError> {
         capabilities: shared.capabilities.clone(),
         ttl_ms,
     };
-    let expires_at = shared.engine().register_worker(registration).await?;
+    let expires_at = engine.register_worker(registration).await?;
     note_time(shared, sent, expires_at, ttl_ms);
     Ok(())
 }
 
 /// Extends the registration.
-pub(super) async fn heartbeat(shared: &Shared) -> Result<(), EngineError> {
+async fn heartbeat(shared: &Shared, engine: &Arc<dyn EngineBackend>) -> Result<(), EngineError> {
     let sent = Instant::now();
     let ttl_ms = shared.registration_ttl_ms();
     let instance = &shared.config.worker_instance_id;
-    let expires_at = shared.engine().heartbeat_worker(instance, shared.session, ttl_ms).await?;
+    let expires_at = engine.heartbeat_worker(instance, shared.session, ttl_ms).await?;
     note_time(shared, sent, expires_at, ttl_ms);
     Ok(())
 }
@@ -56,7 +57,8 @@ fn note_time(shared: &Shared, sent: Instant, expires_at: TimestampMs, ttl_ms: u6
     shared.clock.note(sent, TimestampMs::new(expires_at.as_millis().saturating_sub(ttl_ms)));
 }
 
-/// Keeps the registration alive until another process has taken the instance's place.
+/// Keeps the registration alive until another process has taken the instance's place. Runs on the
+/// worker's own thread for that, as renewals do.
 pub(super) async fn keep(shared: Arc<Shared>) {
     let interval = Duration::from_millis(shared.registration_ttl_ms() / 3);
     let mut pause = interval;
@@ -78,8 +80,11 @@ pub(super) async fn keep(shared: Arc<Shared>) {
 
 /// One heartbeat. A registration that ran out, through an outage for instance, is made again.
 async fn beat(shared: &Shared) -> Result<(), EngineError> {
-    match heartbeat(shared).await {
-        Err(error) if error.code() == Some(Code::WorkerNotFound) => try_register(shared).await,
+    let engine = shared.upkeep.engine();
+    match heartbeat(shared, engine).await {
+        Err(error) if error.code() == Some(Code::WorkerNotFound) => {
+            try_register(shared, engine).await
+        }
         answer => answer,
     }
 }
@@ -99,7 +104,7 @@ fn lose(shared: &Shared, error: &EngineError) {
 /// Takes the worker off the list and hands back what is still under its name. Only while the
 /// registration is our own: a process that took our place must keep its leases.
 pub(super) async fn disconnect(shared: &Shared) -> Result<(), EngineError> {
-    match heartbeat(shared).await {
+    match heartbeat(shared, shared.engine()).await {
         Err(error) if is_gone(&error) => return Ok(()),
         answer => answer?,
     }

@@ -10,13 +10,13 @@ use ff_core::contracts::{Claimed, WorkRequest};
 use ff_core::engine_backend::EngineBackend;
 use ff_core::limits;
 use ff_core::types::{ExecutionKind, LeaseId, WorkerSession};
-use ff_core::work_source::WorkSource;
 use ff_script::ids::IdSource;
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
 use super::WorkerStatus;
+use super::upkeep::Upkeep;
 use crate::config::WorkerConfig;
 use crate::connection::Connection;
 use crate::error::SdkError;
@@ -28,7 +28,6 @@ pub(crate) struct Shared {
     pub(crate) config: WorkerConfig,
     pub(crate) capabilities: CapabilitySet,
     pub(crate) connection: Connection,
-    pub(crate) work: Arc<dyn WorkSource>,
     pub(crate) ids: Arc<dyn IdSource>,
     pub(crate) session: WorkerSession,
     pub(crate) permits: Arc<Semaphore>,
@@ -36,6 +35,7 @@ pub(crate) struct Shared {
     pub(crate) status: watch::Sender<WorkerStatus>,
     pub(crate) tasks: Tasks,
     pub(crate) hand_backs: HandBacks,
+    pub(crate) upkeep: Upkeep,
 }
 
 impl Shared {

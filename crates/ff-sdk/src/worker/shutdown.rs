@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{timeout, timeout_at};
 
 use super::{FlowFabricWorker, Shared, WorkerStatus, registry};
+use crate::deadline;
 use crate::error::{SdkError, timed_out};
 use crate::task;
 
@@ -27,7 +28,7 @@ impl FlowFabricWorker {
     /// An error means that the store could not be told; leases and registration then run out by
     /// themselves.
     pub async fn shutdown(&self, deadline: Duration) -> Result<ShutdownReport, SdkError> {
-        let until = Instant::now() + deadline;
+        let until = deadline::after(deadline);
         let before = self.shared.status.send_replace(WorkerStatus::Draining);
         if before == WorkerStatus::Stopped {
             self.shared.status.send_replace(before);

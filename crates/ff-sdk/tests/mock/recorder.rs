@@ -127,6 +127,7 @@ impl EngineBackend for Recorder {
     pass_on! {
         fn create<'a>(execution: NewExecution) -> Created;
         fn claim_next<'a>(partition: Partition, request: ClaimRequest) -> Vec<Claimed>;
+        fn recall_claims<'a>(partition: Partition, request: ClaimRequest) -> Vec<Claimed>;
         fn issue_claim_grant<'a>(request: GrantRequest) -> ClaimGrant;
         fn grant_next<'a>(partition: Partition, request: NextGrantRequest) -> Option<NextGrant>;
         fn claim_from_grant<'a>(grant: &'a ClaimGrant, lease: LeaseRequest) -> Claimed;

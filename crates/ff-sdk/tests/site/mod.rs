@@ -131,9 +131,18 @@ pub(crate) fn valkey_config(url: &str) -> BackendConfig {
 }
 
 pub(crate) async fn start_server() -> RunningServer {
+    start_server_with(StoreConfig::Memory).await
+}
+
+/// A server on a Valkey that others may use too.
+pub(crate) async fn start_server_on(valkey: &str) -> RunningServer {
+    start_server_with(StoreConfig::parse(valkey).expect("a store")).await
+}
+
+async fn start_server_with(store: StoreConfig) -> RunningServer {
     let config = ServerConfig {
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-        store: StoreConfig::Memory,
+        store,
         tokens: vec![Token(TOKEN.to_owned())],
         partitions: PARTITIONS,
         ..ServerConfig::default()

@@ -186,3 +186,18 @@ pub(crate) async fn a_wrong_submission_is_refused_by_the_field_s_name(site: Site
     assert!(error.to_string().starts_with("config: submission.input: "), "{error}");
     assert!(site.client.list(ListFilter::default()).all().await.expect("readable").is_empty());
 }
+
+pub(crate) async fn a_wait_for_ever_lasts_until_there_is_a_result(site: Site) {
+    let worker = site.worker("w-1", 1).await;
+    let client = site.client.clone();
+    let submission = client.submit_raw("test", "x").lane(LANE);
+    let submission = submission.attempt_timeout(Duration::MAX).deadline(Duration::MAX);
+    let id = submission.await.expect("submitted").execution_id();
+    let waiting = tokio::spawn(async move { client.await_result_raw(&id, Duration::MAX).await });
+    let task = worker.claim(Duration::MAX).await.expect("answers").expect("there is work");
+    let limits = (task.claimed().attempt_timeout_at, task.claimed().deadline_at);
+    assert_eq!(limits, (None, None), "no limit at all");
+    task.complete(Some(b"done".to_vec())).await.expect("completed");
+    assert_eq!(waiting.await.expect("no panic").expect("a result"), b"done");
+    worker.shutdown(Duration::MAX).await.expect("leaves");
+}

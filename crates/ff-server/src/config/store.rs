@@ -47,6 +47,24 @@ impl StoreConfig {
     }
 }
 
+impl StoreConfig {
+    /// The same store, if it does not lose acknowledged work when it restarts. What Valkey keeps on
+    /// disk is seen when it is connected to, and again after every failover and restart.
+    pub fn require_durable(self) -> Result<Self, String> {
+        match self {
+            Self::Memory => Err("require_durable: a store in memory keeps nothing".to_owned()),
+            Self::Embedded { sync: SyncMode::Off, .. } => {
+                Err("require_durable: the journal must be synced, always or everysec".to_owned())
+            }
+            Self::Embedded { .. } => Ok(self),
+            Self::Valkey(mut config) => {
+                config.require_durable = true;
+                Ok(Self::Valkey(config))
+            }
+        }
+    }
+}
+
 /// The store in a file: a directory or a URL, not both.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -59,6 +77,7 @@ struct StoreFile {
     ca_file: Option<PathBuf>,
     certificate_file: Option<PathBuf>,
     key_file: Option<PathBuf>,
+    require_durable: Option<bool>,
 }
 
 impl TryFrom<StoreFile> for StoreConfig {
@@ -77,7 +96,11 @@ impl TryFrom<StoreFile> for StoreConfig {
 impl StoreFile {
     fn embedded(&self, dir: PathBuf) -> Result<StoreConfig, String> {
         let sync = self.sync.as_deref().map_or(Ok(SyncMode::Always), parse_sync)?;
-        Ok(StoreConfig::Embedded { dir, sync })
+        self.durable(StoreConfig::Embedded { dir, sync })
+    }
+
+    fn durable(&self, store: StoreConfig) -> Result<StoreConfig, String> {
+        if self.require_durable == Some(true) { store.require_durable() } else { Ok(store) }
     }
 
     fn valkey(&self, url: &str) -> Result<StoreConfig, String> {
@@ -96,7 +119,7 @@ impl StoreFile {
                 insecure: false,
             };
         }
-        Ok(StoreConfig::Valkey(Box::new(config)))
+        self.durable(StoreConfig::Valkey(Box::new(config)))
     }
 }
 
@@ -141,6 +164,17 @@ mod tests {
         ] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_store_that_must_be_durable_is_synced() {
+        let off = read(r#"{"dir":"d","sync":"off","require_durable":true}"#);
+        assert!(off.expect_err("not synced").contains("everysec"));
+        assert!(read(r#"{"dir":"d","sync":"off","require_durable":false}"#).is_ok());
+        assert!(read(r#"{"dir":"d","require_durable":true}"#).is_ok());
+        assert!(StoreConfig::Memory.require_durable().is_err());
+        let valkey = read(r#"{"url":"valkey://h/","require_durable":true}"#).expect("valid");
+        assert!(matches!(valkey, StoreConfig::Valkey(config) if config.require_durable));
     }
 
     #[test]

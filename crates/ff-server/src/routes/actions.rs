@@ -65,7 +65,7 @@ async fn cancel(
 ) -> Answered<ExecutionState> {
     check_bytes("reason", request.reason.len(), limits::REASON_BYTES_MAX)?;
     let source = CancelSource::OperatorOverride;
-    app.backend.cancel_execution(execution_id, &request.reason, source, None).await?;
+    app.backend.cancel_execution(execution_id, &request.reason, source, request.request_id).await?;
     ok(ExecutionState { execution_id, public_state: PublicState::Cancelled })
 }
 
@@ -76,7 +76,8 @@ async fn replay(
 ) -> Answered<ExecutionState> {
     check_bytes("reason", request.reason.len(), limits::REASON_BYTES_MAX)?;
     check_bytes("requested_by", request.requested_by.len(), limits::CREATOR_BYTES_MAX)?;
-    let replayed = app.backend.replay(execution_id, &request.reason, &request.requested_by, None);
+    let ReplayExecution { reason, requested_by, request_id } = &request;
+    let replayed = app.backend.replay(execution_id, reason, requested_by, *request_id);
     ok(ExecutionState { execution_id, public_state: replayed.await? })
 }
 
@@ -86,7 +87,8 @@ async fn revoke_lease(
     OptionalJson(request): OptionalJson<RevokeLease>,
 ) -> Answered<RevokedLease> {
     check_bytes("reason", request.reason.len(), limits::REASON_BYTES_MAX)?;
-    let revoked = app.backend.revoke_lease(id, request.expected_lease_id, &request.reason, None);
+    let RevokeLease { reason, expected_lease_id, request_id } = &request;
+    let revoked = app.backend.revoke_lease(id, *expected_lease_id, reason, *request_id);
     ok(revoked.await?.into())
 }
 
@@ -96,7 +98,7 @@ async fn change_priority(
     Json(request, _): Json<ChangePriority>,
 ) -> Answered<ChangedPriority> {
     check_range("priority", request.priority.into(), 0..=limits::PRIORITY_MAX)?;
-    ok(app.backend.change_priority(id, request.priority, None).await?.into())
+    ok(app.backend.change_priority(id, request.priority, request.request_id).await?.into())
 }
 
 async fn set_tags(
@@ -104,6 +106,6 @@ async fn set_tags(
     ExecutionPath(id): ExecutionPath,
     Json(request, _room): Json<SetTags>,
 ) -> Result<StatusCode, Refusal> {
-    app.backend.set_tags(id, request.tags, None).await?;
+    app.backend.set_tags(id, request.tags, request.request_id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -1,22 +1,36 @@
 //! Asking for work.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
+use axum::body::{Body, Bytes};
 use axum::extract::State;
+use axum::http::{Response, StatusCode};
+use axum::response::IntoResponse as _;
+use ff_api::headers::JSON;
 use ff_api::paths;
 use ff_api::task::Task;
 use ff_api::worker::{Claim, ClaimedTasks};
+use ff_core::contracts::{Claimed, payload_bytes};
+use hyper::body::{Body as Parts, Frame};
 
-use crate::answer::{Answered, ok};
+use crate::answer::{self, with_type};
 use crate::app::App;
 use crate::claiming;
 use crate::extract::Json;
+use crate::refusal::Refusal;
 use crate::route::Route;
+
+/// Payload bytes of an answer that is written as a whole.
+const WHOLE_BYTES_MAX: u64 = 256 * 1024;
 
 const CLAIM: &str = "Answers at once if there is work, otherwise as soon as there is some, at the \
     latest after wait_ms with no tasks. Each task has a lease of its own: renew it, and end it with \
     complete, fail, delay or cancel. A client that hangs up gets nothing, and what it would have \
-    got is handed back.";
+    got is handed back. A client whose answer was lost on the way repeats the claim, with retry, \
+    under the lease_ids of the first one: then it is given the same tasks, by this server or any \
+    other. An answer carries no more than 8 MiB of payloads, or one larger than that.";
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -32,10 +46,68 @@ pub(super) fn routes() -> Vec<Route> {
 async fn claim(
     State(app): State<Arc<App>>,
     Json(request, _): Json<Claim>,
-) -> Answered<ClaimedTasks> {
-    let with_text = request.payload_text;
-    let claimed = claiming::claim(&app, request.into()).await?;
+) -> Result<Response<Body>, Refusal> {
+    let (with_text, leases) = (request.payload_text, request.leases()?);
+    let claimed = claiming::claim(&app, request.into(), leases).await?;
     app.metrics.claimed(&claimed);
+    if payload_bytes(&claimed) > WHOLE_BYTES_MAX {
+        let answer = Answer { next: Next::Begin, tasks: claimed.into_iter(), with_text };
+        return Ok(with_type(StatusCode::OK, JSON, Body::new(answer)));
+    }
     let tasks = claimed.into_iter().map(|claimed| Task::new(claimed, with_text)).collect();
-    ok(ClaimedTasks { tasks })
+    Ok(answer::Json(StatusCode::OK, ClaimedTasks { tasks }).into_response())
+}
+
+/// [`ClaimedTasks`], written task by task: several copies of large payloads at a time would be too
+/// much.
+struct Answer {
+    next: Next,
+    tasks: std::vec::IntoIter<Claimed>,
+    with_text: bool,
+}
+
+/// What is to be written next.
+enum Next {
+    Begin,
+    First,
+    Another,
+    Nothing,
+}
+
+impl Answer {
+    fn part(&mut self) -> Result<Option<Bytes>, serde_json::Error> {
+        let before: &[u8] = match self.next {
+            Next::Nothing => return Ok(None),
+            Next::Begin => {
+                self.next = Next::First;
+                return Ok(Some(Bytes::from_static(b"{\"tasks\":[")));
+            }
+            Next::First => b"",
+            Next::Another => b",",
+        };
+        let Some(claimed) = self.tasks.next() else {
+            self.next = Next::Nothing;
+            return Ok(Some(Bytes::from_static(b"]}")));
+        };
+        self.next = Next::Another;
+        let mut text = Vec::with_capacity(claimed.payload.len() / 3 * 4 + TASK_BYTES);
+        text.extend_from_slice(before);
+        serde_json::to_writer(&mut text, &Task::new(claimed, self.with_text))?;
+        Ok(Some(text.into()))
+    }
+}
+
+/// About what a task has besides its payload.
+const TASK_BYTES: usize = 2048;
+
+impl Parts for Answer {
+    type Data = Bytes;
+    type Error = serde_json::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, serde_json::Error>>> {
+        Poll::Ready(self.part().transpose().map(|part| part.map(Frame::data)))
+    }
 }

@@ -39,11 +39,11 @@ pub(crate) type Readiness = Mutex<Option<(Instant, Result<(), EngineError>)>>;
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get(paths::HEALTHZ, healthz)
-            .says("getLiveness", TAG, "The process answers.")
+            .says("getLiveness", TAG, "The process answers, and its store has not stopped.")
             .open()
             .answers::<Health>(200, "It does."),
         Route::get(paths::READYZ, readyz)
-            .says("getReadiness", TAG, "The store answers and the server is not shutting down.")
+            .says("getReadiness", TAG, "The store takes work and the server is not shutting down.")
             .open()
             .answers::<Health>(200, "Send requests."),
         Route::get(paths::METRICS, metrics)
@@ -55,12 +55,15 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-fn healthy() -> Answered<Health> {
-    ok(Health { status: "ok".to_owned() })
+fn healthy(warnings: Vec<String>) -> Answered<Health> {
+    ok(Health { status: "ok".to_owned(), warnings })
 }
 
-async fn healthz() -> Answered<Health> {
-    healthy()
+async fn healthz(State(app): State<Arc<App>>) -> Answered<Health> {
+    match app.place.stop_reason() {
+        None => healthy(Vec::new()),
+        Some(reason) => Err(unavailable(BackendErrorKind::Closed, reason).into()),
+    }
 }
 
 async fn readyz(State(app): State<Arc<App>>) -> Answered<Health> {
@@ -77,16 +80,21 @@ async fn readyz(State(app): State<Arc<App>>) -> Answered<Health> {
         }
     };
     answer?;
-    healthy()
+    healthy(app.place.warnings())
 }
 
 async fn ask(app: &App) -> Result<(), EngineError> {
-    let asked = tokio::time::timeout(READY_WITHIN, app.backend.list_lanes(None, 1)).await;
-    let late = || {
-        let message = "the store did not answer in time";
-        EngineError::from(BackendError::new(BackendErrorKind::Transport, Retry::Safe, message))
+    let asking = async {
+        app.place.ready().await?;
+        app.backend.list_lanes(None, 1).await.map(drop)
     };
-    asked.unwrap_or_else(|_| Err(late())).map(drop)
+    let late =
+        |_| Err(unavailable(BackendErrorKind::Transport, "the store did not answer in time"));
+    tokio::time::timeout(READY_WITHIN, asking).await.unwrap_or_else(late)
+}
+
+fn unavailable(kind: BackendErrorKind, message: &str) -> EngineError {
+    BackendError::new(kind, Retry::Safe, message).into()
 }
 
 async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Refusal> {

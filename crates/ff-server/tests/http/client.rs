@@ -198,10 +198,34 @@ pub(crate) fn read_answer(connection: &mut impl BufRead, method: &str) -> io::Re
     let mut answer = Answer { status, headers, body: Vec::new() };
     if method != "HEAD" && status != 204 {
         let length = answer.header("content-length").and_then(|text| text.parse().ok());
-        answer.body = vec![0; length.ok_or_else(|| broken("no length"))?];
-        connection.read_exact(&mut answer.body)?;
+        answer.body = match length {
+            None if answer.header("transfer-encoding") == Some("chunked") => {
+                read_chunks(connection)?
+            }
+            length => read_bytes(connection, length.ok_or_else(|| broken("no length"))?)?,
+        };
     }
     Ok(answer)
+}
+
+fn read_bytes(connection: &mut impl BufRead, length: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; length];
+    connection.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads a body that comes in pieces, each with its length in front.
+fn read_chunks(connection: &mut impl BufRead) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    loop {
+        let length = usize::from_str_radix(&read_line(connection)?, 16);
+        let chunk = read_bytes(connection, length.map_err(io::Error::other)?)?;
+        bytes.extend_from_slice(&chunk);
+        read_line(connection)?;
+        if chunk.is_empty() {
+            return Ok(bytes);
+        }
+    }
 }
 
 fn read_line(connection: &mut impl BufRead) -> io::Result<String> {

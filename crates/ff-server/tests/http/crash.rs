@@ -1,4 +1,4 @@
-//! A server that is killed the hard way.
+//! A server that is killed the hard way: nothing acknowledged is lost, and no rule is broken.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ff_backend_embedded::{SyncMode, store};
+use ff_script::audit;
 use ff_server::{Server, StoreConfig};
 use serde_json::{Value, json};
 
@@ -17,6 +19,8 @@ use crate::server::{TestServer, config};
 use crate::suite::{path, text, token};
 
 const STORE: &str = "FF_TEST_SERVER_STORE";
+const SYNC: &str = "FF_TEST_SERVER_SYNC";
+const ROUNDS: usize = 4;
 const READY: &str = "listening on ";
 
 /// Not a test of its own: this is what a child process runs, told its store by the environment.
@@ -25,11 +29,20 @@ fn child_process() {
     let Ok(store) = std::env::var(STORE) else { return };
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async {
-        let config = config(StoreConfig::parse(&store).expect("a store"));
+        let config = config(synced(&store, std::env::var(SYNC).as_deref().unwrap_or("always")));
         let server = Server::start(config).await.expect("the server starts");
         println!("\n{READY}{}", server.local_addr());
         std::future::pending::<()>().await;
     });
+}
+
+/// A store with its sync mode; only a directory has one.
+fn synced(store: &str, mode: &str) -> StoreConfig {
+    let sync = if mode == "everysec" { SyncMode::EverySec } else { SyncMode::Always };
+    match StoreConfig::parse(store).expect("a store") {
+        StoreConfig::Embedded { dir, .. } => StoreConfig::Embedded { dir, sync },
+        other => other,
+    }
 }
 
 /// This test program again, as a server on this store.
@@ -47,8 +60,9 @@ pub(crate) struct ServerChild {
 }
 
 impl ServerChild {
-    fn start(store: &Path) -> Self {
+    fn start(store: &Path, mode: &str) -> Self {
         let mut command = child_command(&store.display().to_string());
+        command.env(SYNC, mode);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         Self::await_address(command.spawn().expect("the child starts"))
     }
@@ -62,6 +76,10 @@ impl ServerChild {
         // The pipe stays open, or the child would die of its next line.
         thread::spawn(move || lines.for_each(drop));
         Self { child, address }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     pub(crate) fn kill9(&mut self) {
@@ -148,26 +166,57 @@ fn run_load(
 
 #[test]
 fn a_server_killed_under_load_loses_nothing_acknowledged() {
+    kill_under_load("always");
+}
+
+#[test]
+fn a_server_that_syncs_every_second_loses_nothing_when_it_is_killed() {
+    kill_under_load("everysec");
+}
+
+fn kill_under_load(mode: &str) {
+    let seed = ff_test_seed::random_test!().seed();
     let directory = tempfile::TempDir::new().expect("a directory");
     let store = directory.path().join("data");
     let told = Arc::new(Told::default());
-    for round in 1..=3 {
-        let mut child = ServerChild::start(&store);
-        let stop = Arc::new(AtomicBool::new(false));
-        let load = run_load(child.address, &told, &stop);
-        let wanted = round * 300;
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while told.completed.lock().expect("no panic").len() < wanted {
-            assert!(Instant::now() < deadline, "round {round} is too slow");
-            thread::yield_now();
-        }
-        child.kill9();
-        stop.store(true, Ordering::Relaxed);
-        load.into_iter().for_each(|thread| thread.join().expect("no panic"));
+    for round in 1..=ROUNDS {
+        // Somewhere in the middle of the load, and never at the same place.
+        let more = 100 + (seed.wrapping_mul(round as u64).wrapping_mul(0x9e37_79b9) >> 7) % 300;
+        kill_round(&store, mode, &told, more as usize);
+        audited(&store, &told, &format!("{mode}, seed {seed}, round {round}"));
     }
-    let store = StoreConfig::parse(&store.display().to_string()).expect("a store");
-    let server = TestServer::start(config(store));
+    let server = TestServer::start(config(synced(&store.display().to_string(), mode)));
     check_everything(&server.client(), &told);
+}
+
+/// A server works under load until so many more are completed, and is killed.
+fn kill_round(store: &Path, mode: &str, told: &Arc<Told>, more: usize) {
+    let mut child = ServerChild::start(store, mode);
+    let stop = Arc::new(AtomicBool::new(false));
+    let completed = || told.completed.lock().expect("no panic").len();
+    let wanted = completed() + more;
+    let load = run_load(child.address, told, &stop);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while completed() < wanted {
+        assert!(Instant::now() < deadline, "the load is too slow");
+        thread::sleep(Duration::from_micros(100));
+    }
+    child.kill9();
+    stop.store(true, Ordering::Relaxed);
+    load.into_iter().for_each(|thread| thread.join().expect("no panic"));
+}
+
+/// What `flowfabric store check` does, right after the kill: every invariant holds, and every
+/// execution that was acknowledged is there.
+fn audited(directory: &Path, told: &Told, when: &str) {
+    let checked = store::check(directory).unwrap_or_else(|error| panic!("{when}: {error}"));
+    let report = audit::audit(&checked.dump, &audit::partition_config(&checked.dump));
+    assert!(report.is_clean(), "{when}: {report}");
+    for id in told.submitted.lock().expect("no panic").iter() {
+        let uuid = id.rsplit(':').next().expect("an id has a uuid");
+        let has = |key: &Vec<u8>| key.ends_with(format!(":x:{uuid}").as_bytes());
+        assert!(checked.dump.keys().any(has), "{when}: {id} is gone");
+    }
 }
 
 fn check_everything(client: &Client, told: &Told) {

@@ -10,7 +10,9 @@ mod access;
 mod crash;
 mod document;
 mod drain;
+mod large;
 mod limits;
+mod losses;
 mod pages;
 mod rude;
 mod several;
@@ -62,6 +64,7 @@ on_every_store! {
     submit::a_payload_may_be_given_in_three_forms,
     submit::a_relative_delay_counts_by_the_stores_clock,
     list::filters_and_cursors_find_everything_once,
+    work::a_claim_is_repeated_under_its_lease_ids,
     work::a_worker_registers_claims_renews_and_completes,
     work::a_failure_is_retried_and_then_final,
     work::a_delayed_task_goes_on_with_the_same_attempt,

@@ -11,7 +11,7 @@ use crate::deployment::valkey;
 use crate::server::on;
 use crate::suite::{claim, claim_some, complete, path, state, submit, text, token};
 
-fn start_child(url: &str) -> ServerChild {
+pub(crate) fn start_child(url: &str) -> ServerChild {
     let mut command: Command = child_command(url);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let child: Child = command.spawn().expect("the child starts");

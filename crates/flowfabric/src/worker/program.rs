@@ -1,18 +1,28 @@
 //! One run of the program.
 
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 
 use ff_core::limits;
 use ff_sdk::{Context, TaskError};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::process::{Child, Command};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe::Receiver;
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::watch;
 
 use super::Job;
 use crate::failure::Failure;
 
 /// Of what a program complains about, the end is kept: it says what went wrong.
 const SAID_BYTES_MAX: usize = limits::REASON_BYTES_MAX as usize / 2;
+
+/// How much is read at a time.
+const READ_BYTES: usize = 64 << 10;
+/// As much as a pipe holds.
+const PIPE_BYTES_MAX: usize = 1 << 20;
 
 /// A program that is not there is found out before work is taken for it.
 pub(super) fn check(program: &str) -> Result<(), Failure> {
@@ -64,49 +74,101 @@ fn start(context: &Context<Job>) -> std::io::Result<Child> {
         .spawn()
 }
 
-/// Feeds the program and listens to it at the same time, so that neither waits for the other.
+/// Feeds the program and listens to it at the same time, so that neither waits for the other. What
+/// it leaves running may keep its pipes open for ever: the run is over when the program is.
 async fn converse(child: &mut Child, payload: Vec<u8>) -> Result<Vec<u8>, TaskError> {
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let stdout = stdout.expect("piped").into_owned_fd().map_err(TaskError::retry)?;
+    let stderr = stderr.expect("piped").into_owned_fd().map_err(TaskError::retry)?;
+    let (tell, ended) = watch::channel(false);
+    let (mut result, mut said) = (Vec::new(), Vec::new());
+    let wait = async {
+        let status = child.wait().await.map_err(TaskError::retry);
+        tell.send_replace(true);
+        status
+    };
     let feed = async {
-        if let Some(mut stdin) = stdin {
-            // A program that does not read all of its input is no failure.
-            let _ = stdin.write_all(&payload).await;
+        tokio::select! {
+            () = feed(stdin.expect("piped"), &payload) => {}
+            () = told(ended.clone()) => {}
         }
         Ok(())
     };
-    let listen = all_of(stdout.expect("piped"));
-    let complain = async { tail(stderr.expect("piped")).await.map_err(TaskError::retry) };
-    let ((), result, said) = tokio::try_join!(feed, listen, complain)?;
-    let status = child.wait().await.map_err(TaskError::retry)?;
+    let (status, (), (), ()) = tokio::try_join!(
+        wait,
+        feed,
+        listen(stdout, ended.clone(), |part| keep_all(&mut result, part)),
+        listen(stderr, ended.clone(), |part| keep_tail(&mut said, part)),
+    )?;
     if status.success() { Ok(result) } else { Err(TaskError::retry(reason(&said, status))) }
 }
 
+/// A program that does not read all of its input is no failure.
+async fn feed(mut stdin: ChildStdin, payload: &[u8]) {
+    let _ = stdin.write_all(payload).await;
+}
+
+/// Returns when the program has ended.
+async fn told(mut ended: watch::Receiver<bool>) {
+    if ended.wait_for(|ended| *ended).await.is_err() {
+        std::future::pending().await
+    }
+}
+
+/// Hears what is written to a pipe until its end, or the program's.
+async fn listen(
+    pipe: OwnedFd,
+    ended: watch::Receiver<bool>,
+    mut hear: impl FnMut(&[u8]) -> Result<(), TaskError>,
+) -> Result<(), TaskError> {
+    let mut pipe = Receiver::from_owned_fd(pipe).map_err(TaskError::retry)?;
+    let mut buffer = vec![0; READ_BYTES];
+    loop {
+        let count = tokio::select! {
+            count = pipe.read(&mut buffer) => count.map_err(TaskError::retry)?,
+            () = told(ended.clone()) => return hear_rest(pipe, hear),
+        };
+        match count {
+            0 => return Ok(()),
+            _ => hear(&buffer[..count])?,
+        }
+    }
+}
+
+/// Hears what is in the pipe, without waiting for more. It holds no more than a few reads' worth:
+/// whatever comes beyond is of those that the program left behind.
+fn hear_rest(
+    pipe: Receiver,
+    mut hear: impl FnMut(&[u8]) -> Result<(), TaskError>,
+) -> Result<(), TaskError> {
+    let mut pipe = File::from(pipe.into_nonblocking_fd().map_err(TaskError::retry)?);
+    let mut buffer = vec![0; READ_BYTES];
+    for _ in 0..PIPE_BYTES_MAX / READ_BYTES {
+        match pipe.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => hear(&buffer[..count])?,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+            Err(error) => return Err(TaskError::retry(error)),
+        }
+    }
+    Ok(())
+}
+
 /// A result, if it is not too long.
-async fn all_of(stream: impl AsyncRead + Unpin) -> Result<Vec<u8>, TaskError> {
+fn keep_all(result: &mut Vec<u8>, part: &[u8]) -> Result<(), TaskError> {
     let most = limits::RESULT_BYTES_MAX;
-    let mut result = Vec::new();
-    stream.take(most + 1).read_to_end(&mut result).await.map_err(TaskError::retry)?;
+    result.extend_from_slice(part);
     if result.len() as u64 > most {
         return Err(TaskError::fail(format!("the program wrote more than {most} bytes")));
     }
-    Ok(result)
+    Ok(())
 }
 
-/// The last bytes of a stream, however long it is.
-async fn tail(mut stream: impl AsyncRead + Unpin) -> std::io::Result<Vec<u8>> {
-    let mut kept = Vec::new();
-    let mut buffer = [0; 4096];
-    loop {
-        let count = stream.read(&mut buffer).await?;
-        if count == 0 {
-            kept.drain(..kept.len().saturating_sub(SAID_BYTES_MAX));
-            return Ok(kept);
-        }
-        kept.extend_from_slice(&buffer[..count]);
-        if kept.len() > 16 * SAID_BYTES_MAX {
-            kept.drain(..kept.len() - SAID_BYTES_MAX);
-        }
-    }
+/// The last bytes, however many there are.
+fn keep_tail(said: &mut Vec<u8>, part: &[u8]) -> Result<(), TaskError> {
+    said.extend_from_slice(part);
+    said.drain(..said.len().saturating_sub(SAID_BYTES_MAX));
+    Ok(())
 }
 
 /// What the program complained about; how it ended if it said nothing.

@@ -14,5 +14,6 @@ mod work;
 mod chaos;
 mod examples;
 mod full;
+mod stopped;
 mod store;
 mod story;

@@ -164,7 +164,8 @@ impl Site {
         Self::start_as(shell, "127.0.0.1:0", options)
     }
 
-    fn start_as(mut command: Command, address: &str, options: &[&str]) -> Self {
+    /// A server that is started by a command which takes our arguments at its end.
+    pub(crate) fn start_as(mut command: Command, address: &str, options: &[&str]) -> Self {
         command.args(["serve", "--json", "--listen", address, "--log", "error"]);
         command.args(["--partitions", "16"]).args(options);
         let mut server = Running::start(&mut command);
@@ -231,6 +232,11 @@ impl Site {
     #[track_caller]
     pub(crate) fn until(&self, id: &str, state: &str) {
         eventually(|| self.field(id, "public_state") == state);
+    }
+
+    /// Waits for the server to end by itself; answers its code.
+    pub(crate) fn wait(mut self) -> Option<i32> {
+        self.server.wait()
     }
 
     /// Ends the server in order, as SIGTERM does.

@@ -1,5 +1,7 @@
 //! `store check` and `store export`, and a server that ends and starts on its directory.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::site::{Scratch, Site, alone};
@@ -33,6 +35,57 @@ fn a_directory_is_checked_and_exported() {
     assert_eq!(site.field(&id, "public_state"), "waiting");
 }
 
+#[test]
+fn an_export_that_fails_leaves_the_file_as_it_was() {
+    let scratch = Scratch::new("kept");
+    let data = scratch.path().join("data");
+    let data = data.to_str().expect("text");
+    let site = Site::start_with(&["--store", data]);
+    site.run(&["submit", "mail", "--input", PAYLOAD, "--count", "20"]).text();
+    let out = scratch.path().join("export");
+    std::fs::write(&out, "the only export there is").expect("written");
+    let options = ["store", "export", data, "-o", out.to_str().expect("text")];
+    let locked = alone(&options).complaint(1);
+    assert!(locked.contains("is in use by process"), "{locked}");
+    let kept = || std::fs::read_to_string(&out).expect("readable");
+    assert_eq!(kept(), "the only export there is");
+    site.stop();
+    damage(Path::new(data));
+    alone(&options).complaint(5);
+    assert_eq!(kept(), "the only export there is");
+    assert_eq!(names(scratch.path()), ["data", "export"], "nothing else is left");
+}
+
+#[test]
+fn an_export_replaces_the_file_and_nothing_else() {
+    let scratch = Scratch::new("replaced");
+    let data = scratch.path().join("data");
+    let data = data.to_str().expect("text");
+    let site = Site::start_with(&["--store", data]);
+    site.submit(&["mail", "--input", "hello"]);
+    site.stop();
+    let (file, link) = (scratch.path().join("file"), scratch.path().join("link"));
+    std::fs::write(&file, "old").expect("written");
+    std::fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("changed");
+    std::os::unix::fs::symlink(&file, &link).expect("linked");
+    alone(&["store", "export", data, "-o", link.to_str().expect("text")]).text();
+    assert!(std::fs::read_to_string(&file).expect("readable").contains("hello"));
+    assert_eq!(std::fs::metadata(&file).expect("there").permissions().mode() & 0o777, 0o600);
+    assert!(std::fs::symlink_metadata(&link).expect("there").is_symlink());
+    alone(&["store", "export", data, "-o", "/dev/null"]).text();
+    assert!(!std::fs::metadata("/dev/null").expect("there").is_file());
+    assert_eq!(names(scratch.path()), ["data", "file", "link"]);
+}
+
+/// What is in a directory.
+fn names(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).expect("a directory");
+    let name = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
+    let mut names: Vec<_> = entries.map(|entry| name(entry.expect("an entry"))).collect();
+    names.sort();
+    names
+}
+
 /// The file that the journal appends to.
 fn journal(data: &Path) -> PathBuf {
     let files = std::fs::read_dir(data.join("appendonlydir")).expect("the journal");
@@ -42,19 +95,26 @@ fn journal(data: &Path) -> PathBuf {
     files.into_iter().rfind(increment).expect("an increment")
 }
 
+const PAYLOAD: &str = "a distinct payload";
+
+/// Changes a byte of the first payload in the journal.
+fn damage(data: &Path) {
+    let file = journal(data);
+    let mut bytes = std::fs::read(&file).expect("readable");
+    let payload = PAYLOAD.as_bytes();
+    let at = bytes.windows(payload.len()).position(|window| window == payload).expect("there");
+    bytes[at] = b'A';
+    std::fs::write(&file, bytes).expect("written");
+}
+
 #[test]
 fn data_that_was_changed_is_damage() {
     let scratch = Scratch::new("changed");
     let data = scratch.path().to_str().expect("text");
     let site = Site::start_with(&["--store", data]);
-    site.run(&["submit", "mail", "--input", "a distinct payload", "--count", "20"]).text();
+    site.run(&["submit", "mail", "--input", PAYLOAD, "--count", "20"]).text();
     site.stop();
-    let file = journal(scratch.path());
-    let mut bytes = std::fs::read(&file).expect("readable");
-    let payload = b"a distinct payload";
-    let at = bytes.windows(payload.len()).position(|window| window == payload).expect("there");
-    bytes[at] = b'A';
-    std::fs::write(&file, bytes).expect("written");
+    damage(scratch.path());
     for command in ["check", "export"] {
         let said = alone(&["store", command, data]).complaint(5);
         assert!(said.contains("is damaged at byte"), "{command}: {said}");

@@ -184,3 +184,39 @@ pub(crate) fn a_claim_takes_only_the_kinds_it_names(client: &Client) {
     assert_eq!(claim(json!(["crop", "resize"])), [crop]);
     assert_eq!(claim(json!([])), [mail]);
 }
+
+pub(crate) fn a_claim_is_repeated_under_its_lease_ids(client: &Client) {
+    const IDS: [&str; 2] =
+        ["0b0bd06e-7b5c-4a9d-8f2c-0a6d6f1c0001", "0b0bd06e-7b5c-4a9d-8f2c-0a6d6f1c0002"];
+    let request = |ids: &[&str], count: u32, retry: bool| {
+        json!({
+            "worker_id": "again", "worker_instance_id": "again-1", "lanes": ["again"],
+            "count": count, "lease_ttl_ms": 30_000, "lease_ids": ids, "retry": retry,
+        })
+    };
+    let claim = |retry| {
+        let answer = client.post("/v1/claims", &request(&IDS, 2, retry)).expect(200).json();
+        answer["tasks"].as_array().expect("tasks").clone()
+    };
+    assert!(claim(true).is_empty(), "nothing was taken before, nothing is there");
+    let id = submit(client, &json!({"kind": "job", "lane": "again", "payload_text": "x"}));
+    let first = claim(false);
+    assert_eq!(first.len(), 1);
+    assert!(IDS.contains(&text(&first[0]["fence"]["lease_id"]).as_str()));
+    submit(client, &json!({"kind": "job", "lane": "again"}));
+    let again = claim(true);
+    assert_eq!(again.len(), 1, "the one of before, no other");
+    assert_eq!((&again[0]["execution_id"], &again[0]["fence"]), (&json!(id), &first[0]["fence"]));
+    complete(client, &again[0], b"once");
+    assert_eq!(state(client, &id), "completed");
+
+    for (wrong, field) in [
+        (request(&[], 1, true), "retry"),
+        (request(&[IDS[0], IDS[0]], 2, false), "lease_ids"),
+        (request(&IDS, 1, false), "lease_ids"),
+        (request(&["x"], 1, false), "lease_ids[0]"),
+    ] {
+        let problem = client.post("/v1/claims", &wrong).problem(400, "invalid_input");
+        assert_eq!(problem["field"], field, "{problem}");
+    }
+}

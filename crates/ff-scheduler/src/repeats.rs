@@ -1,0 +1,109 @@
+//! Claims whose answer was lost and that are asked for again, under the same lease ids: what the
+//! first one took is found by them, and given once more.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ff_core::contracts::{ClaimRequest, Claimed, WorkRequest};
+use ff_core::engine_backend::EngineBackend;
+use ff_core::error::EngineError;
+use ff_core::partition::Partition;
+use ff_core::types::LeaseId;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::claim_request;
+use crate::hand_back::{Claims, OneUnderWay, UnderWay};
+
+/// Partitions that a repeated claim asks at the same time.
+const ASKED_AT_ONCE: usize = 16;
+
+/// The claims under way whose ids somebody else chose, by the first of them.
+#[derive(Default)]
+pub(crate) struct Named(Mutex<HashMap<LeaseId, Running>>);
+
+struct Running {
+    under_way: UnderWay,
+    superseded: watch::Sender<bool>,
+}
+
+/// One of them, while its caller waits.
+pub(crate) struct NamedClaim {
+    pub(crate) under_way: UnderWay,
+    superseded: watch::Receiver<bool>,
+    _one: OneUnderWay,
+}
+
+impl Named {
+    /// Notes a claim. An earlier one under the same ids is ended first, with all that it began: its
+    /// caller is gone, and must not have taken back what this one is given.
+    pub(crate) async fn begin(&self, first: LeaseId, all: &UnderWay) -> NamedClaim {
+        let earlier = self.lock().remove(&first);
+        if let Some(earlier) = earlier {
+            earlier.superseded.send_replace(true);
+            earlier.under_way.none().await;
+        }
+        let (superseded, told) = watch::channel(false);
+        let under_way = UnderWay::part_of(all);
+        let claim =
+            NamedClaim { under_way: under_way.clone(), superseded: told, _one: under_way.one() };
+        let mut running = self.lock();
+        running.retain(|_, running| !running.under_way.is_none());
+        running.insert(first, Running { under_way, superseded });
+        claim
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<LeaseId, Running>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl NamedClaim {
+    /// Returns when the same claim was asked for again.
+    pub(crate) async fn superseded(&self) {
+        let mut told = self.superseded.clone();
+        if told.wait_for(|superseded| *superseded).await.is_err() {
+            std::future::pending().await
+        }
+    }
+}
+
+/// What an earlier send of this claim took, wherever that was: nobody here may have seen it.
+pub(crate) async fn recall(
+    backend: &Arc<dyn EngineBackend>,
+    under_way: &UnderWay,
+    request: &WorkRequest,
+    ids: &[LeaseId],
+) -> Result<Claims, EngineError> {
+    let mut found = Claims::new(Arc::clone(backend), under_way.clone(), Vec::new());
+    let mut partitions = backend.partition_config().flow_partitions();
+    let mut asked = JoinSet::new();
+    loop {
+        while asked.len() < ASKED_AT_ONCE {
+            let Some(partition) = partitions.next() else { break };
+            // The leases are found by their ids, whatever the lane.
+            let claim = claim_request(&request.lanes[0], request, ids.to_vec());
+            asked.spawn(recall_from(Arc::clone(backend), partition, claim));
+        }
+        let Some(answer) = asked.join_next().await else { return Ok(found) };
+        let lost = || Err(EngineError::Unavailable { op: "claim" });
+        match answer.unwrap_or_else(|_| lost()) {
+            Ok(claimed) => {
+                found.add(Claims::new(Arc::clone(backend), under_way.clone(), claimed));
+            }
+            Err(error) => {
+                // It will be asked for once more: what was found must still be there then.
+                found.keep();
+                return Err(error);
+            }
+        }
+    }
+}
+
+async fn recall_from(
+    backend: Arc<dyn EngineBackend>,
+    partition: Partition,
+    request: ClaimRequest,
+) -> Result<Vec<Claimed>, EngineError> {
+    backend.recall_claims(partition, request).await
+}

@@ -83,8 +83,7 @@ struct Server {
 
 impl Server {
     async fn start(url: &str, library: Library) -> Self {
-        let mut valkey =
-            ValkeyConfig::parse(url).expect("a url").with_flow_partitions(PARTITIONS);
+        let mut valkey = ValkeyConfig::parse(url).expect("a url").with_flow_partitions(PARTITIONS);
         valkey.check_interval = Duration::from_millis(200);
         let host = Arc::new(ValkeyHost::connect(valkey, library).await.expect("connects"));
         let backend = Arc::new(ScriptBackend::open(host, config()).await.expect("opens"));

@@ -5,11 +5,15 @@ use ff_conformance::record::key_of;
 use ff_conformance::{
     Deployment, GRANT_MS, LANE, LEASE_MS, WORKER, capabilities, conformance, instance, lane, worker,
 };
+use ff_core::limits;
 use ff_core::state::{AttemptLifecycle, AttemptState, PublicState};
 use ff_core::types::{GrantId, WorkerSession};
 use ff_script::call::Call;
+use ff_script::calls::claim_next::ClaimNext;
 use ff_script::calls::grant::{GrantNext, GrantNextReply};
-use ff_script::calls::worker::{ListWorkers, ListWorkersReply, RegisterWorker};
+use ff_script::calls::worker::{
+    ListWorkers, ListWorkersReply, RegisterWorker, ReleaseWorkerLeases, ReleaseWorkerLeasesReply,
+};
 use ff_script::host::Topic;
 use ff_script::value::Value;
 use ff_script::wire::Rest;
@@ -179,6 +183,41 @@ conformance! {
         assert_eq!(described.public_state(), PublicState::Skipped);
         assert_eq!(described.state.attempt_state, AttemptState::None);
         put(b"waiting").await;
+    }
+
+    async fn a_waiting_retry_names_the_attempt_that_failed(d: &Deployment) {
+        let policy = r#"{"retry_policy":{"backoff":{"type":"fixed","delay_ms":9}}}"#;
+        let id = d.create().policy(policy).send().await;
+        for attempt in 0..3 {
+            d.call(d.claim(LANE).await.fail("no", "transient")).await;
+            let detail = d.describe(id).await.blocking_detail.expect("it says why");
+            let at = d.now().plus_millis(9);
+            assert_eq!(detail, format!("delayed until {at} after attempt {attempt} failed: no"));
+            d.advance(9).await;
+            d.tick().await;
+        }
+    }
+
+    async fn a_leaving_worker_hands_back_more_than_one_call_looks_at(d: &Deployment) {
+        d.host().watch(false);
+        let each = limits::RELEASE_SCAN_MAX as usize + 10;
+        for name in ["leaves", "stays"].into_iter().cycle().take(2 * each) {
+            d.create_one().await;
+            let call =
+                ClaimNext { worker_instance_id: instance(name), ..d.claim_call(LANE, 1) };
+            assert_eq!(d.claimed(call).await.len(), 1);
+        }
+        let (mut total, mut skip) = (0, Some(0));
+        while let Some(from) = skip {
+            let call = ReleaseWorkerLeases { worker_instance_id: instance("leaves"), skip: from };
+            let ReleaseWorkerLeasesReply::Released { released, next_skip } = d.call(call).await;
+            total += released as usize;
+            skip = next_skip;
+        }
+        assert_eq!(total, each);
+        let most = limits::CLAIM_COUNT_MAX as usize;
+        assert_eq!(d.claimed(d.claim_call(LANE, most)).await.len(), most);
+        assert_eq!(d.claimed(d.claim_call(LANE, most)).await.len(), each - most, "nobody else's came back");
     }
 
     async fn a_long_reason_is_told_up_to_its_last_whole_character(d: &Deployment) {

@@ -1,6 +1,7 @@
 //! Known weaknesses of libraries like ours, each as the behaviour we want instead: entries of
 //! indexes that do not match their record.
 
+use ff_conformance::record::key_of;
 use ff_conformance::{Deployment, LANE, LEASE_MS, conformance};
 use ff_core::state::PublicState;
 use ff_core::types::ExecutionId;
@@ -48,5 +49,23 @@ conformance! {
         assert_eq!(held.id, waiting);
         d.advance(LEASE_MS).await;
         assert_eq!(d.tick().await.lapsed, 1);
+    }
+
+    async fn what_lost_its_lease_and_a_field_of_it_is_claimed_all_the_same(d: &Deployment) {
+        for field in ["li", "ep", "ax", "ac", "as"] {
+            let lane = format!("lacks-{field}");
+            let id = d.create().lane(&lane).send().await;
+            d.claim(&lane).await;
+            d.advance(LEASE_MS).await;
+            assert_eq!(d.tick().await.lapsed, 1);
+            let words: [&[u8]; 3] = [b"HDEL", &key_of(id, ""), field.as_bytes()];
+            d.host().exec(d.home(), &words).await.expect("every store has the command");
+            let again = d.claim(&lane).await;
+            assert_eq!(again.id, id, "{field}");
+            d.call(again.complete(b"")).await;
+            assert_eq!(d.describe(id).await.public_state(), PublicState::Completed);
+        }
+        // The history shows the damage, as the audit would say.
+        d.host().clear(&d.partitions).await;
     }
 }

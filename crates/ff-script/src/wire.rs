@@ -63,8 +63,8 @@ macro_rules! plain {
 
 plain! {
     ExecutionId, LeaseId, AttemptId, GrantId, RequestId, FlowId, LaneId, Namespace, ExecutionKind,
-    WorkerId, WorkerInstanceId, WorkerSession, IdempotencyKey, EventCursor, u8, u16, u32, u64, PublicState,
-    LifecyclePhase, uuid::Uuid,
+    WorkerId, WorkerInstanceId, WorkerSession, IdempotencyKey, EventCursor, u8, u16, u32, u64,
+    PublicState, LifecyclePhase, uuid::Uuid,
     OwnershipState, EligibilityState, BlockingReason, TerminalOutcome, AttemptState, AttemptType,
 }
 

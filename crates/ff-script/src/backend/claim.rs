@@ -98,8 +98,11 @@ impl<H: Host> ScriptBackend<H> {
         request.validate()?;
         let request = ClaimRequest { retry: true, ..request };
         let beyond = u32::try_from(limits::CLAIM_SKIP_MAX).unwrap_or(u32::MAX);
-        let (ClaimNextReply::Claimed { claims, .. } | ClaimNextReply::ClaimedBefore { claims, .. }) =
-            self.call(partition, claim_next(&request, &request.lease_ids, beyond)).await?;
+        let call = claim_next(&request, &request.lease_ids, beyond);
+        let claims = match self.call(partition, call).await? {
+            ClaimNextReply::Claimed { claims, .. } => claims,
+            ClaimNextReply::ClaimedBefore { claims, .. } => claims,
+        };
         let holder = Holder {
             worker_id: &request.worker_id,
             worker_instance_id: &request.worker_instance_id,

@@ -212,8 +212,9 @@ async fn an_upgrade_under_load_refuses_nobody_and_loses_nothing() {
         task.await.expect("the new server was never refused anything");
     }
 
-    for id in tally.completed.lock().expect("nobody panics").iter() {
-        let snapshot = new.backend.describe_execution(*id).await.expect("readable").expect("there");
+    let completed = tally.completed.lock().expect("nobody panics").clone();
+    for id in completed {
+        let snapshot = new.backend.describe_execution(id).await.expect("readable").expect("there");
         assert_eq!(snapshot.public_state(), PublicState::Completed);
         assert_eq!(snapshot.total_attempt_count, 1);
     }

@@ -33,13 +33,15 @@ impl Around {
         self.app.limits.request_timeout() + Duration::from_millis(wait)
     }
 
-    /// Lets a request in. Those whose clients have stalled are given up for those who have not.
+    /// Lets a request in, perhaps a moment later. Those whose clients have stalled are given up for
+    /// those who have not.
     async fn enter(&self) -> Result<OwnedSemaphorePermit, Refusal> {
         let gates = &self.app.gates;
         let entered = gates.enter(self.waits);
-        if entered.is_ok() || self.waits || !self.app.places.cut_stalled() {
+        if entered.is_ok() || self.waits {
             return entered;
         }
+        self.app.places.cut_stalled();
         gates.enter_soon().await
     }
 

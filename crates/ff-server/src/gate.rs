@@ -15,7 +15,7 @@ pub(crate) const SMALL_BODY_BYTES: usize = 64 * 1024;
 /// Large bodies are counted in pieces of this size.
 const PIECE_BYTES: u64 = 64 * 1024;
 
-/// How long a request waits for one that is being given up.
+/// How long a request waits for another one to be over or given up.
 const SOON: Duration = Duration::from_millis(250);
 
 /// The gates of a server.
@@ -56,7 +56,7 @@ impl Gates {
         entered.map_err(|_| Problem::new(code, "").into())
     }
 
-    /// Lets a request in as soon as another one is over, which must be any moment.
+    /// Lets a request in as soon as another one is over, if that is soon.
     pub(crate) async fn enter_soon(&self) -> Result<OwnedSemaphorePermit, Refusal> {
         let entering = Arc::clone(&self.requests).acquire_owned();
         let entered = tokio::time::timeout(SOON, entering).await.ok().and_then(Result::ok);

@@ -1,5 +1,6 @@
 //! A TCP proxy that does what goes wrong on the way: it cuts a connection at the worst moment,
-//! after a request was passed on and its answer came back; or answers itself, with a page of its own.
+//! after a request was passed on and its answer came back; or answers itself, with a page of its
+//! own.
 
 use std::io;
 use std::net::SocketAddr;

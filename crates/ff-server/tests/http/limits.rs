@@ -191,7 +191,7 @@ fn silent_connections_make_room_for_those_who_ask() {
         silent.extend(begun.map(|request| send_raw(&client, request)));
         client.another().get("/healthz").expect(200);
         let created = client.another().post("/v1/executions", &json!({"kind": "a"}));
-        assert_eq!(created.status, 201, "round {round}");
+        assert_eq!(created.status, 201, "round {round}: {created:?}");
     }
     assert!(number(&client, "ff_http_connections_cut_total") >= 100 - 24, "all but the places");
     assert!(number(&client, "ff_http_connections") <= 24);

@@ -1,9 +1,10 @@
 //! Just at the edge: the last value that is taken, the first that is not, and orders that only many
 //! show.
 
-use ff_conformance::record::key_of;
+use ff_conformance::record::{key_of, log};
 use ff_conformance::{
-    Deployment, GRANT_MS, LANE, LEASE_MS, WORKER, capabilities, conformance, instance, lane, worker,
+    Deployment, GRANT_MS, HostKind, LANE, LEASE_MS, WORKER, capabilities, conformance, instance,
+    lane, worker,
 };
 use ff_core::limits;
 use ff_core::state::{AttemptLifecycle, AttemptState, PublicState};
@@ -11,6 +12,7 @@ use ff_core::types::{GrantId, WorkerSession};
 use ff_script::call::Call;
 use ff_script::calls::claim_next::ClaimNext;
 use ff_script::calls::grant::{GrantNext, GrantNextReply};
+use ff_script::calls::tick::{Tick, TickReply};
 use ff_script::calls::worker::{
     ListWorkers, ListWorkersReply, RegisterWorker, ReleaseWorkerLeases, ReleaseWorkerLeasesReply,
 };
@@ -218,6 +220,54 @@ conformance! {
         let most = limits::CLAIM_COUNT_MAX as usize;
         assert_eq!(d.claimed(d.claim_call(LANE, most)).await.len(), most);
         assert_eq!(d.claimed(d.claim_call(LANE, most)).await.len(), each - most, "nobody else's came back");
+    }
+
+    /// By age alone: the tick names no length. A server's log has a clock that no test can set.
+    async fn old_events_go_in_time_also_after_the_clock_was_set_back(d: &Deployment) {
+        if d.kind() != HostKind::Embedded {
+            return;
+        }
+        d.host().watch(false);
+        let (start, day) = (d.now().get(), limits::EVENT_LOG_AGE_MS_MAX + 1000);
+        let left = async || {
+            d.call(Tick { items_max: 1, log_length_max: None }).await;
+            log(&d.dump().await, d.home()).len()
+        };
+        d.set_time(start + 10 * day).await;
+        assert_eq!(left().await, 0, "the log was looked at far ahead");
+        d.set_time(start).await;
+        for at in [start, start + 2 * day] {
+            d.set_time(at).await;
+            for _ in 0..150 {
+                d.create_one().await;
+            }
+            let before = left().await;
+            assert!(before >= 150, "{before}: nothing is old");
+            d.advance(day).await;
+            let after = left().await;
+            assert!((1..=100).contains(&after), "{after}");
+        }
+    }
+
+    async fn a_tick_gets_past_more_strange_entries_than_one_call_looks_at(d: &Deployment) {
+        d.host().watch(false);
+        let due = format!("{}:due", d.home().key());
+        for n in 0..limits::STRANGE_SCAN_MAX + 50 {
+            let member = format!("z:{n}");
+            let words: [&[u8]; 4] = [b"ZADD", due.as_bytes(), b"1", member.as_bytes()];
+            d.host().exec(d.home(), &words).await.expect("every store has the command");
+        }
+        d.create().delayed_by(100).send().await;
+        d.advance(100).await;
+        let mut promoted = 0;
+        for _ in 0..3 {
+            let TickReply::Ticked { promoted: more, .. } =
+                d.call(Tick { items_max: 1, log_length_max: None }).await;
+            promoted += more;
+        }
+        assert_eq!(promoted, 1, "each call goes on behind what the one before left alone");
+        let words: [&[u8]; 2] = [b"DEL", due.as_bytes()];
+        d.host().exec(d.home(), &words).await.expect("every store has the command");
     }
 
     async fn a_long_reason_is_told_up_to_its_last_whole_character(d: &Deployment) {

@@ -63,6 +63,15 @@ conformance! {
         assert_eq!(refused, invalid("tags_json must have at most 64 tags"));
     }
 
+    async fn a_new_tag_that_is_named_twice_takes_one_place(d: &Deployment) {
+        let most: Vec<String> = (1..limits::TAGS_MAX).map(|n| format!(r#""n.{n}":1"#)).collect();
+        let id = d.create().tags(&format!("{{{}}}", most.join(","))).send().await;
+        let text = id.to_string();
+        let args: [&[u8]; 6] = [text.as_bytes(), b"", b"a.b", b"1", b"a.b", b"2"];
+        assert!(d.raw("ff_set_execution_tags", &args).await.done, "one place was free");
+        assert_eq!(d.describe(id).await.tags.len(), 64);
+    }
+
     async fn tags_without_their_last_value_are_no_pairs(d: &Deployment) {
         let id = d.create_one().await.to_string();
         let args: [&[u8]; 5] = [id.as_bytes(), b"", b"a.b", b"1", b"c.d"];

@@ -270,6 +270,23 @@ conformance! {
         d.host().exec(d.home(), &words).await.expect("every store has the command");
     }
 
+    async fn a_mark_that_is_left_again_keeps_its_time(d: &Deployment) {
+        let server = d.new_uuid().to_string();
+        let (start, largest) = (d.now(), "9007199254740991");
+        let mark = async |text: &str| {
+            let answer = d.raw("ff_mark_shard", &[server.as_bytes(), text.as_bytes()]).await;
+            (answer.text(0), answer.text(1))
+        };
+        assert_eq!(mark("5").await.0, "0");
+        for text in ["5", "4", "5", largest] {
+            d.advance(10).await;
+            assert_eq!(mark(text).await, ("5".to_owned(), start.to_string()), "{text}");
+        }
+        let at = d.now().to_string();
+        d.advance(10).await;
+        assert_eq!(mark("6").await, (largest.to_owned(), at));
+    }
+
     async fn a_long_reason_is_told_up_to_its_last_whole_character(d: &Deployment) {
         let policy = r#"{"retry_policy":{"backoff":{"type":"fixed","delay_ms":9}}}"#;
         for (reason, told) in [

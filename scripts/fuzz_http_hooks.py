@@ -61,6 +61,13 @@ def agree(body):
     if body.get("idempotency_key") is not None:
         # The key decides the partition, and the id must be on it.
         body.pop("execution_id", None)
+    leases = list(dict.fromkeys(body.get("lease_ids") or []))
+    if leases:
+        # Each lease has an id of its own.
+        body["lease_ids"], body["count"] = leases, len(leases)
+    else:
+        # Only what named its leases can be asked for again.
+        body.pop("retry", None)
     for inner in body.get("executions", []):
         agree(inner)
 

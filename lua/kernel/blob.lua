@@ -38,9 +38,6 @@ function blob.put(x, w, name, bytes)
   end
 end
 
--- The pieces of a blob, by name.
-blob.PIECES = PIECES
-
 -- The bytes, from a record that was read whole; nil if their key is gone: somebody removed it.
 function blob.get(x, name)
   local pieces, first = PIECES[name], x[name]

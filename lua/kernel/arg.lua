@@ -89,6 +89,19 @@ function arg.label(name, bytes_max)
   end)
 end
 
+-- A text that is stored and never part of a key.
+function arg.printable(name, bytes_max)
+  local rule = 'must be 1 to ' .. bytes_max
+    .. ' printable ASCII characters without blanks at the ends'
+  return arg.custom(name, function(text)
+    if #text > bytes_max or not string.find(text, '^[!-~][ -~]*$')
+      or string.byte(text, -1) == 32 then
+      return nil, rule
+    end
+    return text
+  end)
+end
+
 -- Several such names, joined by colons, which no name contains; parsed into a set.
 function arg.labels(name, bytes_max, count_max)
   local one = arg.label(name, bytes_max)

@@ -4,6 +4,7 @@
 --   name   the public name; registered with the contract's major version behind it
 --   doc    one sentence
 --   flags  registration flags of the store
+--   family the letters of the partitions it is called on; fp, those of executions, if not said
 --   args   the arguments in wire order (kernel/arg.lua)
 --   gives  what can come back: status or code -> names of the values, in order
 --   run    function(p, a, now, w): p the partition's keys, a arguments by name, w collected writes
@@ -42,24 +43,27 @@ end
 local function parse(specs, argv, p, now)
   -- One table per function serves all its calls: each call assigns every name anew.
   local a, names, known, caps = specs.values, specs.names, specs.known, specs.caps
-  local last = specs.required
-  if #argv > last then
-    if #argv > specs.fixed and not specs.open then
+  local last, given = specs.required, #argv
+  if given > last then
+    if given > specs.fixed and not specs.open then
       return nil, reply.refuse('invalid_input',
-        string.format('arguments must be at most %d, not %d', specs.fixed, #argv))
+        string.format('arguments must be at most %d, not %d', specs.fixed, given))
     end
-    last = specs.open and specs.fixed or #argv
+    last = specs.open and specs.fixed or given
   end
+  -- What is missing is empty.
+  for i = given + 1, last do argv[i] = '' end
   -- What is left out at the end is empty; an earlier call may have filled it.
   for i = last + 1, specs.filled do a[names[i]] = known[i][''] end
   specs.filled = last
   for i = 1, last do
-    local text = argv[i] or ''
-    local value, wrong = known[i][text], nil
+    local text = argv[i]
+    local value = known[i][text]
     if value == nil then
       if #text <= caps[i] then
         value = text
       else
+        local wrong
         value, wrong = specs[i].parse(text, p, now)
         if wrong then return nil, refuse_argument(specs[i], wrong) end
       end
@@ -92,25 +96,28 @@ local function check_common(spec, word)
   if not COMMON[word] then error(spec.name .. ' gives an undeclared outcome ' .. word) end
 end
 
+local function no_partition(family)
+  return reply.refuse('invalid_input', 'the key must be a partition, as in ff:{' .. family .. ':7}')
+end
+
 local function runner(spec)
   local specs, run, gives, partitions = spec.args, spec.run, spec.gives, keys.known
+  local family = spec.family or keys.EXECUTIONS
   return function(key_list, argv)
     if not unpack then bind() end
     local p = partitions[key_list[1]] or keys.partition(key_list[1])
-    if not p then
-      return reply.refuse('invalid_input', 'the key must be a partition, as in ff:{fp:7}')
-    end
+    if not p or p.family ~= family then return no_partition(family) end
     local now = take_time(p.key)
     local a, refusal = parse(specs, argv, p, now)
     if not a then return refusal end
-    local w = { nil }
+    -- A call that raised may have left what it had read.
+    writes.forget(p)
+    local w = writes.new(p, now)
     local answer = run(p, a, now, w)
     if not gives[answer[2]] then check_common(spec, answer[2]) end
     -- A refusal never writes, whatever was collected on the way to it.
-    if answer[1] == 1 then
-      writes.apply(w, p, now)
-      if w.pushes then writes.push(w.pushes) end
-    end
+    if answer[1] == 1 then writes.finish(w) end
+    writes.forget(p)
     return answer
   end
 end

@@ -78,8 +78,20 @@ local function read_string(s)
   end
 end
 
+-- Any number that JSON has, however it is spelled.
+local function read_any_number(s)
+  local digits = string.match(s.text, '^%-?%d+', s.at)
+  if not digits or string.find(digits, '^%-?0%d') then return fail(s, 'not a number') end
+  s.at = s.at + #digits
+  s.at = s.at + #(string.match(s.text, '^%.%d+', s.at) or '')
+  s.at = s.at + #(string.match(s.text, '^[eE][+-]?%d+', s.at) or '')
+  if string.find(s.text, '^[%w.+-]', s.at) then return fail(s, 'not a number') end
+  return true
+end
+
 -- Plain decimals only: an exponent would let one number be spelled in many ways.
 local function read_number(s)
+  if s.any_number then return read_any_number(s) end
   local text = string.match(s.text, '^%-?%d+%.?%d*', s.at)
   if not text or #text > 20 or string.find(text, '^%-?0%d') or string.find(text, '%.$') then
     return fail(s, 'not a plain decimal number')
@@ -125,17 +137,20 @@ local function read_list(s, depth)
   return read_items(s, ']', one) and list
 end
 
-local function read_object(s, depth)
-  local object = { kind = 'object', keys = {}, values = {} }
+-- Reads the values of its members by `read_member`; `labels` gets their names as they are spelled.
+local function read_object(s, depth, read_member, labels)
+  local object = { kind = 'object', keys = {}, values = {}, labels = labels }
   local function one()
     if string.sub(s.text, s.at, s.at) ~= '"' then return fail(s, 'expected a name in quotes') end
+    local from = s.at
     local name = read_string(s)
     if not name then return nil end
     if object.values[name] ~= nil then return fail(s, 'the same name twice') end
+    if labels then labels[name] = string.sub(s.text, from, s.at - 1) end
     skip(s)
     if string.sub(s.text, s.at, s.at) ~= ':' then return fail(s, 'expected :') end
     s.at = s.at + 1
-    local value = read_value(s, depth)
+    local value = read_member(s, depth)
     if s.wrong then return nil end
     object.keys[#object.keys + 1] = name
     object.values[name] = value
@@ -145,26 +160,63 @@ local function read_object(s, depth)
 end
 
 read_value = function(s, depth)
-  if depth > limit.json_depth_max then return fail(s, 'nested too deep') end
+  if depth > s.depth_max then return fail(s, 'nested too deep') end
   skip(s)
   local mark = string.sub(s.text, s.at, s.at)
-  if mark == '{' then return read_object(s, depth + 1) end
+  if mark == '{' then return read_object(s, depth + 1, read_value) end
   if mark == '[' then return read_list(s, depth + 1) end
   if mark == '"' then return read_string(s) end
   if mark == '-' or string.find(mark, '^%d') then return read_number(s) end
   return read_word(s)
 end
 
--- The value that a text spells, or nil and what is wrong with it.
-function json.read(text)
-  local s = { text = text, at = 1 }
-  local value = read_value(s, 0)
+-- An object whose members are read the same way, or the exact text of anything else.
+local function outline_value(s, depth)
+  if depth > s.depth_max then return fail(s, 'nested too deep') end
+  skip(s)
+  local from = s.at
+  if string.sub(s.text, from, from) == '{' then
+    return read_object(s, depth + 1, outline_value, {})
+  end
+  read_value(s, depth)
+  return string.sub(s.text, from, s.at - 1)
+end
+
+-- Nothing but blanks may follow a value.
+local function whole(s, value)
   if not s.wrong then
     skip(s)
-    if s.at <= #text then fail(s, 'unexpected text behind the value') end
+    if s.at <= #s.text then fail(s, 'unexpected text behind the value') end
   end
   if s.wrong then return nil, s.wrong end
   return value
+end
+
+-- The value that a text spells, or nil and what is wrong with it.
+function json.read(text)
+  local s = { text = text, at = 1, depth_max = limit.json_depth_max }
+  return whole(s, read_value(s, 0))
+end
+
+-- Every form of a character beyond ASCII.
+local CHARACTERS = { '[\194-\223][\128-\191]', '\224[\160-\191][\128-\191]',
+  '\237[\128-\159][\128-\191]', '[\225-\236\238\239][\128-\191][\128-\191]',
+  '\240[\144-\191][\128-\191][\128-\191]', '\244[\128-\143][\128-\191][\128-\191]',
+  '[\241-\243][\128-\191][\128-\191][\128-\191]' }
+
+local function is_utf8(text)
+  if not string.find(text, '[\128-\255]') then return true end
+  for i = 1, #CHARACTERS do text = string.gsub(text, CHARACTERS[i], 'x') end
+  return not string.find(text, '[\128-\255]')
+end
+
+-- The outline of any JSON text, or nil and what is wrong with it: objects become { keys = {…},
+-- values = {…}, labels = {…} }, where the labels are the names as they are spelled; every other
+-- value becomes its exact text.
+function json.outline(text)
+  if not is_utf8(text) then return nil, 'not UTF-8' end
+  local s = { text = text, at = 1, depth_max = limit.summary_depth_max, any_number = true }
+  return whole(s, outline_value(s, 0))
 end
 
 return json

@@ -3,19 +3,27 @@
 
 local keys = {}
 
-local function build(key)
+-- The family of the partitions that hold executions and flows.
+keys.EXECUTIONS = 'fp'
+
+local function build(key, family)
   local p = {
     key = key,
+    family = family,
     tag = string.sub(key, 4) .. ':',      -- what an execution id of this partition begins with
     execution = key .. ':x:',             -- + uuid, hash: the record
     queue = key .. ':q:',                 -- + lane, zset: claimable, best first
     due = key .. ':due',                  -- zset: what happens later, but to what runs
     leases = key .. ':leases',            -- zset: what runs, by the next time it needs attention
+    suspended = key .. ':suspended',      -- zset: what is suspended, by since when
     all = key .. ':all',                  -- zset: every execution by creation time
     log = key .. ':log',                  -- stream: events
     trimmed = key .. ':trimmed',          -- string: there once events were trimmed away
+    waitpoint = key .. ':wp:',            -- + id, hash: a waitpoint (model/waitpoint.lua)
+    secrets = key .. ':secrets',          -- hash: keys of waitpoint tokens (model/secret.lua)
     idempotency = key .. ':idem',         -- hash: namespace:key
     deployment = key .. ':deployment',    -- hash: partition counts (first partition only)
+    link_secrets = key .. ':link-secrets',-- hash: keys of approval links (first partition only)
     lanes = key .. ':lanes',              -- set: lanes in use (first partition only)
     workers = key .. ':workers',          -- hash: connected workers (first partition only)
     marks = key .. ':marks',              -- hash: each server's mark (one partition of a shard)
@@ -23,9 +31,12 @@ local function build(key)
     untrimmed = 0,                        -- appends to the log since it was last trimmed
     trim_at = 0,                          -- when the log is next looked at for old events
     left_alone = {},                      -- index -> entries at its head that ticks do not know
+    first_read = nil, read = nil,         -- what this call has read: an execution, others by uuid
+    waitpoints = nil,                     -- and waitpoints, by id
     ready_channel = key .. ':ready',
     ended_channel = key .. ':ended',
     due_channel = key .. ':due',
+    frames_channel = key .. ':frames:',   -- + uuid
   }
   for _, outcome in ipairs({ 'success', 'failed', 'cancelled', 'expired', 'skipped' }) do
     p.ended[outcome] = key .. ':ended:' .. outcome
@@ -37,8 +48,9 @@ keys.known = {}
 
 -- The keys of a partition, made once; nil if the key does not name a partition.
 function keys.partition(key)
-  if not key or not string.find(key, '^ff:{%l+:%d+}$') then return nil end
-  local p = build(key)
+  local family = string.match(key or '', '^ff:{(%l+):%d+}$')
+  if not family then return nil end
+  local p = build(key, family)
   keys.known[key] = p
   return p
 end
@@ -50,5 +62,11 @@ function keys.first() return keys.known['ff:{fp:0}'] or keys.partition('ff:{fp:0
 function keys.blob(record, name) return record .. ':' .. name end        -- string: a long value
 function keys.tags(record) return record .. ':tags' end                   -- hash
 function keys.attempts(record) return record .. ':attempts' end           -- list: past attempts
+function keys.waitpoints(record) return record .. ':waitpoints' end       -- hash: its waitpoints
+
+function keys.signals(waitpoint) return waitpoint .. ':signals' end       -- hash: its signals
+
+function keys.frames(record, attempt) return record .. ':s:' .. attempt end  -- stream: its output
+function keys.document(record, attempt) return record .. ':s:' .. attempt .. ':d' end  -- string
 
 return keys

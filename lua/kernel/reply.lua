@@ -10,9 +10,9 @@ function reply.already(...) return { 1, 'ALREADY_SATISFIED', ... } end
 function reply.empty() return { 1, 'EMPTY' } end
 function reply.refuse(code, ...) return { 0, code, ... } end
 
--- Fills the holes of an array with this many elements.
-function reply.fill(values, count)
-  for i = 1, count do values[i] = values[i] or '' end
+-- The values that go by these names, in their order, without holes.
+function reply.row(names, values)
+  for i = 1, #names do values[i] = values[i] or '' end
   return values
 end
 

@@ -1,24 +1,65 @@
 -- Writes: collected while a function decides, applied by one loop at its end. A bug in a decision
 -- therefore writes nothing, and no decision ever sees half of its own effects. What is collected is
--- either a changed execution, with all that follows from its record, or a command as a list.
-
-local commit = require('model.index').commit
+-- a changed record, or a command as a list. They know the call: `p` are the keys of its partition,
+-- `now` is its time.
 
 local writes = {}
 
--- Writes what was collected so far. A function may do that several times; the pushes wait.
-function writes.apply(w, p, now)
-  for i = 1, #w do
-    local item = w[i]
-    if item.uuid then commit(p, item, now, w) else redis.call(unpack(item)) end
+-- How a record is written is said by who knows what it is.
+local write_record
+
+function writes.teach(record_writer) write_record = record_writer end
+
+function writes.new(p, now) return { p = p, now = now, channel = nil, message = nil, nil, nil } end
+
+local function apply(w)
+  local i, item = 1, w[1]
+  while item do
     w[i] = nil
+    if item.uuid then write_record(w, item) else redis.call(unpack(item)) end
+    i = i + 1
+    item = w[i]
   end
 end
 
--- Wakes those who wait, after everything is written. The store may refuse a push, and what was done
--- stays done: whoever missed it looks by himself sooner or later.
-function writes.push(pushes)
+-- What is read from now on is read anew.
+function writes.forget(p) p.first_read, p.read, p.waitpoints = nil, nil, nil end
+
+-- Writes what was collected so far, and the call goes on. The pushes wait.
+function writes.flush(w)
+  apply(w)
+  writes.forget(w.p)
+end
+
+-- Collects a push. Many executions of one call often wake the same waiters, for whom once is
+-- enough.
+function writes.push(w, channel, message)
+  if not w.channel then
+    w.channel, w.message = channel, message
+    return
+  end
+  local pushes = w.pushes or { w.channel, w.message }
+  local count = #pushes
+  if pushes[count] == message and pushes[count - 1] == channel then return end
+  pushes[count + 1], pushes[count + 2] = channel, message
+  w.pushes = pushes
+end
+
+-- Wakes those who wait. The store may refuse a push, and what was done stays done: whoever missed
+-- it looks by himself sooner or later.
+local function wake(w)
+  local pushes = w.pushes
+  if not pushes then
+    redis.pcall('SPUBLISH', w.channel, w.message)
+    return
+  end
   for i = 1, #pushes, 2 do redis.pcall('SPUBLISH', pushes[i], pushes[i + 1]) end
+end
+
+-- Writes everything, and then sends the pushes.
+function writes.finish(w)
+  apply(w)
+  if w.channel then wake(w) end
 end
 
 return writes

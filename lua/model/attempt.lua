@@ -1,14 +1,15 @@
 -- Attempts: numbered runs of an execution. The latest one is part of the record; when a new one
 -- begins, the one before moves, packed, to the list of past attempts.
 
-local blob = require('kernel.blob')
+local blob = require('model.blob')
 local keys = require('kernel.keys')
 local limit = require('kernel.limit')
 local number = require('kernel.number')
-local record = require('kernel.record')
-local field = require('model.field')
+local record = require('model.record')
 local lease = require('model.lease')
 local state = require('model.state')
+local stream = require('model.stream')
+local waitpoint = require('model.waitpoint')
 
 local attempt = {}
 
@@ -54,6 +55,11 @@ function attempt.pack(x)
   }, ':')
 end
 
+-- How and when an attempt ended that was packed into this line; nil if it says nothing.
+function attempt.end_of(line)
+  return string.match(line, '^%d+:[^:]*:%l+:([%l_]+):%d*:(%d*):')
+end
+
 -- Remembers that the latest attempt is over although the execution is not.
 function attempt.close(x, how, now)
   record.set(x, 'attempt_end', how)
@@ -70,8 +76,9 @@ attempt.GRANT = { 'grant_id', 'grant_kind', 'grant_worker_id', 'grant_instance_i
   'grant_expires_at' }
 
 -- What waits for a claim that may never come.
-local PENDING = { 'next_attempt', 'delay_until', 'delay_reason', 'grant_id', 'grant_kind',
-  'grant_worker_id', 'grant_instance_id', 'grant_expires_at' }
+local PENDING = { 'next_attempt', 'delay_until', 'delay_reason', 'suspend_reason',
+  'suspend_until', 'grant_id', 'grant_kind', 'grant_worker_id', 'grant_instance_id',
+  'grant_expires_at' }
 
 attempt.PENDING = PENDING
 
@@ -103,6 +110,7 @@ local function follow(w, x)
   local kind, why = next_type(x), cause(x)
   if x.attempt_count then
     archive(w, x)
+    stream.put_away(w, x)
     lease.remember(x, x.pause_kind or x.attempt_end)
     blob.drop(x, w, 'detail')
     record.set(x, 'started_at', attempt.first_started_at(x))
@@ -116,15 +124,18 @@ local function follow(w, x)
   return kind
 end
 
+local acquire_new = lease.acquirer('attempt_count', 'attempt_started_at')
+local acquire_again = lease.acquirer('resumed_at')
+
 -- Begins a new attempt under a new lease.
 function attempt.begin(w, x, a, lease_id, now)
   local kind = 'initial'
   -- A fresh execution has nothing to put away, and most executions are fresh.
   if x.attempt_count or x.next_attempt or x.delay_until then kind = follow(w, x) end
   if x.grant_id then record.drop(x, attempt.GRANT) end
-  local count = number.one_more(x.attempt_count)
-  x.attempt_count = count
-  lease.acquire(x, a, lease_id, now, field.attempt_count, count, field.attempt_started_at, now)
+  -- What the attempt before had opened, nobody will be suspended on.
+  if x.pending_waitpoints then waitpoint.close_all(w, w.p, x, now, 'attempt_over') end
+  acquire_new(x, a, lease_id, now, number.one_more(x.attempt_count), now)
   if a.attempt_id then record.set(x, 'attempt_id', a.attempt_id) end
   arm_timeout(x, now, x.attempt_timeout_ms)
   return kind
@@ -138,7 +149,7 @@ function attempt.resume(x, a, lease_id, now)
   record.drop(x, PENDING)
   record.drop(x, { 'pause_kind', 'timeout_left_ms', 'renewed_at', 'progress_pct',
     'progress_message', 'progress_at' })
-  lease.acquire(x, a, lease_id, now, field.resumed_at, now)
+  acquire_again(x, a, lease_id, now, now)
   arm_timeout(x, now, left_ms)
   return 'resumed'
 end

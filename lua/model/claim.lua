@@ -2,20 +2,23 @@
 -- of the attempt, and everything the worker needs to begin.
 
 local arg = require('kernel.arg')
-local blob = require('kernel.blob')
-local event = require('kernel.event')
+local blob = require('model.blob')
 local keys = require('kernel.keys')
 local limit = require('kernel.limit')
 local number = require('kernel.number')
 local attempt = require('model.attempt')
+local commit = require('model.commit')
 local lease = require('model.lease')
+local stream = require('model.stream')
+local suspension = require('model.suspension')
+local waitpoint = require('model.waitpoint')
 
 local claim = {}
 
 -- What a claim tells the worker, in order. A newer version may add to its end.
 claim.ROW = { 'execution_id', 'lease_id', 'lease_epoch', 'lease_expires_at', 'attempt_id',
   'attempt_index', 'attempt_type', 'lane', 'kind', 'namespace', 'priority', 'created_at',
-  'attempt_timeout_at', 'deadline_at', 'payload', 'tags' }
+  'attempt_timeout_at', 'deadline_at', 'payload', 'tags', 'next_frame', 'resume' }
 
 function claim.worker_args()
   return arg.label('worker_id', limit.worker_bytes_max),
@@ -26,13 +29,15 @@ function claim.ttl()
   return arg.int('lease_ttl_ms', limit.lease_ttl_ms_min, limit.lease_ttl_ms_max)
 end
 
--- Everything the worker needs, so that no other read follows a claim; and the payload by itself.
+-- Everything the worker needs, so that no other read follows a claim; and how many bytes that is.
 function claim.row(p, x, kind)
   local tags = x.tagged and redis.call('HGETALL', keys.tags(x.key)) or ''
   local payload = blob.get(x, 'payload') or ''
+  local resume, bytes = suspension.resumption(waitpoint.latest(p, x))
   return { p.tag .. x.uuid, x.lease_id, x.lease_epoch, x.lease_expires_at, lease.attempt_id(x),
     attempt.index(x), kind, x.lane, x.kind, x.namespace, x.priority or 0, x.created_at,
-    x.timeout_at or '', x.deadline_at or '', payload, tags }, payload
+    x.timeout_at or '', x.deadline_at or '', payload, tags,
+    x.frames and stream.next_sequence(x) or 1, resume }, #payload + bytes
 end
 
 -- Takes the execution: a paused attempt goes on, otherwise a new one begins.
@@ -43,7 +48,7 @@ function claim.take(w, x, a, lease_id, now)
   else
     kind = attempt.begin(w, x, a, lease_id, now)
   end
-  event.tell(w, x, 'claimed', kind)
+  commit(w, x, 'claimed', kind)
   return kind
 end
 

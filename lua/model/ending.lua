@@ -1,18 +1,29 @@
 -- Endings: the one place where an execution becomes terminal, whatever the cause.
 
-local event = require('kernel.event')
-local record = require('kernel.record')
 local attempt = require('model.attempt')
-local field = require('model.field')
+local commit = require('model.commit')
+local record = require('model.record')
+local stream = require('model.stream')
+local waitpoint = require('model.waitpoint')
 
 local ending = {}
 
+local put = record.setter { 'state', 'ended_at' }
+
+-- Nothing that an execution waits on, or might have, outlives it.
+local function close_waitpoints(w, x, now, outcome, cause)
+  if x.state ~= 'suspended' and not x.pending_waitpoints then return end
+  local reason = outcome == 'cancelled' and outcome or outcome .. ':' .. cause
+  waitpoint.close_all(w, w.p, x, now, reason)
+end
+
 -- Ends the execution. `cause` is a stable word for the log: what made it end.
 function ending.finish(w, x, now, outcome, cause)
+  close_waitpoints(w, x, now, outcome, cause)
   if x.state ~= 'running' then record.drop(x, attempt.PENDING) end
-  x.state, x.ended_at = outcome, now
-  record.put(x, { 'HSET', x.key, field.state, outcome, field.ended_at, now, nil, nil })
-  event.tell(w, x, 'ended', outcome .. ':' .. cause .. ':' .. (x.namespace or ''))
+  if x.frames then stream.close(w, x, now) end
+  put(x, outcome, now)
+  commit(w, x, 'ended', outcome .. ':' .. cause .. ':' .. (x.namespace or ''))
 end
 
 return ending

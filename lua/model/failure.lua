@@ -1,12 +1,13 @@
 -- Failures: an attempt did not succeed. Either another one is scheduled, or the execution ends.
 
-local event = require('kernel.event')
 local number = require('kernel.number')
-local record = require('kernel.record')
+local record = require('model.record')
 local attempt = require('model.attempt')
-local delay = require('model.delay')
+local commit = require('model.commit')
 local ending = require('model.ending')
 local retry = require('model.retry')
+local runnable = require('model.runnable')
+local stream = require('model.stream')
 
 local failure = {}
 
@@ -16,12 +17,14 @@ local function note(x, reason, category)
 end
 
 local function schedule(w, x, now, at)
+  if x.frames then stream.close(w, x, now) end
   record.drop(x, { 'timeout_at', 'lease_expires_at' })
-  delay.until_time(x, at, 'retry_backoff', now)
+  runnable.delay(x, at, 'retry_backoff')
+  runnable.place(x, now)
   record.set(x, 'transition_at', now)
   record.set(x, 'next_attempt', 'retry')
   record.set(x, 'retry_count', number.one_more(x.retry_count))
-  event.tell(w, x, 'retry_scheduled', x.failure_category)
+  commit(w, x, 'retry_scheduled', x.failure_category)
 end
 
 -- Ends the running attempt as failed. Gives the time of the retry, or nil if there is none.

@@ -3,7 +3,7 @@
 -- are cut into pieces or moved to keys of their own (kernel/blob.lua).
 
 return {
-  state = 'st',              -- waiting delayed running lapsed revoked, or the outcome
+  state = 'st',              -- waiting delayed running suspended lapsed revoked, or the outcome
   lane = 'la',
   kind = 'ki',
   namespace = 'ns',
@@ -17,7 +17,7 @@ return {
   mutation_at = 'lm',        -- last other write
   next_attempt = 'nx',       -- what the next claim starts: retry replay resume; absent: initial
   delay_until = 'du',
-  delay_reason = 'dr',       -- delay retry_backoff
+  delay_reason = 'dr',       -- delay retry_backoff resume
   deadline_at = 'dl',
   deadline_ms = 'dm',        -- from the policy: a replay gets as much time again
   attempt_timeout_ms = 'at', -- from the policy
@@ -36,9 +36,18 @@ return {
   attempt_ended_at = 'ae',
   attempt_end = 'ax',        -- fail timeout lapse revoke: ended while the execution went on;
                              -- done final cancel: ended it, before a replay
-  pause_kind = 'pk',         -- delay children release: how the latest lease was given back
+  pause_kind = 'pk',         -- delay children suspend release: how the latest lease was given back
   previous_lease = 'pl',     -- the lease before the latest, and how it ended (model/lease.lua)
   requests = 'rq',           -- the latest changes from outside (model/request.lua)
+  waitpoint_id = 'wp',       -- what it is suspended on, or what ended its latest wait
+  suspend_reason = 'sw',     -- why it is suspended
+  suspend_until = 'su',      -- when the wait ends by itself
+  suspend_timeout_ms = 'sm', -- from the policy
+  suspend_behavior = 'sb',   -- from the policy: what happens then
+  waitpoint_count = 'wn',    -- how many it ever had
+  pending_waitpoints = 'pw', -- how many are open although it is not suspended
+  signal_count = 'sc',
+  signals_max = 'sx',
   gone = 'go',               -- all that is left of an execution purged early (model/purge.lua)
   lease_id = 'li',
   lease_epoch = 'ep',
@@ -68,6 +77,9 @@ return {
   progress_message = 'pm',
   progress_at = 'pt',
   flow_id = 'fl',
+  stream_rule = 'sr',        -- compiled stream policy (model/stream.lua)
+  frames = 'fm',             -- what the latest attempt's stream holds (model/stream.lua)
+  kept_from = 'kf',          -- the first earlier attempt whose stream may be there
   payload = 'in', payload2 = 'in2', payload3 = 'in3', payload4 = 'in4', -- kernel/blob.lua
   result = 'out', result2 = 'out2', result3 = 'out3', result4 = 'out4',
   detail = 'de', detail2 = 'de2', detail3 = 'de3', detail4 = 'de4',

@@ -3,19 +3,22 @@
 --
 --   queue of its lane   claimable and not reserved by a grant
 --   leases              running, by the next time it needs attention
+--   suspended           suspended, by since when
 --   due                 live but not running, with a time to come
 --   ended:<outcome>     over; scored by the time of the purge
 --   all                 always
 
-local event = require('kernel.event')
 local limit = require('kernel.limit')
 local number = require('kernel.number')
+local writes = require('kernel.writes')
+local event = require('model.event')
 local log = require('model.log')
+local record = require('model.record')
 local state = require('model.state')
 
 local index = {}
 
-local stored, push = number.stored, event.push
+local stored, push, append = number.stored, event.push, log.append
 local CLAIMABLE, ENDED, LIVE = state.CLAIMABLE, state.ENDED, state.LIVE
 local STRICT_STEP = 1000000000000
 local RETENTION_MS = limit.retention_ms_default
@@ -42,6 +45,8 @@ function index.due_at(x)
     if x.timeout_at then at = earlier(at, x.timeout_at) end
   elseif word == 'delayed' then
     at = stored(x.delay_until, 0)
+  elseif word == 'suspended' and x.suspend_until then
+    at = stored(x.suspend_until, 0)
   end
   if x.deadline_at then at = earlier(at, x.deadline_at) end
   if x.grant_expires_at then at = earlier(at, x.grant_expires_at) end
@@ -56,7 +61,8 @@ function index.times(p, word) return word == 'running' and p.leases or p.due end
 local function timed_before(p, x)
   local was = x.was
   if was == 'running' then return p.leases end
-  if LIVE[was] and (was == 'delayed' or x.reserved or x.deadline_at) then return p.due end
+  if was == 'delayed' or was == 'suspended' then return p.due end
+  if LIVE[was] and (x.reserved or x.deadline_at) then return p.due end
   return nil
 end
 
@@ -79,30 +85,36 @@ function index.about(key, now, ttl_ms)
   return list
 end
 
--- Writes the record: what is removed first, so that a field can be given a new value.
-local function save(call, x)
-  if x.drops then call(unpack(x.drops)) end
-  if x.sets then call(unpack(x.sets)) end
-end
-
 -- An execution that is over leaves the live indexes; it was in this queue, if any.
-local function commit_ended(call, p, x, queue, w)
+local function commit_ended(call, w, x, queue)
+  local p = w.p
   local uuid, ended, purge_at, before = x.uuid, p.ended[x.state], index.purge_at(x),
     timed_before(p, x)
-  save(call, x)
+  record.write(x)
   if queue then call('ZREM', queue, uuid) end
   if before then call('ZREM', before, uuid) end
+  if x.was == 'suspended' then call('ZREM', p.suspended, uuid) end
   call('ZADD', ended, purge_at, uuid)
-  if x.event then log.append(call, p, x.event) end
   push(w, p.ended_channel, uuid)
 end
 
+-- What is suspended is listed by since when it is.
+local function list_suspended(call, p, x)
+  if x.state == x.was then return end
+  if x.state == 'suspended' then
+    call('ZADD', p.suspended, stored(x.transition_at, 0), x.uuid)
+  elseif x.was == 'suspended' then
+    call('ZREM', p.suspended, x.uuid)
+  end
+end
+
 -- A live execution: the queue of its lane, and whether it was in there.
-local function commit_live(call, p, x, queue, queued, now, w)
+local function commit_live(call, w, x, queue, queued)
+  local p, now = w.p, w.now
   local uuid, at, before = x.uuid, index.due_at(x), timed_before(p, x)
   local after = at and index.times(p, x.state)
   local score = queue and CLAIMABLE[x.state] and not x.grant_expires_at and queue_score(x)
-  save(call, x)
+  record.write(x)
   if score then
     call('ZADD', queue, score, uuid)
     if not queued then push(w, p.ready_channel, x.lane) end
@@ -114,22 +126,31 @@ local function commit_live(call, p, x, queue, queued, now, w)
     if event.is_soon(at, now) then push(w, p.due_channel, at) end
   end
   if before and before ~= after then call('ZREM', before, uuid) end
+  list_suspended(call, p, x)
   if ENDED[x.was] then call('ZREM', p.ended[x.was], uuid) end
-  if x.event then log.append(call, p, x.event) end
 end
 
 -- Writes a changed record, its entries in the indexes and its event, and collects the pushes that
 -- follow. All that is derived is derived before the first write. A damaged record may lack its
 -- lane; one in a state that a newer version brought is that version's to change.
-function index.commit(p, x, now, w)
-  local was = x.was
-  if was and not LIVE[was] and not ENDED[was] then
+function index.commit(w, x)
+  local was, lane = x.was, x.lane
+  if not x.moved then
+    record.write(x)
+  elseif was and not LIVE[was] and not ENDED[was] then
     error('execution ' .. x.uuid .. ' is in a state that this version does not know')
+  else
+    local queue = lane and w.p.queue .. lane
+    local queued = queue and CLAIMABLE[was] and not x.reserved
+    if ENDED[x.state] then
+      commit_ended(redis.call, w, x, queued and queue)
+    else
+      commit_live(redis.call, w, x, queue, queued)
+    end
   end
-  local queue = x.lane and p.queue .. x.lane
-  local queued = queue and CLAIMABLE[was] and not x.reserved
-  if ENDED[x.state] then return commit_ended(redis.call, p, x, queued and queue, w) end
-  return commit_live(redis.call, p, x, queue, queued, now, w)
+  if x.event then append(w.p, x.event) end
 end
+
+writes.teach(index.commit)
 
 return index

@@ -3,9 +3,8 @@
 
 local arg = require('kernel.arg')
 local number = require('kernel.number')
-local record = require('kernel.record')
+local record = require('model.record')
 local reply = require('kernel.reply')
-local field = require('model.field')
 local state = require('model.state')
 
 local lease = {}
@@ -94,18 +93,19 @@ local function next_epoch(x) return number.one_more(x.lease_epoch) end
 -- still sends is refused and never taken for the repetition of something that was done.
 function lease.withdraw(x) record.set(x, 'lease_epoch', next_epoch(x)) end
 
-local STATE, LEASE_ID, EPOCH, EXPIRES_AT, WORKER_ID, INSTANCE_ID = field.state, field.lease_id,
-  field.lease_epoch, field.lease_expires_at, field.worker_id, field.worker_instance_id
+local FIELDS = { 'state', 'lease_id', 'lease_epoch', 'lease_expires_at', 'worker_id',
+  'worker_instance_id' }
 
--- Gives the execution to the worker that the arguments name: a new lease with the next epoch. One
--- or two more fields are stored along with it.
-function lease.acquire(x, a, lease_id, now, name, value, name2, value2)
-  local epoch, expires_at = next_epoch(x), now + a.lease_ttl_ms
-  x.state, x.lease_id, x.lease_epoch, x.lease_expires_at = 'running', lease_id, epoch, expires_at
-  x.worker_instance_id = a.worker_instance_id
-  record.put(x, { 'HSET', x.key, STATE, 'running', LEASE_ID, lease_id, EPOCH, epoch,
-    EXPIRES_AT, expires_at, WORKER_ID, a.worker_id, INSTANCE_ID, a.worker_instance_id,
-    name, value, name2, value2 })
+-- A function that gives an execution to the worker whom the arguments name: a new lease with the
+-- next epoch. One or two more fields, which it is made for, are stored along with it.
+function lease.acquirer(name, name2)
+  local names = { nil, nil, nil, nil, nil, nil, name, name2 }
+  for i = 1, #FIELDS do names[i] = FIELDS[i] end
+  local put = record.setter(names)
+  return function(x, a, lease_id, now, value, value2)
+    put(x, 'running', lease_id, next_epoch(x), now + a.lease_ttl_ms, a.worker_id,
+      a.worker_instance_id, value, value2)
+  end
 end
 
 return lease

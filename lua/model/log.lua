@@ -16,9 +16,12 @@ local function trim(p, rule, bound)
   if redis.call('XTRIM', p.log, rule, '~', bound) > 0 then redis.call('SET', p.trimmed, '1') end
 end
 
+-- The command that appends an event.
+function log.entry(p, text) return { 'XADD', p.log, '*', 'e', text } end
+
 -- Appends an event. Trimming costs a fifth of that, so it is done only now and then.
-function log.append(call, p, text)
-  call('XADD', p.log, '*', 'e', text)
+function log.append(p, text)
+  redis.call('XADD', p.log, '*', 'e', text)
   local untrimmed = p.untrimmed + 1
   p.untrimmed = untrimmed
   if untrimmed % TRIM_EVERY == 0 then trim(p, 'MAXLEN', LENGTH_MAX) end

@@ -1,13 +1,14 @@
 -- Losses: a lease is gone without the worker having said how the attempt went. The execution is
 -- claimable again by itself, as a new attempt, up to the policy's maximum.
 
-local event = require('kernel.event')
 local limit = require('kernel.limit')
 local number = require('kernel.number')
-local record = require('kernel.record')
+local record = require('model.record')
 local reply = require('kernel.reply')
 local attempt = require('model.attempt')
+local commit = require('model.commit')
 local ending = require('model.ending')
+local stream = require('model.stream')
 
 local loss = {}
 
@@ -31,10 +32,11 @@ function loss.lose(w, x, now, how, to)
     ending.finish(w, x, now, 'failed', 'max_reclaims_exceeded')
     return false
   end
+  if x.frames then stream.close(w, x, now) end
   record.drop(x, { 'timeout_at', 'lease_expires_at' })
   record.set(x, 'state', to)
   record.set(x, 'transition_at', now)
-  event.tell(w, x, to == 'lapsed' and 'lease_expired' or 'lease_revoked', x.revoke_reason)
+  commit(w, x, to == 'lapsed' and 'lease_expired' or 'lease_revoked', x.revoke_reason)
   return true
 end
 

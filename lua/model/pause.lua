@@ -1,9 +1,9 @@
 -- Pauses: a running attempt is put aside, its lease given back, and the same attempt goes on later.
 
-local event = require('kernel.event')
-local record = require('kernel.record')
+local record = require('model.record')
 local attempt = require('model.attempt')
-local delay = require('model.delay')
+local commit = require('model.commit')
+local runnable = require('model.runnable')
 
 local pause = {}
 
@@ -11,9 +11,10 @@ local pause = {}
 -- says what for; the log tells it by this name and reason.
 function pause.until_time(w, x, at, now, how, name, why)
   attempt.pause(x, now, how)
-  delay.until_time(x, at, 'delay', now)
+  runnable.delay(x, at, 'delay')
+  runnable.place(x, now)
   record.set(x, 'transition_at', now)
-  event.tell(w, x, name, why)
+  commit(w, x, name, why)
 end
 
 return pause

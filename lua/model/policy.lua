@@ -3,9 +3,10 @@
 
 local json = require('kernel.json')
 local limit = require('kernel.limit')
-local record = require('kernel.record')
+local record = require('model.record')
 local capability = require('model.capability')
 local retry = require('model.retry')
+local stream = require('model.stream')
 
 local policy = {}
 
@@ -134,6 +135,39 @@ local function required_capabilities(s, value)
   end
 end
 
+local function into_stream(name) return function(s, value) s.stream[name] = value end end
+
+local function durability_mode(s, value, path)
+  if not stream.MODES[value] then
+    return wrong(s, path, 'must be "durable", "best_effort" or "summary"')
+  end
+  s.stream.mode = value
+end
+
+local STREAM = object {
+  durability_mode = durability_mode,
+  retention_maxlen = int(1, limit.stream_frames_max, into_stream('frames')),
+  retention_bytes = int(1, limit.stream_bytes_max, into_stream('bytes')),
+  retention_ttl_ms = int(0, limit.retention_ms_max, into_stream('ttl_ms')),
+}
+
+local function stream_policy(s, value, path)
+  s.stream = { mode = 'durable' }
+  STREAM(s, value, path)
+end
+
+local BEHAVIORS = { fail = 'fail', cancel = 'cancel', expire = 'expire', escalate = 'escalate',
+  auto_resume = 'auto_resume_with_timeout_signal',
+  auto_resume_with_timeout_signal = 'auto_resume_with_timeout_signal' }
+
+local function behavior(s, value, path)
+  if not BEHAVIORS[value] then
+    return wrong(s, path,
+      'must be fail, cancel, expire, auto_resume_with_timeout_signal or escalate')
+  end
+  s.out.suspend_behavior = BEHAVIORS[value]
+end
+
 local duration = { 1, limit.delay_ms_max }
 
 local POLICY = object {
@@ -144,10 +178,16 @@ local POLICY = object {
     max_reclaim_count = int(0, limit.max_reclaims_max, least('reclaims_max')),
   },
   max_reclaim_count = int(0, limit.max_reclaims_max, least('reclaims_max')),
+  suspension_policy = object {
+    default_timeout_ms = int(duration[1], duration[2], into('suspend_timeout_ms')),
+    timeout_behavior = behavior,
+  },
+  max_signals_per_execution = int(1, limit.signals_max, into('signals_max')),
   max_replay_count = int(0, limit.max_replays_max, into('replays_max')),
   retention_ms = int(0, limit.retention_ms_max, into('retention_ms')),
   ageing_ms = int(0, limit.delay_ms_max, into('ageing_ms')),
   dedup_window_ms = int(1, limit.dedup_ms_max, into('dedup_ms')),
+  stream_policy = stream_policy,
   routing_requirements = object { required_capabilities = required_capabilities },
 }
 
@@ -162,11 +202,13 @@ function policy.compile(text)
   POLICY(s, value, '')
   if s.wrong then return nil, s.code, s.wrong end
   if s.rule then s.out.retry_rule = retry.pack(s.rule) end
+  if s.stream then s.out.stream_rule = stream.pack_rule(s.stream) end
   return s.out
 end
 
 local STORED = { 'attempt_timeout_ms', 'deadline_ms', 'reclaims_max', 'replays_max',
-  'retention_ms', 'ageing_ms', 'capabilities', 'retry_rule' }
+  'retention_ms', 'ageing_ms', 'capabilities', 'retry_rule', 'stream_rule', 'suspend_timeout_ms',
+  'suspend_behavior', 'signals_max' }
 
 function policy.store(x, compiled)
   if compiled == NONE then return end

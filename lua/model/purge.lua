@@ -2,12 +2,14 @@
 -- its outcome and last lease stay until a minute has passed, so that whoever ended or created it
 -- and lost the answer is told the truth: a record without a state, which counts as no execution.
 
-local blob = require('kernel.blob')
+local blob = require('model.blob')
 local keys = require('kernel.keys')
 local limit = require('kernel.limit')
 local number = require('kernel.number')
-local record = require('kernel.record')
+local record = require('model.record')
 local field = require('model.field')
+local stream = require('model.stream')
+local waitpoint = require('model.waitpoint')
 
 local purge = {}
 
@@ -43,22 +45,25 @@ local function forget_key(w, p, x)
 end
 
 -- Removes what an entry among the ended ones stands for. An entry whose execution is alive, or
--- ended otherwise, is wrong: it alone is removed.
+-- ended otherwise, is wrong: it alone is removed. Gives what was done, and how much that was.
 function purge.execution(w, p, uuid, outcome, now)
   local x = record.read(p, uuid)
   if x and x.state ~= outcome then
     w[#w + 1] = { 'ZREM', p.ended[outcome], uuid }
-    return 'corrected'
+    return 'corrected', 1
   end
   delete(w, p.execution .. uuid)
+  local waits = 0
+  if not x or x.waitpoint_count then waits = waitpoint.purge(w, p, p.execution .. uuid) end
   if not x then
     forget(w, p, uuid, outcome)
-    return 'forgotten'
+    return 'forgotten', 1 + waits
   end
   forget_key(w, p, x)
+  local streams = stream.purge(w, x)
   local until_ms = number.stored(x.ended_at, 0) + REMEMBERED_MS
   if now < until_ms then leave(w, p, x, until_ms) else forget(w, p, uuid, outcome) end
-  return 'purged'
+  return 'purged', 1 + streams + waits
 end
 
 -- The outcome that is left of a purged execution; nil if nothing is.

@@ -1,9 +1,9 @@
 -- Queues: walking a lane's claimable executions from the best on, for a worker that can do certain
 -- kinds of work and has certain capabilities.
 
-local blob = require('kernel.blob')
+local blob = require('model.blob')
 local limit = require('kernel.limit')
-local record = require('kernel.record')
+local record = require('model.record')
 local capability = require('model.capability')
 local claim = require('model.claim')
 local ending = require('model.ending')

@@ -3,7 +3,7 @@
 -- few are kept.
 
 local arg = require('kernel.arg')
-local record = require('kernel.record')
+local record = require('model.record')
 
 local request = {}
 

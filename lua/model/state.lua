@@ -4,6 +4,7 @@
 --   waiting   claimable, or reserved by a grant
 --   delayed   becomes claimable at delay_until
 --   running   an attempt runs under a lease
+--   suspended the attempt waits for a signal, an operator or a time (model/suspension.lua)
 --   lapsed    the lease ran out; claimable, the next attempt is a reclaim
 --   revoked   the lease was taken away; claimable, the next attempt is a reclaim
 --   success failed cancelled expired skipped   over
@@ -12,20 +13,21 @@ local state = {}
 
 state.ENDED = { success = true, failed = true, cancelled = true, expired = true, skipped = true }
 state.OUTCOMES = { 'success', 'failed', 'cancelled', 'expired', 'skipped' }
-state.LIVE = { waiting = true, delayed = true, running = true, lapsed = true, revoked = true }
+state.LIVE = { waiting = true, delayed = true, running = true, suspended = true, lapsed = true,
+  revoked = true }
 state.CLAIMABLE = { waiting = true, lapsed = true, revoked = true }
 state.LOST = { lapsed = true, revoked = true }
 
 local PUBLIC = {
-  waiting = 'waiting', delayed = 'delayed', running = 'active', lapsed = 'active',
-  revoked = 'active', success = 'completed', failed = 'failed', cancelled = 'cancelled',
-  expired = 'expired', skipped = 'skipped',
+  waiting = 'waiting', delayed = 'delayed', running = 'active', suspended = 'suspended',
+  lapsed = 'active', revoked = 'active', success = 'completed', failed = 'failed',
+  cancelled = 'cancelled', expired = 'expired', skipped = 'skipped',
 }
 
 local PHASE = {
-  waiting = 'runnable', delayed = 'runnable', running = 'active', lapsed = 'active',
-  revoked = 'active', success = 'terminal', failed = 'terminal', cancelled = 'terminal',
-  expired = 'terminal', skipped = 'terminal',
+  waiting = 'runnable', delayed = 'runnable', running = 'active', suspended = 'suspended',
+  lapsed = 'active', revoked = 'active', success = 'terminal', failed = 'terminal',
+  cancelled = 'terminal', expired = 'terminal', skipped = 'terminal',
 }
 
 local OWNERSHIP = {
@@ -39,7 +41,18 @@ local PENDING = {
   resume = 'attempt_interrupted',
 }
 
-local DELAYS = { retry_backoff = 'waiting_for_retry_backoff', delay = 'waiting_for_delay' }
+local DELAYS = { retry_backoff = 'waiting_for_retry_backoff', delay = 'waiting_for_delay',
+  resume = 'waiting_for_resume_delay' }
+
+-- What a suspension's reason means to those who look at the execution.
+local WAITS = {
+  waiting_for_signal = 'waiting_for_signal', waiting_for_approval = 'waiting_for_approval',
+  waiting_for_callback = 'waiting_for_callback',
+  waiting_for_tool_result = 'waiting_for_tool_result',
+  waiting_for_operator_review = 'paused_by_operator', paused_by_policy = 'paused_by_policy',
+  paused_by_budget = 'waiting_for_budget', step_boundary = 'waiting_for_signal',
+  manual_pause = 'paused_by_operator',
+}
 
 -- Is this a word that this version knows? A newer one may have written others.
 function state.known(word) return PUBLIC[word] ~= nil end
@@ -53,6 +66,7 @@ function state.outcome(x) return state.ENDED[x.state] and x.state or 'none' end
 function state.blocking_reason(x)
   if state.CLAIMABLE[x.state] then return 'waiting_for_worker' end
   if x.state == 'delayed' then return DELAYS[x.delay_reason] or 'waiting_for_delay' end
+  if x.state == 'suspended' then return WAITS[x.suspend_reason] or 'waiting_for_signal' end
   return 'none'
 end
 
@@ -76,6 +90,9 @@ end
 function state.blocking_detail(x)
   if x.state == 'lapsed' then return 'the lease lapsed; the next claim is a reclaim' end
   if x.state == 'revoked' then return 'the lease was revoked: ' .. (x.revoke_reason or '') end
+  if x.state == 'suspended' then
+    return 'suspended on waitpoint ' .. (x.waitpoint_id or '') .. ': ' .. (x.suspend_reason or '')
+  end
   if x.state ~= 'delayed' then return '' end
   local text = 'delayed until ' .. (x.delay_until or '')
   if x.delay_reason ~= 'retry_backoff' then return text end

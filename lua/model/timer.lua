@@ -1,15 +1,16 @@
 -- Timers: what happens to one execution when its time has come. The tick runs this for everything
 -- that is due; the single-execution functions run parts of it on demand.
 
-local event = require('kernel.event')
 local number = require('kernel.number')
-local record = require('kernel.record')
+local record = require('model.record')
 local attempt = require('model.attempt')
-local delay = require('model.delay')
+local commit = require('model.commit')
 local ending = require('model.ending')
 local failure = require('model.failure')
 local loss = require('model.loss')
+local runnable = require('model.runnable')
 local state = require('model.state')
+local suspension = require('model.suspension')
 
 local timer = {}
 
@@ -36,13 +37,14 @@ function timer.time_out(w, x, now)
 end
 
 function timer.promote(w, x, now)
-  delay.promote(x, now)
-  event.tell(w, x, 'promoted')
+  runnable.place(x, now)
+  record.set(x, 'transition_at', now)
+  commit(w, x, 'promoted')
 end
 
 local function withdraw_grant(w, x)
   record.drop(x, attempt.GRANT)
-  event.tell(w, x, 'grant_expired')
+  commit(w, x, 'grant_expired')
 end
 
 -- Does the first thing that is due; gives its name, or nil if nothing is.
@@ -62,6 +64,10 @@ function timer.fire(w, x, now)
   if x.state == 'delayed' and number.stored(x.delay_until, 0) <= now then
     timer.promote(w, x, now)
     return 'promoted'
+  end
+  if suspension.timed_out(x, now) then
+    suspension.time_out(w, x, now)
+    return 'suspensions'
   end
   if passed(x.grant_expires_at, now) then
     withdraw_grant(w, x)

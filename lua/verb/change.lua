@@ -2,11 +2,11 @@
 
 local arg = require('kernel.arg')
 local define = require('kernel.define').define
-local event = require('kernel.event')
 local keys = require('kernel.keys')
 local limit = require('kernel.limit')
-local record = require('kernel.record')
+local record = require('model.record')
 local reply = require('kernel.reply')
+local commit = require('model.commit')
 local lease = require('model.lease')
 local request = require('model.request')
 local state = require('model.state')
@@ -36,7 +36,7 @@ define {
     record.set(x, 'priority', a.priority)
     request.note(x, a)
     record.set(x, 'mutation_at', now)
-    event.tell(w, x, 'priority_changed', old)
+    commit(w, x, 'priority_changed', old)
     return reply.ok(old, a.priority)
   end,
 }
@@ -87,7 +87,7 @@ define {
     record.set(x, 'tagged', '1')
     record.set(x, 'mutation_at', now)
     request.note(x, a)
-    record.save(x, w)
+    commit(w, x)
     w[#w + 1] = { 'HSET', key, unpack(list) }
     return reply.ok(#list / 2)
   end,

@@ -2,11 +2,11 @@
 -- goes on, or of an attempt that replaces one whose lease was lost.
 
 local arg = require('kernel.arg')
-local blob = require('kernel.blob')
+local blob = require('model.blob')
 local define = require('kernel.define').define
 local limit = require('kernel.limit')
 local number = require('kernel.number')
-local record = require('kernel.record')
+local record = require('model.record')
 local reply = require('kernel.reply')
 local claim = require('model.claim')
 local lease = require('model.lease')

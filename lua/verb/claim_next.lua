@@ -4,7 +4,7 @@
 local arg = require('kernel.arg')
 local define = require('kernel.define').define
 local limit = require('kernel.limit')
-local record = require('kernel.record')
+local record = require('model.record')
 local reply = require('kernel.reply')
 local capability = require('model.capability')
 local claim = require('model.claim')
@@ -25,8 +25,8 @@ local function pick(w, p, a, now, has)
   local rows, lease_ids, count, bytes = nil, a.lease_ids, 0, 0
   local next_skip = queue.walk(w, p, a, has, now, #lease_ids, function(x)
     count = count + 1
-    local row, payload = claim.row(p, x, claim.take(w, x, a, lease_ids[count], now))
-    rows, bytes = joined(rows, row), bytes + #payload
+    local row, size = claim.row(p, x, claim.take(w, x, a, lease_ids[count], now))
+    rows, bytes = joined(rows, row), bytes + size
     return count < #lease_ids and bytes < limit.claim_bytes_max
   end)
   return rows or { WIDTH }, next_skip
@@ -41,7 +41,7 @@ local function taken_before(p, a, now)
   for i = 1, #live do
     local x = read_lease(p, live[i])
     if x and x.state == 'running' and x.worker_instance_id == a.worker_instance_id then
-      holds[x.lease_id] = x.uuid
+      holds[x.lease_id or ''] = x.uuid
     end
   end
   for i = 1, #a.lease_ids do

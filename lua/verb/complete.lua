@@ -1,17 +1,18 @@
 -- Complete: the holder finished; the execution ends in success.
 
 local arg = require('kernel.arg')
-local blob = require('kernel.blob')
+local blob = require('model.blob')
 local define = require('kernel.define').define
 local limit = require('kernel.limit')
-local record = require('kernel.record')
+local record = require('model.record')
 local reply = require('kernel.reply')
 local ending = require('model.ending')
 local lease = require('model.lease')
 local purge = require('model.purge')
 
 local read = record.reader { 'lease_id', 'lease_epoch', 'attempt_id', 'lease_expires_at',
-  'namespace', 'attempt_count', 'worker_instance_id', 'retention_ms', 'remembered_until' }
+  'namespace', 'attempt_count', 'worker_instance_id', 'retention_ms', 'remembered_until', 'frames',
+  'waitpoint_count', 'pending_waitpoints' }
 
 -- This very completion was done before, and the execution was replayed since.
 local function completed_before(p, a)

@@ -1,19 +1,18 @@
 -- Create: a new execution, claimable at once or after a delay; at most one per idempotency key.
 
 local arg = require('kernel.arg')
-local blob = require('kernel.blob')
+local blob = require('model.blob')
 local kernel = require('kernel.define')
-local event = require('kernel.event')
 local keys = require('kernel.keys')
 local limit = require('kernel.limit')
 local number = require('kernel.number')
-local record = require('kernel.record')
+local record = require('model.record')
 local reply = require('kernel.reply')
 local writes = require('kernel.writes')
-local delay = require('model.delay')
-local field = require('model.field')
+local commit = require('model.commit')
 local policy = require('model.policy')
 local purge = require('model.purge')
+local runnable = require('model.runnable')
 local state = require('model.state')
 local tags = require('model.tags')
 
@@ -44,15 +43,17 @@ local GIVES = {
   invalid_tag_key = { 'key' },
 }
 
+local read_creation = record.reader { 'created_at' }
+
 -- The answer to an id that exists or was purged a moment ago: its state; nil if there is no such
 -- record. A call that was sent again because its answer was lost finds what it created itself: what
 -- is no older than its first send is new.
 local function duplicate(p, a, uuid, now)
-  local found = redis.call('HMGET', p.execution .. uuid, field.state, field.created_at)
-  local word = found[1] or purge.outcome(p, uuid)
+  local x = read_creation(p, uuid)
+  local word = x and x.state or purge.outcome(p, uuid)
   if not word then return nil end
   local own = a.sent_ms_ago and uuid == a.execution_id
-    and number.stored(found[2], 0) >= now - a.sent_ms_ago
+    and number.stored(x and x.created_at, 0) >= now - a.sent_ms_ago
   return (own and reply.ok or reply.duplicate)(p.tag .. uuid, state.public { state = word })
 end
 
@@ -84,13 +85,13 @@ local function deadline(a, compiled, now)
   return given or by_policy
 end
 
+-- What is looked up most often comes first: the store searches a record from its beginning.
+local put = record.setter { 'state', 'namespace', 'lane', 'kind', 'created_at' }
+
 local function build(w, p, a, compiled, now)
   local x = record.new(p, a.execution_id)
-  x.state, x.lane, x.created_at = 'waiting', a.lane, now
-  -- What is looked up most often comes first: the store searches a record from its beginning.
-  record.put(x, { 'HSET', x.key, field.state, 'waiting', field.namespace, a.namespace,
-    field.lane, a.lane, field.kind, a.kind, field.created_at, now, nil, nil, nil, nil, nil, nil })
-  if a.delay_until then delay.until_time(x, a.delay_until, 'delay', now) end
+  if a.delay_until then runnable.delay(x, a.delay_until, 'delay') end
+  put(x, runnable.state(x, now), a.namespace, a.lane, a.kind, now)
   if a.priority > 0 then record.set(x, 'priority', a.priority) end
   if a.creator ~= '' then record.set(x, 'creator', a.creator) end
   local deadline_at = deadline(a, compiled, now)
@@ -111,7 +112,7 @@ local function write(w, x, pairs_of_tags)
     record.set(x, 'tagged', '1')
     w[#w + 1] = { 'HSET', keys.tags(x.key), unpack(pairs_of_tags) }
   end
-  event.tell(w, x, 'created', x.delay_until and 'delayed')
+  commit(w, x, 'created', x.delay_until and 'delayed')
 end
 
 -- Enters the id into the list of all; nil if that was new, otherwise the answer. It is a write, so
@@ -150,7 +151,7 @@ local function create_item(p, argv, now, w)
   local a, refusal = kernel.parse(ARGS, argv, p, now)
   if not a then return refusal end
   local answer = create(p, a, now, w)
-  writes.apply(w, p, now)
+  writes.flush(w)
   return answer
 end
 
@@ -158,17 +159,22 @@ kernel.define {
   name = 'ff_create_executions',
   doc = 'Creates several executions of one partition; each gets an answer of its own.',
   flags = {},
-  args = { arg.rest(arg.bytes('items', limit.payload_bytes_max), #ARGS,
-    #ARGS * limit.create_batch_max) },
+  args = {
+    -- How many arguments each has: a caller of another version may have fewer or more.
+    arg.int('width', 1, limit.create_width_max),
+    arg.rest(arg.bytes('items', limit.payload_bytes_max), 1,
+      limit.create_width_max * limit.create_batch_max),
+  },
   gives = { OK = { 'answers' } },
   run = function(p, a, now, w)
-    local count, answers = #ARGS, {}
-    if #a.items % count ~= 0 then
-      return reply.refuse('invalid_input', 'items must come in groups of ' .. count)
+    local width, count, answers = a.width, #a.items, {}
+    if count % width ~= 0 or count > width * limit.create_batch_max then
+      return reply.refuse('invalid_input', string.format(
+        'items must come in groups of %d, at most %d of them', width, limit.create_batch_max))
     end
-    for from = 1, #a.items, count do
+    for from = 1, count, width do
       local argv = {}
-      for i = 1, count do argv[i] = a.items[from + i - 1] end
+      for i = 1, width do argv[i] = a.items[from + i - 1] end
       answers[#answers + 1] = create_item(p, argv, now, w)
     end
     return reply.ok(answers)

@@ -1,17 +1,18 @@
 -- Describe: everything about one execution, read in one call.
 
 local arg = require('kernel.arg')
-local blob = require('kernel.blob')
+local blob = require('model.blob')
 local define = require('kernel.define').define
 local keys = require('kernel.keys')
 local limit = require('kernel.limit')
 local number = require('kernel.number')
-local record = require('kernel.record')
+local record = require('model.record')
 local reply = require('kernel.reply')
 local attempt = require('model.attempt')
 local index = require('model.index')
 local lease = require('model.lease')
 local state = require('model.state')
+local waitpoint = require('model.waitpoint')
 
 local function latest(a, b) return math.max(number.stored(a, 0), number.stored(b, 0)) end
 
@@ -28,29 +29,47 @@ end
 -- The lease is only there while it is held.
 local function held(x, value) return x.state == 'running' and value or '' end
 
+local SUSPENSION = { 'suspension_id', 'waitpoint_id', 'waitpoint_key', 'reason', 'requested_by',
+  'since', 'timeout_at', 'behavior', 'signal_count', 'matched', 'closed_at', 'close_reason' }
+
+-- The suspensions that are still known, oldest first. Waitpoints that were never used are none.
+local function suspensions(p, x)
+  local rows, list = {}, waitpoint.list(x)
+  for i = 1, #list do
+    local one = list[i].suspension ~= '' and waitpoint.read(p, list[i].id)
+    if one then
+      rows[#rows + 1] = reply.row(SUSPENSION, { one.suspension, one.id, one.key, one.reason,
+        one.requested_by, one.since, one.timeout_at, one.behavior, one.count or '0',
+        one.matched or '0', one.closed_at, one.close_reason })
+    end
+  end
+  return rows
+end
+
+-- What a description tells, in order. A newer version may add to its end.
+local DESCRIBED = {
+  'namespace', 'lane', 'kind', 'priority', 'creator', 'lifecycle_phase', 'ownership_state',
+  'eligibility_state', 'blocking_reason', 'terminal_outcome', 'attempt_state', 'public_state',
+  'blocking_detail', 'created_at', 'started_at', 'ended_at', 'last_transition_at',
+  'last_mutation_at', 'delay_until', 'deadline_at', 'attempt_count', 'attempt_id', 'attempt_type',
+  'lease_id', 'lease_epoch', 'lease_expires_at', 'worker_id', 'worker_instance_id',
+  'attempt_timeout_at', 'retry_count', 'reclaim_count', 'replay_count', 'failure_reason',
+  'failure_category', 'failure_detail', 'cancel_reason', 'cancelled_by', 'progress_pct',
+  'progress_message', 'progress_at', 'required_capabilities', 'flow_id', 'purge_at',
+  'policy_json', 'tags', 'suspensions',
+}
+
 define {
   name = 'ff_describe_execution',
   doc = 'Reads everything about an execution but its payload and result.',
   flags = { 'no-writes' },
   args = { arg.execution('execution_id') },
-  gives = {
-    OK = { 'namespace', 'lane', 'kind', 'priority', 'creator', 'lifecycle_phase',
-      'ownership_state', 'eligibility_state', 'blocking_reason', 'terminal_outcome',
-      'attempt_state', 'public_state', 'blocking_detail', 'created_at', 'started_at', 'ended_at',
-      'last_transition_at', 'last_mutation_at', 'delay_until', 'deadline_at', 'attempt_count',
-      'attempt_id', 'attempt_type', 'lease_id', 'lease_epoch', 'lease_expires_at', 'worker_id',
-      'worker_instance_id', 'attempt_timeout_at', 'retry_count', 'reclaim_count', 'replay_count',
-      'failure_reason', 'failure_category', 'failure_detail', 'cancel_reason', 'cancelled_by',
-      'progress_pct',
-      'progress_message', 'progress_at', 'required_capabilities', 'flow_id', 'purge_at',
-      'policy_json', 'tags' },
-    execution_not_found = {},
-  },
+  gives = { OK = DESCRIBED, execution_not_found = {} },
   run = function(p, a)
     local x = record.read(p, a.execution_id)
     if not x then return reply.refuse('execution_not_found') end
-    return reply.fill({ 1, 'OK', x.namespace, x.lane, x.kind, x.priority or 0, x.creator,
-      state.phase(x), state.ownership(x), state.eligibility(x),
+    return reply.ok(unpack(reply.row(DESCRIBED, { x.namespace, x.lane, x.kind, x.priority or 0,
+      x.creator, state.phase(x), state.ownership(x), state.eligibility(x),
       state.blocking_reason(x), state.outcome(x),
       state.attempt(x), state.public(x), state.blocking_detail(x), x.created_at,
       attempt.first_started_at(x), x.ended_at, transition_at(x), mutation_at(x),
@@ -63,7 +82,8 @@ define {
       x.failure_reason, x.failure_category, blob.get(x, 'detail'), x.cancel_reason,
       x.cancelled_by, x.progress_pct, x.progress_message, x.progress_at, x.capabilities, x.flow_id,
       state.ENDED[x.state] and index.purge_at(x), blob.get(x, 'policy'),
-      x.tagged and redis.call('HGETALL', keys.tags(x.key)) or {} }, 47)
+      x.tagged and redis.call('HGETALL', keys.tags(x.key)) or {},
+      suspensions(p, x) })))
   end,
 }
 

@@ -2,7 +2,7 @@
 
 local arg = require('kernel.arg')
 local define = require('kernel.define').define
-local event = require('kernel.event')
+local event = require('model.event')
 local limit = require('kernel.limit')
 local reply = require('kernel.reply')
 local log = require('model.log')

@@ -1,10 +1,10 @@
 -- Fail: the holder gave up; another attempt is scheduled, or the execution ends.
 
 local arg = require('kernel.arg')
-local blob = require('kernel.blob')
+local blob = require('model.blob')
 local define = require('kernel.define').define
 local limit = require('kernel.limit')
-local record = require('kernel.record')
+local record = require('model.record')
 local reply = require('kernel.reply')
 local failure = require('model.failure')
 local lease = require('model.lease')

@@ -3,13 +3,13 @@
 
 local arg = require('kernel.arg')
 local define = require('kernel.define').define
-local event = require('kernel.event')
 local limit = require('kernel.limit')
 local number = require('kernel.number')
-local record = require('kernel.record')
+local record = require('model.record')
 local reply = require('kernel.reply')
 local capability = require('model.capability')
 local claim = require('model.claim')
+local commit = require('model.commit')
 local index = require('model.index')
 local loss = require('model.loss')
 local queue = require('model.queue')
@@ -62,7 +62,7 @@ local function grant(w, p, x, a, kind, now)
   record.set(x, 'grant_worker_id', a.worker_id)
   record.set(x, 'grant_instance_id', a.worker_instance_id)
   record.set(x, 'grant_expires_at', now + a.grant_ttl_ms)
-  event.tell(w, x, 'granted', kind)
+  commit(w, x, 'granted', kind)
   return answer(reply.ok, p, x)
 end
 

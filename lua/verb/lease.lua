@@ -4,9 +4,10 @@ local arg = require('kernel.arg')
 local define = require('kernel.define').define
 local limit = require('kernel.limit')
 local number = require('kernel.number')
-local record = require('kernel.record')
+local record = require('model.record')
 local reply = require('kernel.reply')
 local claim = require('model.claim')
+local commit = require('model.commit')
 local lease = require('model.lease')
 local loss = require('model.loss')
 local request = require('model.request')
@@ -28,7 +29,7 @@ define {
     local expires_at = math.max(number.stored(x.lease_expires_at, 0), now + a.lease_ttl_ms)
     record.set(x, 'lease_expires_at', expires_at)
     record.set(x, 'renewed_at', now)
-    w[1] = x
+    commit(w, x)
     return reply.ok(expires_at, x.lease_epoch)
   end,
 }

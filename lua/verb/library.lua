@@ -23,6 +23,7 @@ local function needed()
   local record, list = p.execution .. 'id', keys.attempts(p.execution .. 'id')
   return {
     { 'TIME' }, { 'EXISTS', record }, { 'GET', record }, { 'SET', record, '' }, { 'DEL', record },
+    { 'UNLINK', record },
     { 'HGET', record, 'f' }, { 'HMGET', record, 'f' }, { 'HGETALL', record },
     { 'HSET', record, 'f', '' }, { 'HDEL', record, 'f' }, { 'HLEN', record },
     { 'ZADD', p.all, '1', 'm' }, { 'ZREM', p.all, 'm' }, { 'ZRANGE', p.all, '0', '1' },
@@ -34,9 +35,10 @@ local function needed()
     { 'RPUSH', list, '' }, { 'LRANGE', list, '0', '1' }, { 'LTRIM', list, '0', '1' },
     { 'SADD', p.lanes, 'm' }, { 'SISMEMBER', p.lanes, 'm' }, { 'SMEMBERS', p.lanes },
     { 'SPUBLISH', p.ready_channel, '' }, { 'SPUBLISH', p.ended_channel, '' },
-    { 'SPUBLISH', p.due_channel, '' },
+    { 'SPUBLISH', p.due_channel, '' }, { 'SPUBLISH', p.frames_channel .. 'id', '' },
     -- Not called here, but by those who listen.
     { LISTEN, p.ready_channel }, { LISTEN, p.ended_channel }, { LISTEN, p.due_channel },
+    { LISTEN, p.frames_channel .. 'id' },
   }
 end
 

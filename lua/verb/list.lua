@@ -5,8 +5,9 @@ local arg = require('kernel.arg')
 local define = require('kernel.define').define
 local limit = require('kernel.limit')
 local number = require('kernel.number')
-local record = require('kernel.record')
+local record = require('model.record')
 local reply = require('kernel.reply')
+local page = require('model.page')
 local state = require('model.state')
 
 local OUTCOME_OF = { completed = 'success', failed = 'failed', cancelled = 'cancelled',
@@ -20,6 +21,7 @@ local read = record.reader { 'namespace', 'lane', 'kind', 'priority', 'created_a
 local function sources(a)
   if not a.state then return { 'all' } end
   if OUTCOME_OF[a.state] then return { 'ended:' .. OUTCOME_OF[a.state] } end
+  if a.state == 'suspended' then return { 'suspended' } end
   local list = a.state == 'active' and { 'leases', 'due' } or { 'due' }
   if a.state == 'waiting' or a.state == 'active' then
     for i = 1, #a.lanes do
@@ -73,73 +75,33 @@ local function matches(x, a)
     and (not a.from_ms or created_at >= a.from_ms) and (not a.to_ms or created_at < a.to_ms)
 end
 
+local ROW = { 'execution_id', 'namespace', 'lane', 'kind', 'public_state', 'priority',
+  'created_at', 'ended_at', 'attempt_count', 'worker_id' }
+
 local function row(p, x)
-  return reply.fill({ p.tag .. x.uuid, x.namespace, x.lane, x.kind,
+  return reply.row(ROW, { p.tag .. x.uuid, x.namespace, x.lane, x.kind,
     state.public(x), x.priority or '0', x.created_at, x.ended_at, x.attempt_count or '0',
-    x.worker_id }, 10)
-end
-
--- What is over and the whole list come newest first, what is live in the order of its index.
-local function stretch(key, reverse, from, to)
-  if reverse then return redis.call('ZRANGE', key, from, to, 'REV', 'WITHSCORES') end
-  return redis.call('ZRANGE', key, from, to, 'WITHSCORES')
-end
-
-local function entry_at(key, reverse, at)
-  local found = stretch(key, reverse, at, at)
-  return found[1], tonumber(found[2])
-end
-
-local function rank_of(key, reverse, member)
-  if reverse then return redis.call('ZREVRANK', key, member) end
-  return redis.call('ZRANK', key, member)
-end
-
--- Does an entry come behind the one that a cursor names?
-local function behind(cursor, reverse, member, score)
-  if score ~= cursor.score then return (score < cursor.score) == reverse end
-  if member == cursor.member then return false end
-  return (member < cursor.member) == reverse
-end
-
--- The position of the first entry behind a cursor: next to the one it names, or, if that is gone,
--- found by halving.
-local function position(key, reverse, cursor)
-  if not cursor.score then return 0 end
-  local rank = rank_of(key, reverse, cursor.member)
-  if rank then
-    local _, score = entry_at(key, reverse, rank)
-    if score == cursor.score then return rank + 1 end
-  end
-  local low, high = 0, redis.call('ZCARD', key)
-  while low < high do
-    local middle = math.floor((low + high) / 2)
-    if behind(cursor, reverse, entry_at(key, reverse, middle)) then
-      high = middle
-    else
-      low = middle + 1
-    end
-  end
-  return low
+    x.worker_id })
 end
 
 -- Walks one index from the cursor; gives true when it is exhausted.
 local function walk(p, a, s, source, cursor)
   local key = key_of(p, source)
+  -- What is over and the whole list come newest first, what is live in the order of its index.
   local reverse = source == 'all' or string.sub(source, 1, 6) == 'ended:'
-  local from = position(key, reverse, cursor)
+  local from = page.position(key, reverse, cursor)
   while true do
-    local page = stretch(key, reverse, from, from + limit.list_page - 1)
-    for i = 1, #page, 2 do
+    local found = page.stretch(key, reverse, from, from + limit.list_page - 1)
+    for i = 1, #found, 2 do
       if #s.rows >= a.limit or s.looked >= limit.list_scan_max then return false end
       s.looked = s.looked + 1
-      s.source, s.score, s.member = source, tonumber(page[i + 1]), page[i]
-      local x = not string.find(page[i], '^%l:') and read(p, page[i])
+      s.source, s.score, s.member = source, tonumber(found[i + 1]), found[i]
+      local x = not string.find(found[i], '^%l:') and read(p, found[i])
       if x and matches(x, a) and not elsewhere(a, source, x) then
         s.rows[#s.rows + 1] = row(p, x)
       end
     end
-    if #page < 2 * limit.list_page then return true end
+    if #found < 2 * limit.list_page then return true end
     from = from + limit.list_page
   end
 end

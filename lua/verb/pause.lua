@@ -3,7 +3,7 @@
 
 local arg = require('kernel.arg')
 local define = require('kernel.define').define
-local record = require('kernel.record')
+local record = require('model.record')
 local reply = require('kernel.reply')
 local lease = require('model.lease')
 local pause = require('model.pause')

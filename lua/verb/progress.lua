@@ -3,8 +3,9 @@
 local arg = require('kernel.arg')
 local define = require('kernel.define').define
 local limit = require('kernel.limit')
-local record = require('kernel.record')
+local record = require('model.record')
 local reply = require('kernel.reply')
+local commit = require('model.commit')
 local lease = require('model.lease')
 
 local read = record.reader { 'lease_id', 'lease_epoch', 'attempt_id', 'lease_expires_at',
@@ -41,7 +42,7 @@ define {
     put(x, 'progress_pct', a.progress_pct)
     put(x, 'progress_message', a.progress_message)
     record.set(x, 'progress_at', now)
-    record.save(x, w)
+    commit(w, x)
     return reply.ok()
   end,
 }

@@ -2,21 +2,22 @@
 -- anew, and the next claim begins an attempt of type replay.
 
 local arg = require('kernel.arg')
-local blob = require('kernel.blob')
+local blob = require('model.blob')
 local define = require('kernel.define').define
-local event = require('kernel.event')
 local limit = require('kernel.limit')
 local number = require('kernel.number')
-local record = require('kernel.record')
+local record = require('model.record')
 local reply = require('kernel.reply')
+local commit = require('model.commit')
 local request = require('model.request')
+local runnable = require('model.runnable')
 local state = require('model.state')
 
 -- What belongs to the run that is over. The failure stays until the next attempt begins, because
 -- it is part of the last attempt's story.
 local OVER = { 'ended_at', 'cancel_reason', 'cancelled_by', 'retry_count', 'reclaim_count',
   'progress_pct', 'progress_message', 'progress_at', 'deadline_at', 'lease_expires_at',
-  'timeout_at', 'timeout_left_ms', 'delay_until', 'delay_reason' }
+  'timeout_at', 'timeout_left_ms', 'delay_until', 'delay_reason', 'waitpoint_id' }
 
 local ENDS = { success = 'done', failed = 'final', expired = 'timeout', cancelled = 'cancel' }
 
@@ -29,7 +30,7 @@ local function reopen(w, x, a, now)
   end
   blob.drop(x, w, 'result')
   record.drop(x, OVER)
-  record.set(x, 'state', 'waiting')
+  runnable.place(x, now)
   record.set(x, 'transition_at', now)
   record.set(x, 'next_attempt', 'replay')
   record.set(x, 'replay_count', number.one_more(x.replay_count))
@@ -73,7 +74,7 @@ define {
       return reply.refuse('max_replays_exhausted')
     end
     reopen(w, x, a, now)
-    event.tell(w, x, 'replayed', a.requested_by)
+    commit(w, x, 'replayed', a.requested_by)
     return reply.ok(state.public(x), count + 1)
   end,
 }

@@ -4,24 +4,15 @@
 local arg = require('kernel.arg')
 local define = require('kernel.define').define
 local limit = require('kernel.limit')
-local record = require('kernel.record')
+local record = require('model.record')
 local reply = require('kernel.reply')
 local writes = require('kernel.writes')
+local due = require('model.due')
 local index = require('model.index')
 local log = require('model.log')
 local purge = require('model.purge')
 local state = require('model.state')
 local timer = require('model.timer')
-
--- A worker that was not heard of in time.
-local function drop_worker(w, p, member)
-  w[#w + 1] = { 'HDEL', p.workers, string.sub(member, 3) }
-  w[#w + 1] = { 'ZREM', p.due, member }
-  return 'forgotten'
-end
-
--- What is not an execution, by the beginning of its name.
-local OTHERS = { ['w:'] = drop_worker }
 
 -- An entry whose execution is not due (any more), or not here: it is put where its record says.
 local function correct(w, p, key, uuid, x)
@@ -35,7 +26,7 @@ end
 -- Does what an entry stands for; gives its name, or nil if a newer version must do it.
 local function fire(w, p, key, member, now)
   local prefix = string.match(member, '^%l:')
-  if prefix then return OTHERS[prefix] and OTHERS[prefix](w, p, member) end
+  if prefix then return due.on[prefix] and due.on[prefix](w, p, member, now) end
   local x = record.read(p, member)
   if x and not state.known(x.state) then return nil end
   if x and index.times(p, x.state) ~= key then return correct(w, p, key, member, x) end
@@ -79,11 +70,11 @@ local function purge_ended(w, p, now, counts, most)
     local outcome = state.OUTCOMES[i]
     local members = due_members(p.ended[outcome], now, 0, most)
     for j = 1, #members do
-      local what = purge.execution(w, p, members[j], outcome, now)
+      local what, cost = purge.execution(w, p, members[j], outcome, now)
       counts[what] = (counts[what] or 0) + 1
+      most = most - cost
+      if most <= 0 then return end
     end
-    most = most - #members
-    if most <= 0 then return end
   end
 end
 
@@ -115,7 +106,7 @@ local function run_due(w, p, now, counts, most)
     fired = fired + others
   end
   if fired < most then purge_ended(w, p, now, counts, most - fired) end
-  writes.apply(w, p, now)
+  writes.flush(w)
   return next_due(p, strange_leases, strange_due)
 end
 
@@ -124,7 +115,8 @@ local NONE = {}
 local function answer(now, next_due_at, late_ms, counts)
   return reply.ok(now, next_due_at or '', late_ms, counts.promoted or 0, counts.lapsed or 0,
     counts.timed_out or 0, counts.expired or 0, counts.ungranted or 0, counts.purged or 0,
-    counts.forgotten or 0, counts.corrected or 0)
+    counts.forgotten or 0, counts.corrected or 0, counts.suspensions or 0,
+    counts.waitpoints or 0)
 end
 
 define {
@@ -137,7 +129,7 @@ define {
   },
   gives = {
     OK = { 'now', 'next_due_at', 'late_ms', 'promoted', 'lapsed', 'timed_out', 'expired',
-      'ungranted', 'purged', 'forgotten', 'corrected' },
+      'ungranted', 'purged', 'forgotten', 'corrected', 'suspensions', 'waitpoints' },
   },
   run = function(p, a, now, w)
     local at, counts = next_due(p, 0, 0), NONE

@@ -3,13 +3,14 @@
 
 local arg = require('kernel.arg')
 local define = require('kernel.define').define
-local event = require('kernel.event')
 local limit = require('kernel.limit')
 local number = require('kernel.number')
-local record = require('kernel.record')
+local record = require('model.record')
 local reply = require('kernel.reply')
 local capability = require('model.capability')
 local claim = require('model.claim')
+local due = require('model.due')
+local event = require('model.event')
 local lease = require('model.lease')
 local pause = require('model.pause')
 
@@ -38,9 +39,19 @@ local function live(p, instance_id, now)
   return entry and entry.expires_at > now and entry or nil
 end
 
+-- The beginning of a registration's name in the index of times.
+local TIMER = 'w:'
+
+-- A worker that was not heard of in time.
+due.on[TIMER] = function(w, p, member)
+  w[#w + 1] = { 'HDEL', p.workers, string.sub(member, #TIMER + 1) }
+  w[#w + 1] = { 'ZREM', p.due, member }
+  return 'forgotten'
+end
+
 local function put(w, p, instance_id, entry, now)
   w[#w + 1] = { 'HSET', p.workers, instance_id, pack(entry) }
-  w[#w + 1] = { 'ZADD', p.due, entry.expires_at, 'w:' .. instance_id }
+  w[#w + 1] = { 'ZADD', p.due, entry.expires_at, TIMER .. instance_id }
   if event.is_soon(entry.expires_at, now) then
     event.push(w, p.due_channel, entry.expires_at)
   end
@@ -103,7 +114,7 @@ define {
     if not entry then return reply.already() end
     if entry.session ~= a.session then return reply.refuse('worker_instance_in_use') end
     w[1] = { 'HDEL', p.workers, a.worker_instance_id }
-    w[2] = { 'ZREM', p.due, 'w:' .. a.worker_instance_id }
+    w[2] = { 'ZREM', p.due, TIMER .. a.worker_instance_id }
     return reply.ok()
   end,
 }

@@ -6,14 +6,16 @@ use std::str::FromStr;
 use ff_core::capability::CapabilitySet;
 use ff_core::contracts::{ClaimGrant, NextGrant, ReclaimGrant};
 use ff_core::error::EngineError;
+use ff_core::operation::{Input, Nothing, Operation};
 use ff_core::partition::Partition;
+#[cfg(feature = "openapi")]
+use ff_core::schema;
 use ff_core::types::{
-    ExecutionId, GrantId, LaneId, LeaseId, TimestampMs, WorkerId, WorkerInstanceId,
+    ExecutionId, ExecutionRef, GrantId, LaneId, LeaseId, TimestampMs, WorkerId, WorkerInstanceId,
 };
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "openapi")]
-use crate::schema;
+use crate::task::Task;
 
 /// Asks for the next execution of a lane that the worker of the path could take.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,18 +23,31 @@ use crate::schema;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ClaimForWorker {
     /// The lane to take from.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Lane))]
     pub lane_id: LaneId,
     /// The process.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::WorkerName))]
     pub worker_instance_id: WorkerInstanceId,
     /// What the worker can do.
     #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Capabilities))]
     pub capabilities: CapabilitySet,
     /// How long the reservation lasts.
     #[cfg_attr(feature = "openapi", schema(value_type = schema::GrantTtlMs))]
     pub grant_ttl_ms: u64,
+}
+
+impl Operation for ClaimForWorker {
+    type Target = WorkerId;
+    type Request = Self;
+    type Reply = Grant;
+
+    const PATH: &'static str = "/v1/workers/{worker}/claim";
+    const NAME: &'static str = "claimForWorker";
+    const GROUP: &'static str = "grants";
+    const SUMMARY: &'static str = "Reserves the next execution of a lane for a worker.";
+    const ANSWERS: &'static str = "It is reserved.";
+    const ABOUT: &'static str = "Looks for the best execution of the lane that the worker could \
+        take, in the partitions that may have one, each in its turn. An unused grant ends by itself.";
+    const INPUT: Input = Input::Body;
+    const REFUSES: &'static [u16] = &[409];
 }
 
 /// Reserves the execution of the path.
@@ -41,14 +56,11 @@ pub struct ClaimForWorker {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct GrantExecution {
     /// The kind of worker.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::WorkerName))]
     pub worker_id: WorkerId,
     /// The process.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::WorkerName))]
     pub worker_instance_id: WorkerInstanceId,
     /// What the worker can do.
     #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Capabilities))]
     pub capabilities: CapabilitySet,
     /// How long the reservation lasts.
     #[cfg_attr(feature = "openapi", schema(value_type = schema::GrantTtlMs))]
@@ -57,9 +69,22 @@ pub struct GrantExecution {
     #[serde(default)]
     pub reclaim: bool,
     /// Chosen by the client, or by the server if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Id>))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub grant_id: Option<GrantId>,
+}
+
+impl Operation for GrantExecution {
+    type Target = ExecutionId;
+    type Request = Self;
+    type Reply = Grant;
+
+    const PATH: &'static str = "/v1/executions/{execution_id}/grant";
+    const NAME: &'static str = "grantExecution";
+    const GROUP: &'static str = "grants";
+    const SUMMARY: &'static str = "Reserves one execution for a worker.";
+    const ANSWERS: &'static str = "It is reserved.";
+    const INPUT: Input = Input::Body;
+    const REFUSES: &'static [u16] = &[404, 409];
 }
 
 /// A reservation. Works once, for the worker it was made for.
@@ -67,7 +92,6 @@ pub struct GrantExecution {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Grant {
     /// The execution reserved.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::ExecutionId))]
     pub execution_id: ExecutionId,
     /// The partition it lives on, as in `{fp:7}`.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
@@ -76,7 +100,6 @@ pub struct Grant {
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub grant_key: GrantKey,
     /// When the reservation ends, in milliseconds since the Unix epoch.
-    #[cfg_attr(feature = "openapi", schema(value_type = u64))]
     pub expires_at_ms: TimestampMs,
 }
 
@@ -219,32 +242,41 @@ fn grant_of(
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ClaimGranted {
     /// The execution reserved.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::ExecutionId))]
-    pub execution_id: ExecutionId,
+    pub execution_id: ExecutionRef,
     /// As received with the reservation.
     #[cfg_attr(feature = "openapi", schema(value_type = schema::GrantKey))]
     pub grant_key: GrantKey,
     /// The kind of worker it was made for.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::WorkerName))]
     pub worker_id: WorkerId,
     /// The process it was made for.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::WorkerName))]
     pub worker_instance_id: WorkerInstanceId,
     /// How long the lease lasts without renewal.
     #[cfg_attr(feature = "openapi", schema(value_type = schema::TtlMs))]
     pub lease_ttl_ms: u64,
     /// A fresh id, the same one again when the answer was lost; the server chooses one if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Id>))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_id: Option<LeaseId>,
 }
 
+impl Operation for ClaimGranted {
+    type Target = Nothing;
+    type Request = Self;
+    type Reply = Task;
+
+    const PATH: &'static str = "/v1/grants/claim";
+    const NAME: &'static str = "claimGranted";
+    const SUMMARY: &'static str = "Turns a grant into a task.";
+    const ANSWERS: &'static str = "The task.";
+    const INPUT: Input = Input::Body;
+    const REFUSES: &'static [u16] = &[404, 409];
+}
+
 impl ClaimGranted {
-    /// The domain's grant. When it ends is the store's to know.
-    pub fn grant(&self) -> NextGrant {
+    /// The domain's grant of the execution that was named. When it ends is the store's to know.
+    pub fn grant(&self, execution_id: ExecutionId) -> NextGrant {
         grant_of(
             self.grant_key,
-            self.execution_id,
+            execution_id,
             self.worker_id.clone(),
             self.worker_instance_id.clone(),
             TimestampMs::default(),
@@ -261,7 +293,7 @@ impl ClaimGranted {
             NextGrant::Reclaim(grant) => (&grant.worker_id, &grant.worker_instance_id),
         };
         Self {
-            execution_id: wire.execution_id,
+            execution_id: wire.execution_id.into(),
             grant_key: wire.grant_key,
             worker_id: worker_id.clone(),
             worker_instance_id: worker_instance_id.clone(),
@@ -313,7 +345,8 @@ mod tests {
             let back: Grant = serde_json::from_str(&json).expect("a grant");
             assert_eq!(back.into_next(of.worker_id.clone(), of.worker_instance_id.clone()), grant);
             let request = ClaimGranted::new(&grant, 1000, None);
-            assert_eq!(Grant::from(&request.grant()).grant_key, Grant::from(&grant).grant_key);
+            let back = request.grant(of.execution_id);
+            assert_eq!(Grant::from(&back).grant_key, Grant::from(&grant).grant_key);
         }
     }
 

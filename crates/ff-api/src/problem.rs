@@ -6,10 +6,9 @@ mod http_code;
 pub use http_code::HttpCode;
 
 use ff_core::backend_error::{BackendError, BackendErrorKind, Retry};
+use ff_core::contracts::FailureSummary;
 use ff_core::error::{Code, EngineError, ErrorClass};
 use serde::{Deserialize, Serialize};
-
-use crate::execution::Failure;
 
 /// How long to wait before trying again when nothing better is known.
 const RETRY_AFTER_MS: u64 = 1000;
@@ -31,7 +30,6 @@ pub struct Problem {
     /// The stable word for the problem.
     pub code: String,
     /// What the caller should do.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::ErrorClass))]
     pub class: ErrorClass,
     /// True if waiting and sending the same request again can help.
     pub retryable: bool,
@@ -46,7 +44,7 @@ pub struct Problem {
     pub retry_after_ms: Option<u64>,
     /// Why the execution failed, when its result was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub failure: Option<Failure>,
+    pub failure: Option<FailureSummary>,
 }
 
 impl Problem {
@@ -147,7 +145,7 @@ impl From<Problem> for EngineError {
         if let Ok(code) = Code::parse(&problem.code) {
             return refused(code, problem);
         }
-        if let Some(kind) = backend_kind(&problem.code) {
+        if let Ok(kind) = problem.code.parse::<BackendErrorKind>() {
             let retry = if problem.retryable { Retry::IfReplaySafe } else { Retry::Never };
             return BackendError::new(kind, retry, without_prefix(problem.detail, kind)).into();
         }
@@ -195,25 +193,6 @@ fn from_http(code: HttpCode, problem: Problem) -> EngineError {
         _ => (Protocol, Retry::Never),
     };
     BackendError::new(kind, retry, message).into()
-}
-
-fn backend_kind(code: &str) -> Option<BackendErrorKind> {
-    use BackendErrorKind as Kind;
-    [
-        Kind::Transport,
-        Kind::Timeout,
-        Kind::Cluster,
-        Kind::BusyLoading,
-        Kind::Auth,
-        Kind::Protocol,
-        Kind::ScriptNotLoaded,
-        Kind::StoreFull,
-        Kind::Resource,
-        Kind::Corrupt,
-        Kind::Closed,
-    ]
-    .into_iter()
-    .find(|kind| kind.as_str() == code)
 }
 
 fn without_prefix(detail: String, kind: BackendErrorKind) -> String {
@@ -274,7 +253,7 @@ mod tests {
     fn no_http_code_is_also_a_code_of_the_library() {
         for code in HttpCode::ALL {
             assert!(Code::parse(code.as_str()).is_err(), "{}", code.as_str());
-            assert!(backend_kind(code.as_str()).is_none(), "{}", code.as_str());
+            assert!(code.as_str().parse::<BackendErrorKind>().is_err(), "{}", code.as_str());
             assert_eq!(HttpCode::parse(code.as_str()), Some(*code));
         }
     }

@@ -4,8 +4,12 @@
 use ff_core::backend::{
     FailOutcome, FailureClass, FailureReason, Handle, HandleKind, LeaseRenewal,
 };
-use ff_core::contracts::{Claimed, Tags};
+use ff_core::bytes::{self, Base64, decode_token, encode_token};
+use ff_core::contracts::{Claimed, Resumption, Tags};
 use ff_core::error::EngineError;
+use ff_core::operation::{Input, Nothing, Operation};
+#[cfg(feature = "openapi")]
+use ff_core::schema;
 use ff_core::state::AttemptType;
 use ff_core::types::{
     AttemptId, AttemptIndex, ExecutionId, ExecutionKind, LaneId, LeaseEpoch, LeaseId, Moment,
@@ -13,11 +17,6 @@ use ff_core::types::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-
-use crate::bytes::{self, Base64, decode_token, encode_token};
-use crate::execution::same_fields;
-#[cfg(feature = "openapi")]
-use crate::schema;
 
 /// The token of a handle.
 pub fn token_of(handle: &Handle) -> String {
@@ -39,22 +38,18 @@ pub struct Task {
     /// The right to work on it: to be given with every request about it, unchanged.
     pub task_token: String,
     /// The execution.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::ExecutionId))]
     pub execution_id: ExecutionId,
     /// The tenant or environment it belongs to.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Namespace))]
     pub namespace: Namespace,
     /// The handler that runs it.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Kind))]
     pub kind: ExecutionKind,
     /// The lane it was claimed from.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Lane))]
     pub lane: LaneId,
     /// The input.
     #[cfg_attr(feature = "openapi", schema(value_type = schema::Base64))]
     pub payload_base64: Base64,
     /// The input as text, if it is UTF-8 and was asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub payload_text: Option<String>,
     /// Labels.
     #[serde(default)]
@@ -64,38 +59,41 @@ pub struct Task {
     #[cfg_attr(feature = "openapi", schema(value_type = schema::Priority))]
     pub priority: u16,
     /// When it was submitted.
-    #[cfg_attr(feature = "openapi", schema(value_type = u64))]
     pub created_at: TimestampMs,
     /// The attempt's number, from 0.
-    #[cfg_attr(feature = "openapi", schema(value_type = u32))]
     pub attempt_index: AttemptIndex,
     /// Why the attempt was started.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AttemptType))]
     pub attempt_type: AttemptType,
     /// How the lease came about.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::HandleKind))]
     pub handle_kind: HandleKind,
     /// The fence: the attempt, the lease and its epoch.
     pub fence: Fence,
     /// When the lease ends unless renewed.
-    #[cfg_attr(feature = "openapi", schema(value_type = u64))]
     pub lease_expires_at: TimestampMs,
     /// How long each renewal extends the lease.
     pub lease_ttl_ms: u64,
     /// When the attempt runs out of time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt_timeout_at: Option<TimestampMs>,
     /// When the execution runs out of time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_at: Option<TimestampMs>,
+    /// The number of the next frame of its output.
+    #[serde(default = "first_frame")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
+    pub next_frame: u64,
+    /// What ended the latest wait of the execution, if it ever was suspended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resumption: Option<Resumption>,
     /// The kind of worker that holds it.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::WorkerName))]
     pub worker_id: WorkerId,
     /// The process that holds it.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::WorkerName))]
     pub worker_instance_id: WorkerInstanceId,
+}
+
+/// Most attempts begin without output.
+const fn first_frame() -> u64 {
+    1
 }
 
 /// What proves that a lease is the current one; to pass on to systems that check it.
@@ -103,13 +101,10 @@ pub struct Task {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Fence {
     /// The lease.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Id))]
     pub lease_id: LeaseId,
     /// Grows with every new lease of the execution.
-    #[cfg_attr(feature = "openapi", schema(value_type = u64))]
     pub lease_epoch: LeaseEpoch,
     /// The attempt that runs under the lease.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Id))]
     pub attempt_id: AttemptId,
 }
 
@@ -141,6 +136,8 @@ impl Task {
             lease_ttl_ms: handle.lease_ttl_ms,
             attempt_timeout_at: claimed.attempt_timeout_at,
             deadline_at: claimed.deadline_at,
+            next_frame: claimed.next_frame,
+            resumption: claimed.resumption,
             worker_id: handle.worker_id.clone(),
             worker_instance_id: handle.worker_instance_id.clone(),
         }
@@ -162,6 +159,8 @@ impl TryFrom<Task> for Claimed {
             lease_expires_at: task.lease_expires_at,
             attempt_timeout_at: task.attempt_timeout_at,
             deadline_at: task.deadline_at,
+            next_frame: task.next_frame,
+            resumption: task.resumption,
         })
     }
 }
@@ -172,8 +171,21 @@ impl TryFrom<Task> for Claimed {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RenewTask {
     /// The task, unless the header names it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub task_token: Option<String>,
+}
+
+impl Operation for RenewTask {
+    type Target = Nothing;
+    type Request = Self;
+    type Reply = RenewedTask;
+
+    const PATH: &'static str = "/v1/tasks/renew";
+    const NAME: &'static str = "renewTask";
+    const SUMMARY: &'static str = "Extends the lease of a task by its TTL from now.";
+    const ANSWERS: &'static str = "The lease lasts until then.";
+    const INPUT: Input = Input::OptionalBody;
+    const REFUSES: &'static [u16] = &[404, 409];
 }
 
 /// The answer to a renewal.
@@ -181,15 +193,21 @@ pub struct RenewTask {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RenewedTask {
     /// When the lease ends unless it is renewed again.
-    #[cfg_attr(feature = "openapi", schema(value_type = u64))]
     pub expires_at: TimestampMs,
     /// Unchanged by a renewal.
-    #[cfg_attr(feature = "openapi", schema(value_type = u64))]
     pub lease_epoch: LeaseEpoch,
 }
 
-same_fields! {
-    RenewedTask = LeaseRenewal { expires_at, lease_epoch }
+impl From<LeaseRenewal> for RenewedTask {
+    fn from(LeaseRenewal { expires_at, lease_epoch }: LeaseRenewal) -> Self {
+        Self { expires_at, lease_epoch }
+    }
+}
+
+impl From<RenewedTask> for LeaseRenewal {
+    fn from(RenewedTask { expires_at, lease_epoch }: RenewedTask) -> Self {
+        Self { expires_at, lease_epoch }
+    }
 }
 
 /// Says how far the work is. What is absent stays as it was.
@@ -198,16 +216,30 @@ same_fields! {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ProgressTask {
     /// The task, unless the header names it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub task_token: Option<String>,
     /// 0 to 100.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 100))]
     pub percent: Option<u8>,
     /// A sentence for a person.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_length = 1024))]
     pub message: Option<String>,
+}
+
+impl Operation for ProgressTask {
+    type Target = Nothing;
+    type Request = Self;
+    type Reply = Nothing;
+
+    const PATH: &'static str = "/v1/tasks/progress";
+    const NAME: &'static str = "progressTask";
+    const SUMMARY: &'static str = "Says how far a task is.";
+    const ANSWERS: &'static str = "It is noted.";
+    const INPUT: Input = Input::Body;
+    const STATUS: u16 = 204;
+    const REFUSES: &'static [u16] = &[404, 409];
 }
 
 /// Ends the execution successfully. The result is given in one of three forms, or not at all.
@@ -216,19 +248,36 @@ pub struct ProgressTask {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CompleteTask {
     /// The task, unless the header names it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub task_token: Option<String>,
     /// The result as a JSON value: its text without blanks between its parts is the result.
     #[serde(default, deserialize_with = "bytes::present", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::AnyJson>))]
     pub result: Option<Box<RawValue>>,
     /// The result as text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub result_text: Option<String>,
     /// The result as base64, for bytes of any kind.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Base64>))]
     pub result_base64: Option<Base64>,
+}
+
+impl Operation for CompleteTask {
+    type Target = Nothing;
+    type Request = Self;
+    type Reply = Nothing;
+
+    const PATH: &'static str = "/v1/tasks/complete";
+    const NAME: &'static str = "completeTask";
+    const SUMMARY: &'static str = "Ends a task with a result.";
+    const ANSWERS: &'static str = "It is completed.";
+    const ABOUT: &'static str = "With the token in the header, a body of any type but \
+        application/json is the result itself. A repetition with the same token is recognised and \
+        answered as the first time.";
+    const INPUT: Input = Input::OptionalBody;
+    const STATUS: u16 = 204;
+    const REFUSES: &'static [u16] = &[404, 409];
 }
 
 impl CompleteTask {
@@ -244,23 +293,36 @@ impl CompleteTask {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FailTask {
     /// The task, unless the header names it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub task_token: Option<String>,
     /// A sentence for a person.
     #[cfg_attr(feature = "openapi", schema(max_length = 4096))]
     pub reason: String,
     /// `transient` (if absent), `permanent`, `infra_crash`, `timeout`, `cancelled`, or a word of
     /// the worker's own that retry policies may list. Permanent failures are never retried.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Category>))]
     pub category: Option<String>,
     /// True if no retry can mend it, whatever the policy says.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_final: bool,
     /// More, in any form: a stack trace, an encoded error.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Base64>))]
     pub detail_base64: Option<Base64>,
+}
+
+impl Operation for FailTask {
+    type Target = Nothing;
+    type Request = Self;
+    type Reply = FailedTask;
+
+    const PATH: &'static str = "/v1/tasks/fail";
+    const NAME: &'static str = "failTask";
+    const SUMMARY: &'static str = "Ends a task's attempt as failed; its policy decides what next.";
+    const ANSWERS: &'static str = "What follows.";
+    const INPUT: Input = Input::Body;
+    const REFUSES: &'static [u16] = &[404, 409];
 }
 
 impl FailTask {
@@ -298,8 +360,7 @@ pub struct FailedTask {
     /// Whether another attempt will be made.
     pub retry_scheduled: bool,
     /// Not before this time, by the store's clock.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_until: Option<TimestampMs>,
 }
 
@@ -328,56 +389,45 @@ impl From<FailedTask> for FailOutcome {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DelayTask {
     /// The task, unless the header names it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub task_token: Option<String>,
     /// The time, in milliseconds since the Unix epoch. Either this or `delay_ms`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::TimestampMs>))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Moment>))]
     pub delay_until: Option<TimestampMs>,
     /// From now on for this many milliseconds, by the store's clock.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::DelayMs>))]
     pub delay_ms: Option<u64>,
+}
+
+impl Operation for DelayTask {
+    type Target = Nothing;
+    type Request = Self;
+    type Reply = Nothing;
+
+    const PATH: &'static str = "/v1/tasks/delay";
+    const NAME: &'static str = "delayTask";
+    const SUMMARY: &'static str = "Gives a task back until a time; then its attempt goes on.";
+    const ANSWERS: &'static str = "It is given back.";
+    const INPUT: Input = Input::Body;
+    const STATUS: u16 = 204;
+    const REFUSES: &'static [u16] = &[404, 409];
 }
 
 impl DelayTask {
     /// A pause for the wire.
     pub fn new(handle: &Handle, until: Moment) -> Self {
-        let (delay_until, delay_ms) = split_moment(until);
+        let (delay_until, delay_ms) = until.into_fields();
         Self { task_token: Some(token_of(handle)), delay_until, delay_ms }
     }
 
     /// When the attempt goes on.
     pub fn until(&self) -> Result<Moment, EngineError> {
-        let moment = moment_of(self.delay_until, self.delay_ms)?;
+        let moment = Moment::of_fields(self.delay_until, self.delay_ms)?;
         let neither = || EngineError::invalid("delay_until", "or delay_ms must be given");
         moment.ok_or_else(neither)
     }
-}
-
-/// The two fields that a moment stands in on the wire.
-pub(crate) fn split_moment(moment: Moment) -> (Option<TimestampMs>, Option<u64>) {
-    match moment {
-        Moment::At(time) => (Some(time), None),
-        Moment::After(millis) => (None, Some(millis)),
-    }
-}
-
-/// The moment that two fields name; at most one of them is given.
-pub(crate) fn moment_of(
-    delay_until: Option<TimestampMs>,
-    delay_ms: Option<u64>,
-) -> Result<Option<Moment>, EngineError> {
-    let (field, moment) = match (delay_until, delay_ms) {
-        (Some(_), Some(_)) => {
-            let rule = "must not be given together with delay_until";
-            return Err(EngineError::invalid("delay_ms", rule));
-        }
-        (Some(time), None) => ("delay_until", Moment::At(time)),
-        (None, Some(millis)) => ("delay_ms", Moment::After(millis)),
-        (None, None) => return Ok(None),
-    };
-    moment.check(field).map(|()| Some(moment))
 }
 
 /// Gives the execution back until its children have ended; then the same attempt goes on, with any
@@ -387,8 +437,24 @@ pub(crate) fn moment_of(
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WaitChildrenTask {
     /// The task, unless the header names it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub task_token: Option<String>,
+}
+
+impl Operation for WaitChildrenTask {
+    type Target = Nothing;
+    type Request = Self;
+    type Reply = Nothing;
+
+    const PATH: &'static str = "/v1/tasks/wait-children";
+    const NAME: &'static str = "waitChildrenTask";
+    const SUMMARY: &'static str = "Gives a task back until its children have ended.";
+    const ANSWERS: &'static str = "It is given back.";
+    const ABOUT: &'static str = "Then its attempt goes on, with any worker; at once if it has \
+        none. A repetition with the same token is recognised.";
+    const INPUT: Input = Input::OptionalBody;
+    const STATUS: u16 = 204;
+    const REFUSES: &'static [u16] = &[404, 409];
 }
 
 /// Ends the execution as cancelled, by the holder of its lease.
@@ -397,12 +463,26 @@ pub struct WaitChildrenTask {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CancelTask {
     /// The task, unless the header names it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub task_token: Option<String>,
     /// Why, for a person.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[cfg_attr(feature = "openapi", schema(max_length = 4096))]
     pub reason: String,
+}
+
+impl Operation for CancelTask {
+    type Target = Nothing;
+    type Request = Self;
+    type Reply = Nothing;
+
+    const PATH: &'static str = "/v1/tasks/cancel";
+    const NAME: &'static str = "cancelTask";
+    const SUMMARY: &'static str = "Ends a task as cancelled.";
+    const ANSWERS: &'static str = "It is cancelled.";
+    const INPUT: Input = Input::OptionalBody;
+    const STATUS: u16 = 204;
+    const REFUSES: &'static [u16] = &[404, 409];
 }
 
 #[cfg(test)]
@@ -438,6 +518,8 @@ mod tests {
             lease_expires_at: TimestampMs(6),
             attempt_timeout_at: None,
             deadline_at: Some(TimestampMs(7)),
+            next_frame: 8,
+            resumption: None,
         }
     }
 

@@ -1,154 +1,37 @@
-//! The registry of workers, and asking for work.
+//! Workers that make themselves known and ask for work.
 
 use std::time::Duration;
 
 use ff_core::capability::CapabilitySet;
-use ff_core::contracts::{LeaseIds, WorkRequest, WorkerRecord, WorkerRegistration};
+use ff_core::contracts::{LeaseIds, Registered, WorkRequest, WorkerRegistration};
 use ff_core::error::EngineError;
-use ff_core::types::{
-    ExecutionKind, LaneId, LeaseId, TimestampMs, WorkerId, WorkerInstanceId, WorkerSession,
-};
+use ff_core::operation::{Input, Nothing, Operation, PLAIN_BODY_BYTES};
+use ff_core::types::{ExecutionKind, LaneId, LeaseId, WorkerId, WorkerInstanceId};
 use serde::{Deserialize, Serialize};
 
-use crate::execution::same_fields;
-#[cfg(feature = "openapi")]
-use crate::schema;
 use crate::task::Task;
 
 /// Makes a worker process known, or renews that.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct RegisterWorker {
-    /// The kind of worker.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::WorkerName))]
-    pub worker_id: WorkerId,
-    /// The process. Only one live process may have it.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::WorkerName))]
-    pub worker_instance_id: WorkerInstanceId,
-    /// Chosen by the process at its start; the server chooses one if it is absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Id>))]
-    pub session: Option<WorkerSession>,
-    /// The lanes it takes from.
-    #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::Lane>, max_items = 1000))]
-    pub lanes: Vec<LaneId>,
-    /// What it can do.
-    #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Capabilities))]
-    pub capabilities: CapabilitySet,
-    /// How long the registration lasts without a heartbeat.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::TtlMs))]
-    pub ttl_ms: u64,
-}
+#[derive(Clone, Copy, Debug)]
+pub struct Register;
 
-impl RegisterWorker {
-    /// The domain's request, once the session is known.
-    pub fn into_registration(self, session: WorkerSession) -> WorkerRegistration {
-        WorkerRegistration {
-            worker_id: self.worker_id,
-            worker_instance_id: self.worker_instance_id,
-            session,
-            lanes: self.lanes,
-            capabilities: self.capabilities,
-            ttl_ms: self.ttl_ms,
-        }
-    }
-}
+impl Operation for Register {
+    type Target = Nothing;
+    type Request = WorkerRegistration;
+    type Reply = Registered;
 
-impl From<WorkerRegistration> for RegisterWorker {
-    fn from(of: WorkerRegistration) -> Self {
-        Self {
-            worker_id: of.worker_id,
-            worker_instance_id: of.worker_instance_id,
-            session: Some(of.session),
-            lanes: of.lanes,
-            capabilities: of.capabilities,
-            ttl_ms: of.ttl_ms,
-        }
-    }
-}
-
-/// The answer to a registration or a heartbeat.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Registered {
-    /// To be given with every heartbeat.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Id))]
-    pub session: WorkerSession,
-    /// When the registration ends without a heartbeat.
-    #[cfg_attr(feature = "openapi", schema(value_type = u64))]
-    pub expires_at: TimestampMs,
-}
-
-/// Extends a registration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Heartbeat {
-    /// As registered.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Id))]
-    pub session: WorkerSession,
-    /// How long the registration lasts from now.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::TtlMs))]
-    pub ttl_ms: u64,
-}
-
-/// Ends a registration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Disconnect {
-    /// As registered.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Id))]
-    pub session: WorkerSession,
-}
-
-/// The answer to the end of a registration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Disconnected {
-    /// How many leases were handed back: their attempts go on with any other worker.
-    pub handed_back: u32,
-}
-
-/// The connected workers.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct WorkerList {
-    /// Sorted by instance.
-    pub workers: Vec<Worker>,
-}
-
-/// A connected worker.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Worker {
-    /// The kind of worker.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::WorkerName))]
-    pub worker_id: WorkerId,
-    /// The process.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::WorkerName))]
-    pub worker_instance_id: WorkerInstanceId,
-    /// The lanes it takes from.
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::Lane>))]
-    pub lanes: Vec<LaneId>,
-    /// What it can do.
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
-    pub capabilities: CapabilitySet,
-    /// When it registered.
-    #[cfg_attr(feature = "openapi", schema(value_type = u64))]
-    pub registered_at: TimestampMs,
-    /// When it vanishes unless it is heard of again.
-    #[cfg_attr(feature = "openapi", schema(value_type = u64))]
-    pub expires_at: TimestampMs,
-}
-
-same_fields! {
-    Worker = WorkerRecord {
-        worker_id, worker_instance_id, lanes, capabilities, registered_at, expires_at
-    }
+    const PATH: &'static str = "/v1/workers";
+    const NAME: &'static str = "registerWorker";
+    const SUMMARY: &'static str = "Makes a worker process known, or renews that.";
+    const ANSWERS: &'static str = "It is known until then.";
+    const ABOUT: &'static str = "A process that restarts and still knows its session takes over \
+        at once; one that does not waits until the old registration runs out, or takes another \
+        instance id.";
+    const INPUT: Input = Input::Body;
+    /// A thousand lanes of 64 letters, quoted.
+    const BODY_BYTES_MAX: usize = 2 * PLAIN_BODY_BYTES;
+    const STATUS: u16 = 201;
+    const REFUSES: &'static [u16] = &[409];
 }
 
 /// Asks for tasks, of one or several lanes.
@@ -157,35 +40,29 @@ same_fields! {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Claim {
     /// The kind of worker.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::WorkerName))]
     pub worker_id: WorkerId,
     /// The process.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::WorkerName))]
     pub worker_instance_id: WorkerInstanceId,
     /// The lanes to take from, each in its turn.
-    #[cfg_attr(
-        feature = "openapi",
-        schema(value_type = Vec<schema::Lane>, min_items = 1, max_items = 1000)
-    )]
+    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 1000))]
     pub lanes: Vec<LaneId>,
     /// What the worker can do.
     #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Capabilities))]
     pub capabilities: CapabilitySet,
     /// The kinds of executions to take; any if absent or empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::Kind>, max_items = 256))]
+    #[cfg_attr(feature = "openapi", schema(max_items = 256))]
     pub kinds: Vec<ExecutionKind>,
     /// How many tasks at most; 1 if absent.
     #[serde(default = "one")]
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 256))]
     pub count: u32,
     /// How long a lease lasts without renewal.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::TtlMs))]
+    #[cfg_attr(feature = "openapi", schema(value_type = ff_core::schema::TtlMs))]
     pub lease_ttl_ms: u64,
     /// How long to wait for the first task; 0 if absent. The answer comes as soon as there is one.
     #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::WaitMs))]
+    #[cfg_attr(feature = "openapi", schema(value_type = ff_core::schema::WaitMs))]
     pub wait_ms: u64,
     /// Whether tasks carry their payload as text too, if it is UTF-8; true if absent.
     #[serde(default = "yes")]
@@ -193,12 +70,33 @@ pub struct Claim {
     /// Fresh ids for the leases, one for each task wanted. A claim whose answer was lost can be
     /// repeated under the same ids. Made by the server if absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::Id>, max_items = 256))]
+    #[cfg_attr(feature = "openapi", schema(max_items = 256))]
     pub lease_ids: Vec<LeaseId>,
     /// True for such a repetition: what was claimed under these ids before is answered again; only
     /// if there is none, tasks are claimed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub retry: bool,
+}
+
+impl Operation for Claim {
+    type Target = Nothing;
+    type Request = Self;
+    type Reply = ClaimedTasks;
+
+    const PATH: &'static str = "/v1/claims";
+    const NAME: &'static str = "claimTasks";
+    const GROUP: &'static str = "workers";
+    const SUMMARY: &'static str = "Claims tasks of one or several lanes.";
+    const ANSWERS: &'static str = "The tasks; none if the time passed.";
+    const ABOUT: &'static str = "Answers at once if there is work, otherwise as soon as there is \
+        some, at the latest after wait_ms with no tasks. Each task has a lease of its own: renew it, \
+        and end it with complete, fail, delay or cancel. A client that hangs up gets nothing, and \
+        what it would have got is handed back. A client whose answer was lost on the way repeats the \
+        claim, with retry, under the lease_ids of the first one: then it is given the same tasks, by \
+        this server or any other. An answer carries no more than 8 MiB of payloads, or one larger \
+        than that.";
+    const INPUT: Input = Input::Body;
+    const WAITS: bool = true;
 }
 
 impl Claim {

@@ -16,7 +16,7 @@ pub(crate) struct Backlog {
 
 /// A call's part of the backlog, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct BacklogPermit {
     backlog: Arc<Backlog>,
     bytes: usize,
 }
@@ -28,15 +28,15 @@ impl Backlog {
 
     /// Makes room for a call with so many bytes of arguments. None if there is no room now; a call
     /// that is alone always has room.
-    pub(crate) fn enter(self: &Arc<Self>, arguments: usize) -> Option<Place> {
+    pub(crate) fn enter(self: &Arc<Self>, arguments: usize) -> Option<BacklogPermit> {
         let bytes = arguments + CALL_BYTES;
-        let place = Place { backlog: Arc::clone(self), bytes };
+        let permit = BacklogPermit { backlog: Arc::clone(self), bytes };
         let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        (before == 0 || before + bytes <= self.bytes_max).then_some(place)
+        (before == 0 || before + bytes <= self.bytes_max).then_some(permit)
     }
 }
 
-impl Drop for Place {
+impl Drop for BacklogPermit {
     fn drop(&mut self) {
         self.backlog.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }

@@ -12,7 +12,7 @@ mod string;
 use std::sync::OnceLock;
 
 use crate::effects::Effects;
-use crate::fault::Fault;
+use crate::error::CommandError;
 use crate::keyspace::Keyspace;
 use crate::moment::Moment;
 use crate::number;
@@ -60,7 +60,7 @@ impl Keys {
 pub(crate) type Arguments<'a> = &'a [&'a [u8]];
 
 /// Implements one command. Checks everything before it changes anything.
-type Run = fn(&mut Stage<'_>, Arguments<'_>) -> Result<Effect, Fault>;
+type Run = fn(&mut Stage<'_>, Arguments<'_>) -> Result<Effect, CommandError>;
 
 /// One command.
 pub(crate) struct Command {
@@ -99,30 +99,50 @@ macro_rules! commands {
 commands! {
     "TIME"       1 reads  None  server::time;
     "DEL"       -2 writes All   keys::del;
+    "UNLINK"    -2 writes All   keys::del;
     "EXISTS"    -2 reads  All   keys::exists;
+    "RENAME"     3 writes All   keys::rename;
     "GET"        2 reads  First string::get;
     "SET"       -3 writes First string::set;
+    "APPEND"     3 writes First string::append;
+    "STRLEN"     2 reads  First string::strlen;
+    "GETRANGE"   4 reads  First string::getrange;
+    "INCRBY"     3 writes First string::incrby;
     "HGET"       3 reads  First hash::hget;
     "HMGET"     -3 reads  First hash::hmget;
     "HGETALL"    2 reads  First hash::hgetall;
+    "HKEYS"      2 reads  First hash::hkeys;
+    "HEXISTS"    3 reads  First hash::hexists;
     "HSET"      -4 writes First hash::hset;
+    "HSETNX"     4 writes First hash::hsetnx;
+    "HINCRBY"    4 writes First hash::hincrby;
     "HDEL"      -3 writes First hash::hdel;
     "HLEN"       2 reads  First hash::hlen;
     "ZADD"      -4 writes First sorted_set::zadd;
+    "ZINCRBY"    4 writes First sorted_set::zincrby;
     "ZREM"      -3 writes First sorted_set::zrem;
     "ZRANGE"    -4 reads  First sorted_set::zrange;
     "ZSCORE"     3 reads  First sorted_set::zscore;
+    "ZMSCORE"   -3 reads  First sorted_set::zmscore;
+    "ZCOUNT"     4 reads  First sorted_set::zcount;
     "ZCARD"      2 reads  First sorted_set::zcard;
     "ZRANK"      3 reads  First sorted_set::zrank;
     "ZREVRANK"   3 reads  First sorted_set::zrevrank;
     "XADD"      -5 writes First stream::xadd;
     "XTRIM"     -4 writes First stream::xtrim;
+    "XDEL"      -3 writes First stream::xdel;
+    "XLEN"       2 reads  First stream::xlen;
     "XRANGE"    -4 reads  First stream::xrange;
     "XREVRANGE" -4 reads  First stream::xrevrange;
     "RPUSH"     -3 writes First list::rpush;
+    "LPOP"      -2 writes First list::lpop;
     "LRANGE"     4 reads  First list::lrange;
     "LTRIM"      4 writes First list::ltrim;
+    "LLEN"       2 reads  First list::llen;
+    "LINDEX"     3 reads  First list::lindex;
     "SADD"      -3 writes First set::sadd;
+    "SREM"      -3 writes First set::srem;
+    "SCARD"      2 reads  First set::scard;
     "SISMEMBER"  3 reads  First set::sismember;
     "SMEMBERS"   2 reads  First set::smembers;
     "SPUBLISH"   3 writes First server::spublish;
@@ -139,8 +159,13 @@ pub(crate) fn find(name: &[u8]) -> Option<&'static Command> {
 }
 
 /// An argument that must be a whole number.
-fn integer(argument: &[u8]) -> Result<i64, Fault> {
-    number::parse_int(argument).ok_or(Fault::NOT_AN_INTEGER)
+fn integer(argument: &[u8]) -> Result<i64, CommandError> {
+    number::parse_int(argument).ok_or(CommandError::NOT_AN_INTEGER)
+}
+
+/// The sum of a stored number and an argument.
+fn sum(stored: i64, argument: i64) -> Result<i64, CommandError> {
+    stored.checked_add(argument).ok_or(CommandError::OVERFLOW)
 }
 
 /// First and last index of a stretch of a list, counted from the end if negative; `None` if empty.

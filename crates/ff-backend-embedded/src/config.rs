@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -113,6 +114,33 @@ pub enum SyncMode {
     /// After its effects were handed to the operating system, which syncs when it likes. Every few
     /// seconds it is told to by a thread that no call waits for.
     Off,
+}
+
+impl SyncMode {
+    const ALL: [Self; 3] = [Self::Always, Self::EverySec, Self::Off];
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Always => "always",
+            Self::EverySec => "everysec",
+            Self::Off => "off",
+        }
+    }
+}
+
+impl fmt::Display for SyncMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl FromStr for SyncMode {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|mode| mode.word() == word);
+        known.ok_or_else(|| format!("sync is always, everysec or off, not {word:?}"))
+    }
 }
 
 /// When the journal is rewritten to hold only what is still there.

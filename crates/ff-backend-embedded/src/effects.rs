@@ -1,8 +1,10 @@
 //! What a call did: its commands in the journal's form, and its wake-ups.
 
-use ff_script::host::Topic;
+use ff_core::partition::Partition;
+use ff_script::host::Channel;
 
 use crate::journal::record::{self, Mark};
+use crate::wake::Wakes;
 
 /// Collects the effects of the calls of one shard until they are handed to the journal.
 #[derive(Debug, Default)]
@@ -14,8 +16,10 @@ pub(crate) struct Effects {
     begun: bool,
     /// Where the transaction of the current call starts, once it has one.
     open: Option<usize>,
+    /// Where the current call runs.
+    partition: Option<Partition>,
     channel_prefix: Vec<u8>,
-    wakes: Vec<(Topic, Vec<u8>)>,
+    wakes: Wakes,
 }
 
 /// Whole transactions, ready to be numbered and written.
@@ -50,7 +54,8 @@ impl Effects {
     }
 
     /// A call on this partition begins.
-    pub(crate) fn begin(&mut self, partition_key: &[u8]) {
+    pub(crate) fn begin(&mut self, partition: Partition, partition_key: &[u8]) {
+        self.partition = Some(partition);
         self.channel_prefix.clear();
         self.channel_prefix.extend_from_slice(partition_key);
         self.channel_prefix.push(b':');
@@ -94,9 +99,9 @@ impl Effects {
     /// Remembers a wake-up. Channels that nobody can subscribe to are dropped here.
     pub(crate) fn publish(&mut self, channel: &[u8], message: &[u8]) {
         let name = channel.strip_prefix(self.channel_prefix.as_slice());
-        let topic = Topic::ALL.into_iter().find(|topic| name == Some(topic.as_str().as_bytes()));
-        if let Some(topic) = topic {
-            self.wakes.push((topic, message.to_vec()));
+        let place = self.partition.zip(name);
+        if let Some(channel) = place.and_then(|(place, name)| Channel::named(place, name)) {
+            self.wakes.push((channel, message.to_vec()));
         }
     }
 
@@ -123,7 +128,7 @@ impl Effects {
     }
 
     /// The wake-ups of the call that just ended.
-    pub(crate) fn take_wakes(&mut self) -> Vec<(Topic, Vec<u8>)> {
+    pub(crate) fn take_wakes(&mut self) -> Wakes {
         std::mem::take(&mut self.wakes)
     }
 

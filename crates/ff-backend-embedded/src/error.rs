@@ -1,4 +1,20 @@
-//! Why a store could not be opened or read.
+//! What can go wrong, from the inside to the outside:
+//!
+//! | | says why | who sees it |
+//! |---|---|---|
+//! | `CommandError` | a command did nothing | the Lua function that called it |
+//! | `FunctionError` | a function gave no value | the shard that called it |
+//! | `BackendError`, made in `backend` | a call was not answered | whoever called the host |
+//! | [`StoreError`], [`OpenError`] | a directory or a store cannot be used | whoever opens it |
+//!
+//! A call that fails halfway, a failed disk and a panic also stop the whole store: see `stop`.
+
+pub(crate) mod backend;
+mod command;
+mod function;
+
+pub(crate) use command::CommandError;
+pub(crate) use function::FunctionError;
 
 use std::path::{Path, PathBuf};
 

@@ -8,7 +8,7 @@ use ff_core::backend_error::BackendError;
 use ff_core::partition::Partition;
 use ff_script::args::Args;
 use ff_script::dump::Dump;
-use ff_script::host::{Function, Host, Subscription, Topic};
+use ff_script::host::{Function, Host, Subject, Subscription, Topic};
 use ff_script::library::Library;
 use ff_script::value::Value;
 use futures_core::future::BoxFuture;
@@ -17,10 +17,10 @@ use tokio::sync::oneshot;
 use crate::backlog::Backlog;
 use crate::config::EmbeddedConfig;
 use crate::error::OpenError;
+use crate::error::backend as errors;
 use crate::journal::disk::{Disk, RealDisk};
 use crate::journal::load::RecoveryReport;
 use crate::open::{self, Running};
-use crate::refusal;
 use crate::shard::{Caller, Job};
 use crate::stats::{Counters, Stats};
 use crate::stop::Stop;
@@ -28,7 +28,7 @@ use crate::wake::WakeHub;
 
 /// A store inside this process.
 pub struct EmbeddedHost {
-    shards: Vec<Entrance>,
+    shards: Vec<ShardSender>,
     running: Mutex<Option<Running>>,
     closed: AtomicBool,
     hub: Mutex<Option<Arc<WakeHub>>>,
@@ -39,18 +39,18 @@ pub struct EmbeddedHost {
 }
 
 /// The way into a shard.
-struct Entrance {
+struct ShardSender {
     jobs: mpsc::Sender<Job>,
     backlog: Arc<Backlog>,
 }
 
-impl Entrance {
+impl ShardSender {
     fn new(jobs: mpsc::Sender<Job>, bytes_max: usize) -> Self {
         Self { jobs, backlog: Arc::new(Backlog::new(bytes_max)) }
     }
 
     fn send(&self, job: Job) -> Result<(), BackendError> {
-        self.jobs.send(job).map_err(|_| refusal::closed())
+        self.jobs.send(job).map_err(|_| errors::closed())
     }
 }
 
@@ -70,9 +70,9 @@ impl EmbeddedHost {
             return Err(OpenError::Config("there must be at least one shard"));
         }
         let opened = open::open(&config, library, &disk)?;
-        let entrance = |jobs| Entrance::new(jobs, config.backlog_bytes_max);
+        let sender = |jobs| ShardSender::new(jobs, config.backlog_bytes_max);
         Ok(Self {
-            shards: opened.shards.into_iter().map(entrance).collect(),
+            shards: opened.shards.into_iter().map(sender).collect(),
             running: Mutex::new(Some(opened.running)),
             closed: AtomicBool::new(false),
             hub: Mutex::new(Some(opened.hub)),
@@ -120,10 +120,10 @@ impl EmbeddedHost {
     /// as configured, and writes are not refused.
     pub async fn ready(&self) -> Result<(), BackendError> {
         if let Some(reason) = self.stop.reason() {
-            return Err(refusal::stopped_because(reason));
+            return Err(errors::stopped(reason));
         }
-        if !lock(&self.running).as_ref().ok_or_else(refusal::closed)?.takes_writes() {
-            return Err(refusal::disk_full());
+        if !lock(&self.running).as_ref().ok_or_else(errors::closed)?.takes_writes() {
+            return Err(errors::disk_full());
         }
         for shard in &self.shards {
             let (reply, answer) = oneshot::channel();
@@ -147,7 +147,7 @@ impl EmbeddedHost {
 
     /// The error of a call that a shard did not answer.
     fn ended(&self) -> BackendError {
-        self.stop.reason().map_or_else(refusal::lost, refusal::stopped_unanswered)
+        self.stop.reason().map_or_else(errors::closed_midway, errors::stopped_midway)
     }
 
     /// Tells every shard to end.
@@ -162,8 +162,15 @@ impl EmbeddedHost {
         Some(running)
     }
 
-    fn shard_of(&self, partition: Partition) -> &Entrance {
+    fn shard_of(&self, partition: Partition) -> &ShardSender {
         &self.shards[usize::from(partition.index) % self.shards.len()]
+    }
+
+    fn listen(
+        &self,
+        start: impl FnOnce(&WakeHub) -> Subscription,
+    ) -> Result<Subscription, BackendError> {
+        lock(&self.hub).as_deref().map(start).ok_or_else(errors::closed)
     }
 
     async fn run(
@@ -174,12 +181,12 @@ impl EmbeddedHost {
     ) -> Result<Value, BackendError> {
         // A shard that hangs would not answer a call that comes after the end.
         if self.closed.load(Ordering::Acquire) {
-            return Err(refusal::closed());
+            return Err(errors::closed());
         }
         let (reply, answer) = oneshot::channel();
         let shard = self.shard_of(partition);
-        let place = shard.backlog.enter(args.byte_len()).ok_or_else(refusal::too_much)?;
-        let caller = Caller::new(reply, Some(place));
+        let permit = shard.backlog.enter(args.byte_len()).ok_or_else(errors::too_many_calls)?;
+        let caller = Caller::new(reply, Some(permit));
         shard.send(Job::Call { function, partition, args, caller })?;
         answer.await.unwrap_or_else(|_| Err(self.ended()))
     }
@@ -196,9 +203,11 @@ impl Host for EmbeddedHost {
     }
 
     fn subscribe(&self, topic: Topic) -> BoxFuture<'_, Result<Subscription, BackendError>> {
-        let subscription =
-            lock(&self.hub).as_ref().map(|hub| hub.subscribe(topic)).ok_or_else(refusal::closed);
-        Box::pin(std::future::ready(subscription))
+        Box::pin(std::future::ready(self.listen(|hub| hub.subscribe(topic))))
+    }
+
+    fn follow(&self, subject: Subject) -> BoxFuture<'_, Result<Subscription, BackendError>> {
+        Box::pin(std::future::ready(self.listen(|hub| hub.follow(subject))))
     }
 
     fn name(&self) -> &'static str {

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use ff_script::dump::{Dump, Stored};
 
-use crate::fault::Fault;
+use crate::error::CommandError;
 
 pub(crate) use hash::Hash;
 use map::Map;
@@ -83,25 +83,25 @@ kinds! {
 
 impl Keyspace {
     /// The value of a key, if there is one of this type; another type is a fault.
-    pub(crate) fn get<T: Kind>(&self, key: &[u8]) -> Result<Option<&T>, Fault> {
+    pub(crate) fn get<T: Kind>(&self, key: &[u8]) -> Result<Option<&T>, CommandError> {
         match self.objects.get(key) {
             None => Ok(None),
-            Some(object) => T::of(object).map(Some).ok_or(Fault::WRONG_TYPE),
+            Some(object) => T::of(object).map(Some).ok_or(CommandError::WRONG_TYPE),
         }
     }
 
     /// As [`Self::get`], to change it.
-    pub(crate) fn get_mut<T: Kind>(&mut self, key: &[u8]) -> Result<Option<&mut T>, Fault> {
+    pub(crate) fn get_mut<T: Kind>(&mut self, key: &[u8]) -> Result<Option<&mut T>, CommandError> {
         match self.objects.get_mut(key) {
             None => Ok(None),
-            Some(object) => T::of_mut(object).map(Some).ok_or(Fault::WRONG_TYPE),
+            Some(object) => T::of_mut(object).map(Some).ok_or(CommandError::WRONG_TYPE),
         }
     }
 
     /// The value of a key, which is made if there is none.
-    pub(crate) fn get_or_new<T: Kind>(&mut self, key: &[u8]) -> Result<&mut T, Fault> {
+    pub(crate) fn get_or_new<T: Kind>(&mut self, key: &[u8]) -> Result<&mut T, CommandError> {
         let object = self.objects.get_or_insert_with(key, || T::default().into_object());
-        T::of_mut(object).ok_or(Fault::WRONG_TYPE)
+        T::of_mut(object).ok_or(CommandError::WRONG_TYPE)
     }
 
     /// Replaces whatever the key held.
@@ -117,6 +117,13 @@ impl Keyspace {
     /// True if the key was there.
     pub(crate) fn remove(&mut self, key: &[u8]) -> bool {
         self.objects.remove(key).is_some()
+    }
+
+    /// Gives the value of a key to another one, which loses its own.
+    pub(crate) fn rename(&mut self, key: &[u8], to: &[u8]) {
+        if let Some(object) = self.objects.remove(key) {
+            self.objects.insert(to.into(), object);
+        }
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -10,7 +10,7 @@ use ff_script::library::Library;
 
 use crate::config::{EmbeddedConfig, Storage, SyncMode};
 use crate::error::OpenError;
-use crate::journal::commit::{CommitToJournal, Gate, Shared};
+use crate::journal::commit::{CommitToJournal, JournalState, Shared};
 use crate::journal::compaction::Compaction;
 use crate::journal::disk::Disk;
 use crate::journal::layout::Layout;
@@ -83,7 +83,7 @@ impl Running {
 
     /// True if the journal takes what writes.
     pub(crate) fn takes_writes(&self) -> bool {
-        self.journal.as_ref().is_none_or(|journal| journal.shared.gate() == Gate::Open)
+        self.journal.as_ref().is_none_or(|journal| journal.shared.state() == JournalState::Writable)
     }
 }
 

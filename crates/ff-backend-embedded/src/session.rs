@@ -1,9 +1,12 @@
 //! One call at a time on one keyspace: checks what a command may touch, runs it, keeps its effects.
 //! Knows nothing of Lua.
 
+use ff_core::partition::Partition;
+use ff_core::slot::hash_tag;
+
 use crate::command::{self, Command, Effect, Stage};
 use crate::effects::Effects;
-use crate::fault::Fault;
+use crate::error::CommandError;
 use crate::keyspace::Keyspace;
 use crate::moment::Moment;
 use crate::reply::Reply;
@@ -31,17 +34,17 @@ impl Session {
     }
 
     /// A call on this partition begins.
-    pub(crate) fn begin(&mut self, partition_key: &[u8], read_only: bool) {
+    pub(crate) fn begin(&mut self, partition: Partition, partition_key: &[u8], read_only: bool) {
         self.partition_key.clear();
         self.partition_key.extend_from_slice(partition_key);
         self.read_only = read_only;
         self.moment.release();
-        self.effects.begin(partition_key);
+        self.effects.begin(partition, partition_key);
     }
 
     /// Runs one command; its answer is in `reply`.
-    pub(crate) fn execute(&mut self, args: &[&[u8]]) -> Result<(), Fault> {
-        let command = command::find(args[0]).ok_or(Fault::UNKNOWN_COMMAND)?;
+    pub(crate) fn execute(&mut self, args: &[&[u8]]) -> Result<(), CommandError> {
+        let command = command::find(args[0]).ok_or(CommandError::UNKNOWN_COMMAND)?;
         self.admit(command, args)?;
         self.reply.clear();
         let mut stage = Stage {
@@ -57,48 +60,19 @@ impl Session {
         Ok(())
     }
 
-    fn admit(&self, command: &Command, args: &[&[u8]]) -> Result<(), Fault> {
+    fn admit(&self, command: &Command, args: &[&[u8]]) -> Result<(), CommandError> {
         if !command.takes(args.len()) {
-            return Err(Fault::WRONG_ARITY);
+            return Err(CommandError::WRONG_ARITY);
         }
         if command.writes && self.read_only {
-            return Err(Fault::READ_ONLY);
+            return Err(CommandError::READ_ONLY);
         }
         let within = command.keys.of(args).iter().all(|key| self.is_within(key));
-        if within { Ok(()) } else { Err(Fault::OTHER_PARTITION) }
+        if within { Ok(()) } else { Err(CommandError::OTHER_PARTITION) }
     }
 
     /// A call may touch only keys that carry its partition's tag, as in a cluster.
     fn is_within(&self, key: &[u8]) -> bool {
         key.starts_with(&self.partition_key) || hash_tag(key) == hash_tag(&self.partition_key)
-    }
-}
-
-/// What is between the first `{` and the next `}`; the whole key if there is nothing.
-pub(crate) fn hash_tag(key: &[u8]) -> &[u8] {
-    let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
-        let rest = &key[open + 1..];
-        let close = rest.iter().position(|byte| *byte == b'}')?;
-        (close > 0).then(|| &rest[..close])
-    });
-    tag.unwrap_or(key)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_tag_of_a_key_counts() {
-        for (key, tag) in [
-            ("ff:{fp:7}:x", "fp:7"),
-            ("{a}{b}", "a"),
-            ("{}{b}", "{}{b}"),
-            ("{a", "{a"),
-            ("plain", "plain"),
-            ("}{a}", "a"),
-        ] {
-            assert_eq!(hash_tag(key.as_bytes()), tag.as_bytes(), "{key}");
-        }
     }
 }

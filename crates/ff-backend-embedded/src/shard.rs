@@ -6,18 +6,18 @@ use ff_core::backend_error::BackendError;
 use ff_core::partition::Partition;
 use ff_script::args::Args;
 use ff_script::dump::Dump;
-use ff_script::host::{Function, Topic};
+use ff_script::host::Function;
 use ff_script::value::Value;
 use hashbrown::HashMap;
 use tokio::sync::oneshot;
 
-use crate::backlog::Place;
+use crate::backlog::BacklogPermit;
+use crate::error::{FunctionError, backend as errors};
 use crate::keyspace::Seeded;
-use crate::refusal;
 use crate::stats::{self, Counters};
 use crate::stop::Stop;
-use crate::vm::{Failure, LoadedFunction, Machine};
-use crate::wake::WakeHub;
+use crate::vm::{LoadedFunction, Machine};
+use crate::wake::{WakeHub, Wakes};
 use crate::watchdog::Post;
 
 /// Calls that are run before what they did is handed to the journal: enough to share a sync, few
@@ -44,12 +44,12 @@ pub(crate) type Outcome = Result<Value, BackendError>;
 /// Who waits for a call, and the room that the call takes until it is answered.
 pub(crate) struct Caller {
     reply: oneshot::Sender<Outcome>,
-    place: Option<Place>,
+    permit: Option<BacklogPermit>,
 }
 
 impl Caller {
-    pub(crate) fn new(reply: oneshot::Sender<Outcome>, place: Option<Place>) -> Self {
-        Self { reply, place }
+    pub(crate) fn new(reply: oneshot::Sender<Outcome>, permit: Option<BacklogPermit>) -> Self {
+        Self { reply, permit }
     }
 
     /// True if nobody waits any more.
@@ -59,7 +59,7 @@ impl Caller {
 
     fn tell(self, outcome: Outcome) {
         // There is room for the next call before the caller can make it.
-        drop(self.place);
+        drop(self.permit);
         // A caller that went away does not want its answer.
         let _ = self.reply.send(outcome);
     }
@@ -72,7 +72,7 @@ pub(crate) struct Answer {
     /// True if the call has a transaction of its own in the journal.
     pub(crate) wrote: bool,
     pub(crate) partition: Partition,
-    pub(crate) wakes: Vec<(Topic, Vec<u8>)>,
+    pub(crate) wakes: Wakes,
 }
 
 impl Answer {
@@ -178,9 +178,9 @@ impl<C: Commit> Shard<C> {
         stats::add(&self.counters.calls, 1);
         self.post.begin(function.wire_name, partition);
         let key = self.keys.entry(partition).or_insert_with(|| partition.key());
-        let result = self.machine.call(loaded, key.as_bytes(), args);
+        let result = self.machine.call(loaded, partition, key.as_bytes(), args);
         self.post.rest();
-        let outcome = result.map_err(|failure| self.failed(function, partition, failure));
+        let outcome = result.map_err(|error| self.failed(function, partition, error));
         let effects = &mut self.machine.session().effects;
         let wrote = effects.finish();
         let wakes = effects.take_wakes();
@@ -194,32 +194,32 @@ impl<C: Commit> Shard<C> {
         &mut self,
         function: Function,
         partition: Partition,
-        failure: Failure,
+        error: FunctionError,
     ) -> BackendError {
         let effects = &mut self.machine.session().effects;
-        let halfway = effects.has_begun() || failure == Failure::Broken;
+        let halfway = effects.has_begun() || error == FunctionError::CommandPanicked;
         effects.abandon();
-        let error = refusal::failed(function.wire_name, failure);
+        let error = errors::function_failed(function.wire_name, error);
         if !halfway {
             return error;
         }
         let reason =
             format!("a call failed on {partition} after its first write: {}", error.message);
-        let error = refusal::stopped_because(&reason);
+        let error = errors::stopped(&reason);
         self.stop.because(reason);
         error
     }
 
     fn admit(&mut self, function: Function, args: &Args) -> Result<LoadedFunction, BackendError> {
         if let Some(reason) = self.stop.reason() {
-            return Err(refusal::stopped_because(reason));
+            return Err(errors::stopped(reason));
         }
         let loaded = self
             .machine
             .function(function.wire_name)
-            .ok_or_else(|| refusal::unknown_function(function.wire_name))?;
+            .ok_or_else(|| errors::unknown_function(function.wire_name))?;
         if function.read_only && !loaded.read_only {
-            return Err(refusal::not_read_only(function.wire_name));
+            return Err(errors::not_read_only(function.wire_name));
         }
         self.commit.admits(loaded.read_only, args.byte_len())?;
         Ok(loaded)
@@ -229,7 +229,7 @@ impl<C: Commit> Shard<C> {
 /// Answers a job that came too late.
 fn refuse(job: Job) {
     if let Job::Call { caller, .. } | Job::Settle(caller) = job {
-        caller.tell(Err(refusal::closed()));
+        caller.tell(Err(errors::closed()));
     }
 }
 

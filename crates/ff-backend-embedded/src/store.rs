@@ -4,7 +4,8 @@ use std::io::Write;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use ff_core::partition::crc16;
+use ff_core::slot::{SLOTS, slot_of};
+use ff_script::audit;
 use ff_script::dump::Dump;
 
 pub use crate::error::StoreError;
@@ -40,18 +41,23 @@ pub fn check(directory: &Path) -> Result<CheckReport, StoreError> {
 /// touches one key, so that a cluster takes them too, and each key is removed before it is built,
 /// so that loading an export again changes nothing. Answers what was read.
 pub fn export(directory: &Path, out: &mut dyn Write) -> Result<RecoveryReport, StoreError> {
-    export_slots(directory, 0..=SLOTS - 1, out)
+    export_slots(directory, 0..=SLOTS - 1, true, out)
 }
 
-/// As [`export`], but only the keys of these cluster slots: what one node of a cluster takes.
+/// As [`export`], but only the keys of these cluster slots: what one node of a cluster takes; and
+/// what signs tokens and links only if that is wanted.
 pub fn export_slots(
     directory: &Path,
     slots: RangeInclusive<u16>,
+    with_secrets: bool,
     out: &mut dyn Write,
 ) -> Result<RecoveryReport, StoreError> {
     let (recovery, keyspaces) = read(directory)?;
-    let chosen =
-        keyspaces.iter().flat_map(Keyspace::iter).filter(|(key, _)| slots.contains(&slot(key)));
+    let chosen = keyspaces
+        .iter()
+        .flat_map(Keyspace::iter)
+        .filter(|(key, _)| slots.contains(&slot_of(key)))
+        .filter(|(key, _)| with_secrets || !audit::is_secret(key));
     let mut emit = |command: &[&[u8]]| {
         let mut bytes = Vec::new();
         record::write_array(&mut bytes, command.len());
@@ -64,20 +70,6 @@ pub fn export_slots(
     });
     written.and_then(|()| out.flush()).map_err(StoreError::io(Path::new("the export")))?;
     Ok(recovery)
-}
-
-/// Slots of a Valkey cluster.
-const SLOTS: u16 = 16_384;
-
-/// The cluster slot of a key: the hash of what stands in its first braces.
-fn slot(key: &[u8]) -> u16 {
-    let open = key.iter().position(|byte| *byte == b'{');
-    let tag = open.and_then(|open| {
-        let rest = &key[open + 1..];
-        let close = rest.iter().position(|byte| *byte == b'}')?;
-        (close > 0).then(|| &rest[..close])
-    });
-    crc16(tag.unwrap_or(key)) % SLOTS
 }
 
 fn read(directory: &Path) -> Result<(RecoveryReport, Vec<Keyspace>), StoreError> {

@@ -20,16 +20,19 @@ mod world;
 
 use std::ffi::{CStr, c_int};
 
+use ff_core::partition::Partition;
 use ff_script::args::Args;
 use ff_script::value::Value;
 use hashbrown::HashMap;
 use mlua_sys::{self as lua, lua_State};
 
+use crate::error::FunctionError;
 use crate::keyspace::Seeded;
 use crate::session::Session;
 use read::{REPLY_DEPTH_MAX, read_error, read_value, text_at};
 use world::{
     Invocation, World, collect, command, enter, log, protected_command, push, remember_line,
+    sha1hex,
 };
 
 const SANDBOX: &str = include_str!("vm/sandbox.lua");
@@ -50,17 +53,6 @@ pub(crate) struct LoadedFunction {
     reference: c_int,
     /// Registered with `no-writes`.
     pub(crate) read_only: bool,
-}
-
-/// Why a call gave no value.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
-    /// The function raised or answered an error: its text and, if known, its line.
-    Raised { text: String, line: Option<u32> },
-    /// There was not enough memory for it.
-    NoMemory,
-    /// A command panicked: what the keyspace holds now is not to be trusted.
-    Broken,
 }
 
 /// How far the machine's memory may grow, in percent of what is in use, before it is collected. The
@@ -114,16 +106,17 @@ impl Machine {
     pub(crate) fn call(
         &mut self,
         function: LoadedFunction,
+        partition: Partition,
         partition_key: &[u8],
         arguments: &Args,
-    ) -> Result<Value, Failure> {
+    ) -> Result<Value, FunctionError> {
         // SAFETY: the invocation's pointers outlive the protected call, and nothing before or after
         // it raises: the anchors exist and the stack has room.
         unsafe {
             let state = self.state;
             {
                 let world = &mut *self.world;
-                world.session.begin(partition_key, function.read_only);
+                world.session.begin(partition, partition_key, function.read_only);
                 world.invocation =
                     Invocation { function: function.reference, partition_key, arguments };
                 world.line = 0;
@@ -143,7 +136,7 @@ impl Machine {
             if matches!(outcome, Err(None)) {
                 self.collect_garbage();
             }
-            outcome.map_err(|text| self.failure(text))
+            outcome.map_err(|text| self.error(text))
         }
     }
 
@@ -159,14 +152,17 @@ impl Machine {
     }
 
     /// What went wrong: the text that was raised, or nothing if there was no memory.
-    fn failure(&mut self, text: Option<String>) -> Failure {
+    fn error(&mut self, text: Option<String>) -> FunctionError {
         // SAFETY: as in `session`.
         let world = unsafe { &*self.world };
         if world.broken {
-            return Failure::Broken;
+            return FunctionError::CommandPanicked;
         }
-        let Some(text) = text else { return Failure::NoMemory };
-        Failure::Raised { text, line: u32::try_from(world.line).ok().filter(|line| *line > 0) }
+        let Some(text) = text else { return FunctionError::NoMemory };
+        FunctionError::Raised {
+            text,
+            line: u32::try_from(world.line).ok().filter(|line| *line > 0),
+        }
     }
 
     /// Opens what the sandbox chooses from, and the compiler: what lies between the commands of a
@@ -221,7 +217,8 @@ impl Machine {
             self.push_closure(command);
             self.push_closure(protected_command);
             self.push_closure(log);
-            self.run(3, 3)?;
+            self.push_closure(sha1hex);
+            self.run(4, 3)?;
             // Now on the stack: globals, registered functions, and the function that ends loading.
             self.compile(&without_shebang(library)?, LIBRARY_CHUNK)?;
             lua::lua_pushvalue(state, 1);

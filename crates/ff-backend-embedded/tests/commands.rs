@@ -32,7 +32,32 @@ async fn strings_and_keys() {
         GET K => "one"
         SET K  => "OK"
         GET K => ""
+        STRLEN K => 0
         DEL K2 K K => 1
+        STRLEN K => 0
+        APPEND K one => 3
+        APPEND K  => 3
+        APPEND K %! => 5
+        STRLEN K => 5
+        GETRANGE K 1 -2 => "ne%"
+        GETRANGE K -9 -8 => "o"
+        GETRANGE K -8 -9 => ""
+        GETRANGE K 3 99 => "%!"
+        GETRANGE K 5 9 => ""
+        GETRANGE K2 0 -1 => ""
+        GETRANGE K a b => ERR value is not an integer or out of range
+        INCRBY K 1 => ERR value is not an integer or out of range
+        INCRBY K2 9007199254740993 => 9007199254740992
+        GET K2 => "9007199254740993"
+        INCRBY K2 -9007199254740994 => -1
+        INCRBY K2 x => ERR value is not an integer or out of range
+        INCRBY K2 -9223372036854775808 => ERR increment or decrement would overflow
+        RENAME K K2 => "OK"
+        RENAME K K2 => ERR no such key
+        RENAME K2 K2 => "OK"
+        RENAME K2 K => "OK"
+        EXISTS K K2 => 1
+        unlink K2 K K => 1
         SET K one EX 1 => ERR syntax error
         SET K => ERR Wrong number of args calling command from script
         GET K K2 => ERR Wrong number of args calling command from script
@@ -57,6 +82,21 @@ async fn hashes() {
         HGETALL K => ["a" "3" "b" "2" "c" "4"]
         HGETALL K2 => []
         HLEN K => 3
+        hkeys K => ["a" "b" "c"]
+        hkeys K2 => []
+        HEXISTS K a => 1
+        HEXISTS K z => 0
+        HEXISTS K2 z => 0
+        HSETNX K a 9 => 0
+        HSETNX K2 a 9 => 1
+        HGET K a => "3"
+        HINCRBY K2 a -10 => -1
+        HINCRBY K2 n 5 => 5
+        HINCRBY K2 n x => ERR value is not an integer or out of range
+        HINCRBY K2 n 9223372036854775807 => ERR increment or decrement would overflow
+        HSET K2 n 05 => 0
+        HINCRBY K2 n 1 => ERR hash value is not an integer
+        HDEL K2 a n => 2
         HDEL K a z b => 2
         HDEL K2 a => 0
         HSET K t 01 => 1
@@ -106,6 +146,18 @@ async fn sorted_sets() {
         ZSCORE K g => "100000000000000000"
         ZSCORE K h => "-1.25e-7"
         ZSCORE K i => "inf"
+        ZMSCORE K f e i => ["1.5" (nil) "inf"]
+        ZMSCORE K2 a => [(nil)]
+        ZCOUNT K -inf +inf => 8
+        ZCOUNT K (1.5 7 => 3
+        ZCOUNT K 8 7 => 0
+        ZCOUNT K2 1 2 => 0
+        ZCOUNT K a b => ERR min or max is not a float
+        ZINCRBY K -0.5 f => "1"
+        ZINCRBY K2 2 n => "2"
+        ZREM K2 n => 1
+        ZINCRBY K -inf i => ERR resulting score is not a number (NaN)
+        ZINCRBY K x f => ERR value is not a valid float
         ZCARD K => 8
         zrank K h => 0
         zrevrank K h => 7
@@ -141,6 +193,14 @@ async fn streams() {
         XRANGE K x + => ERR Invalid stream ID specified as stream command argument
         XREVRANGE K + - COUNT 1 => [["5-7" ["g" "h"]]]
         XREVRANGE K (5-7 - => [["1-1" ["c" "d" "e" "f"]] ["1-0" ["a" "b"]]]
+        XLEN K => 3
+        XLEN K2 => 0
+        XDEL K 1-1 2 1-1 => 1
+        XDEL K 1 x => ERR Invalid stream ID specified as stream command argument
+        XDEL K2 x => 0
+        XRANGE K - + => [["1-0" ["a" "b"]] ["5-7" ["g" "h"]]]
+        XDEL K 5-7 => 1
+        XADD K 5-7 g h => ERR The ID specified in XADD is equal or smaller than …
         XADD K MAXLEN = 2 6 i j => "6-0"
         XADD K MAXLEN ~ 1000 7 k l => "7-0"
         XADD K MAXLEN ~ x * k l => ERR value is not an integer or out of range
@@ -151,11 +211,16 @@ async fn streams() {
         XTRIM K2 MAXLEN 1 => 0
         XTRIM K MAXLEN = 2 => 1
         XTRIM K MINID = 7 => 1
+        XLEN K => 1
         XTRIM K MINID 7-0 => 0
         XTRIM K MAXLEN x => ERR value is not an integer or out of range
         XTRIM K MINID x => ERR Invalid stream ID specified as stream command argument
         XTRIM K FOO 1 => ERR syntax error
         XRANGE K - + => [["7-0" ["k" "l"]]]
+        XADD K2 18446744073709551615-18446744073709551615 a b => "18446744073709551615-…
+        XADD K2 * a b => ERR The stream has exhausted the last possible ID, unable to add more items
+        XADD K2 1 a b => ERR The stream has exhausted the last possible ID, unable to add more items
+        unlink K2 => 1
         EXISTS K K2 => 1
         "#,
     )
@@ -173,6 +238,24 @@ async fn lists() {
         LRANGE K 3 1 => []
         LRANGE K2 0 -1 => []
         LRANGE K a b => ERR value is not an integer or out of range
+        LLEN K => 4
+        LLEN K2 => 0
+        LINDEX K 0 => "a"
+        LINDEX K -1 => "d"
+        LINDEX K 4 => (nil)
+        LINDEX K -5 => (nil)
+        LINDEX K x => ERR value is not an integer or out of range
+        LINDEX K2 x => (nil)
+        RPUSH K2 v w x y z => 5
+        LPOP K2 => "v"
+        LPOP K2 0 => []
+        LPOP K2 2 => ["w" "x"]
+        LPOP K2 -1 => ERR value is out of range, must be positive
+        LPOP K2 x => ERR value is out of range, must be positive
+        LPOP K2 9 => ["y" "z"]
+        LPOP K2 => (nil)
+        LPOP K2 1 => (nil)
+        LPOP K 1 1 => ERR wrong number of arguments for 'lpop' command
         LTRIM K 1 -2 => "OK"
         LRANGE K 0 -1 => ["b" "c"]
         LTRIM K2 0 1 => "OK"
@@ -192,6 +275,12 @@ async fn sets() {
         SISMEMBER K z => 0
         SISMEMBER K2 z => 0
         SMEMBERS K => ["a" "b" "c"]
+        SCARD K => 3
+        SCARD K2 => 0
+        SREM K2 a => 0
+        SREM K a z => 1
+        SREM K b c => 2
+        EXISTS K => 0
         SMEMBERS K2 => []
         "#,
     )
@@ -204,26 +293,44 @@ async fn a_key_of_another_type_is_refused() {
     run(&host, "SET ff:{fp:7}:s x ; RPUSH ff:{fp:7}:l x").await.unwrap();
     for command in [
         "GET ff:{fp:7}:l",
+        "APPEND ff:{fp:7}:l a",
+        "STRLEN ff:{fp:7}:l",
+        "GETRANGE ff:{fp:7}:l 0 1",
+        "INCRBY ff:{fp:7}:l 1",
         "HGET ff:{fp:7}:s a",
         "HMGET ff:{fp:7}:s a",
         "HGETALL ff:{fp:7}:s",
         "HSET ff:{fp:7}:s a b",
         "HDEL ff:{fp:7}:s a",
         "HLEN ff:{fp:7}:s",
+        "HKEYS ff:{fp:7}:s",
+        "HEXISTS ff:{fp:7}:s a",
+        "HSETNX ff:{fp:7}:s a b",
+        "HINCRBY ff:{fp:7}:s a 1",
         "ZADD ff:{fp:7}:s 1 a",
         "ZREM ff:{fp:7}:s a",
         "ZRANGE ff:{fp:7}:s 0 1",
         "ZSCORE ff:{fp:7}:s a",
         "ZCARD ff:{fp:7}:s",
+        "ZMSCORE ff:{fp:7}:s a",
+        "ZCOUNT ff:{fp:7}:s 0 1",
+        "ZINCRBY ff:{fp:7}:s 1 a",
         "XADD ff:{fp:7}:s * a b",
         "XRANGE ff:{fp:7}:s - +",
         "XREVRANGE ff:{fp:7}:s + -",
+        "XLEN ff:{fp:7}:s",
+        "XDEL ff:{fp:7}:s 1",
         "RPUSH ff:{fp:7}:s a",
         "LRANGE ff:{fp:7}:s 0 1",
         "LTRIM ff:{fp:7}:s 0 1",
+        "LPOP ff:{fp:7}:s",
+        "LLEN ff:{fp:7}:s",
+        "LINDEX ff:{fp:7}:s 0",
         "SADD ff:{fp:7}:s a",
         "SISMEMBER ff:{fp:7}:s a",
         "SMEMBERS ff:{fp:7}:s",
+        "SREM ff:{fp:7}:s a",
+        "SCARD ff:{fp:7}:s",
     ] {
         assert_eq!(outcome(&run(&host, command).await), WRONG_TYPE, "{command}");
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost, SyncMode};
 use ff_core::backend::{FailureClass, FailureReason, Handle};
 use ff_core::contracts::{ClaimRequest, NewExecution};
-use ff_core::engine_backend::EngineBackend;
+use ff_core::engine_backend::roles::*;
 use ff_core::limits;
 use ff_core::partition::PartitionConfig;
 use ff_core::policy::{ExecutionPolicy, RetryPolicy};
@@ -38,18 +38,15 @@ fn lane() -> LaneId {
 fn execution() -> NewExecution {
     let retry_policy = Some(RetryPolicy { max_retries: 10, ..RetryPolicy::default() });
     NewExecution {
-        execution_id: ExecutionId::from_parts(HOME, SystemIds.ordered()),
         namespace: Namespace::try_new(long(limits::NAMESPACE_BYTES_MAX)).unwrap(),
         lane: lane(),
-        kind: ExecutionKind::try_new(long(limits::KIND_BYTES_MAX)).unwrap(),
-        priority: 0,
         creator: long(limits::CREATOR_BYTES_MAX),
         policy: ExecutionPolicy { retry_policy, ..ExecutionPolicy::default() },
         payload: b"payload".to_vec(),
-        delay_until: None,
-        deadline_at: None,
-        tags: Default::default(),
-        idempotency_key: None,
+        ..NewExecution::new(
+            ExecutionId::from_parts(HOME, SystemIds.ordered()),
+            ExecutionKind::try_new(long(limits::KIND_BYTES_MAX)).unwrap(),
+        )
     }
 }
 

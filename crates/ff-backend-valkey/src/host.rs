@@ -6,7 +6,7 @@ use ff_core::backend_error::BackendError;
 use ff_core::partition::Partition;
 use ff_script::args::Args;
 use ff_script::dump::Dump;
-use ff_script::host::{Function, Host, Subscription, Topic};
+use ff_script::host::{Function, Host, Subject, Subscription, Topic};
 use ff_script::library::Library;
 use ff_script::value::Value;
 use futures_core::future::BoxFuture;
@@ -17,18 +17,20 @@ use tokio::task::JoinHandle;
 use crate::caller::{Caller, call_command};
 use crate::config::ValkeyConfig;
 use crate::connection::Connector;
+use crate::followers::Followers;
 use crate::marks::{Loss, Marks};
 use crate::persistence::Persistence;
 use crate::subscriptions::Subscriptions;
 use crate::topology::Topology;
 use crate::verifier::Verifier;
-use crate::{dump, guardian};
+use crate::{dump, health_check};
 
 /// A Valkey server or cluster that runs the function library.
 pub struct ValkeyHost {
     caller: Arc<Caller>,
     marks: Arc<Marks>,
     subscriptions: Subscriptions,
+    followers: Followers,
     background: [JoinHandle<()>; 2],
 }
 
@@ -45,10 +47,11 @@ impl ValkeyHost {
         });
         caller.prepare().await?;
         let marks = Arc::new(Marks::new(Arc::clone(&caller)));
-        let guarding = guardian::watch(Arc::clone(&caller), check_interval);
+        let guarding = health_check::run(Arc::clone(&caller), check_interval);
         let marking = Arc::clone(&marks).run(check_interval);
         Ok(Self {
             subscriptions: Subscriptions::new(Arc::clone(&caller.topology)),
+            followers: Followers::new(Arc::clone(&caller.topology)),
             background: [tokio::spawn(guarding), tokio::spawn(marking)],
             caller,
             marks,
@@ -114,6 +117,10 @@ impl Host for ValkeyHost {
 
     fn subscribe(&self, topic: Topic) -> BoxFuture<'_, Result<Subscription, BackendError>> {
         Box::pin(self.subscriptions.subscribe(topic))
+    }
+
+    fn follow(&self, subject: Subject) -> BoxFuture<'_, Result<Subscription, BackendError>> {
+        Box::pin(self.followers.follow(subject))
     }
 
     fn losses(&self) -> u64 {

@@ -22,11 +22,11 @@ mod stream;
 mod node;
 mod topology;
 
-mod guardian;
+mod health_check;
 mod loader;
+mod permissions;
 mod persistence;
 mod preflight;
-mod rights;
 mod verifier;
 
 mod marks;
@@ -34,6 +34,9 @@ mod marks;
 mod dump;
 mod listener;
 mod subscriptions;
+
+mod followers;
+mod subject_listener;
 
 pub use config::{Address, ConfigError, TlsOptions, ValkeyConfig};
 pub use host::ValkeyHost;

@@ -18,7 +18,7 @@ use crate::retry::Backoff;
 use crate::topology::Topology;
 
 /// How often a silent connection is asked whether it is still there.
-const PING_INTERVAL: Duration = Duration::from_secs(30);
+pub(crate) const PING_INTERVAL: Duration = Duration::from_secs(30);
 
 /// What a listener listens to.
 #[derive(Clone)]
@@ -123,7 +123,8 @@ impl AsyncPushSender for Delivery {
     }
 }
 
-fn into_bytes(message: Reply) -> Vec<u8> {
+/// The bytes of a message.
+pub(crate) fn into_bytes(message: Reply) -> Vec<u8> {
     match message {
         Reply::BulkString(bytes) => bytes,
         _ => Vec::new(),

@@ -31,7 +31,7 @@ use crate::node::Node;
 const PACE: Duration = Duration::from_millis(50);
 
 /// How long a mark may take before the other shards are marked again without it.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIME_LIMIT: Duration = Duration::from_secs(1);
 
 /// All shards are marked after this many background checks, whether or not anything happened.
 const CHECKS_PER_ROUND: u32 = 4;
@@ -151,7 +151,7 @@ impl Marks {
         let mark = self.next(partition);
         let call = MarkShard { mark, ..self.server.clone() };
         let command = call_command(MarkShard::FUNCTION, partition, &call.encode());
-        let answer = timeout(PATIENCE, self.caller.attempt(partition, &command, false)).await;
+        let answer = timeout(TIME_LIMIT, self.caller.attempt(partition, &command, false)).await;
         let reply = answer.ok().and_then(Result::ok).map(|reply| {
             let (status, values) = open_reply(MarkShard::CONTRACT.name, reply)?;
             MarkShard::decode(&status, values)

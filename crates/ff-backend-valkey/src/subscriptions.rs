@@ -91,10 +91,7 @@ impl Progress {
     }
 
     fn error(&self) -> BackendError {
-        self.failure.clone().unwrap_or_else(|| {
-            let message = "the subscription was not confirmed in time";
-            BackendError::new(BackendErrorKind::Timeout, Retry::Safe, message)
-        })
+        self.failure.clone().unwrap_or_else(not_confirmed)
     }
 
     fn note(&mut self, address: &Address, result: Result<(), Failure>) {
@@ -103,16 +100,24 @@ impl Progress {
                 self.waiting_for.remove(address);
                 self.established |= self.waiting_for.is_empty();
             }
-            Err(failure) => {
-                // Nothing of a subscription outlives its failure, so it can always be repeated.
-                let retry = match failure.error.retry {
-                    Retry::Never => Retry::Never,
-                    Retry::Safe | Retry::IfReplaySafe => Retry::Safe,
-                };
-                self.failure = Some(BackendError { retry, ..failure.error });
-            }
+            Err(failure) => self.failure = Some(repeatable(failure.error)),
         }
     }
+}
+
+/// The error of a subscription that the server neither refused nor confirmed.
+pub(crate) fn not_confirmed() -> BackendError {
+    let message = "the subscription was not confirmed in time";
+    BackendError::new(BackendErrorKind::Timeout, Retry::Safe, message)
+}
+
+/// Nothing of a subscription outlives its failure, so it can always be repeated.
+pub(crate) fn repeatable(error: BackendError) -> BackendError {
+    let retry = match error.retry {
+        Retry::Never => Retry::Never,
+        Retry::Safe | Retry::IfReplaySafe => Retry::Safe,
+    };
+    BackendError { retry, ..error }
 }
 
 /// Keeps one listener per master, with the partitions that this master serves.

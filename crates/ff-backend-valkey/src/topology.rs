@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use ff_core::backend_error::{BackendErrorKind, Retry};
-use ff_core::partition::{Partition, crc16};
+use ff_core::partition::Partition;
+use ff_core::slot::SLOTS;
 use ff_script::value::Value;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
@@ -16,7 +17,6 @@ use crate::errors::{Failure, Remedy};
 use crate::node::Node;
 use crate::retry::random_u64;
 
-const SLOTS: u16 = 16_384;
 const ALL_SLOTS: (u16, u16) = (0, SLOTS - 1);
 
 /// A node that does not say who serves what in this time is passed over for the next one.
@@ -75,7 +75,7 @@ impl Topology {
         let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
         let owner = match map.ranges.as_slice() {
             [(start, end, only)] if (*start, *end) == ALL_SLOTS => Some(only),
-            _ => map.owner(slot_of(partition)),
+            _ => map.owner(partition.slot()),
         };
         owner.cloned().ok_or_else(|| {
             let message = format!("no node of the cluster serves the slot of {partition}");
@@ -98,7 +98,7 @@ impl Topology {
 
     /// Takes the word of a server that a partition is served elsewhere.
     pub(crate) fn note_move(&self, partition: Partition, to: &Address) {
-        let slot = slot_of(partition);
+        let slot = partition.slot();
         let map = self.map();
         let known = map.owner(slot).is_some_and(|owner| owner.address == *to);
         if known || !self.connector.config.cluster {
@@ -234,12 +234,6 @@ impl Topology {
 
 type Ranges = Vec<(u16, u16, Address)>;
 
-/// The slot of a partition: the hash of its tag without the braces.
-fn slot_of(partition: Partition) -> u16 {
-    let tag = partition.hash_tag();
-    crc16(tag.trim_matches(['{', '}']).as_bytes()) % SLOTS
-}
-
 /// Reads the answer to CLUSTER SLOTS: ranges with their master, and every node that was named.
 fn parse_slots(reply: &Value, asked: &Address) -> Option<(Ranges, BTreeSet<Address>)> {
     let Value::Array(entries) = reply else { return None };
@@ -295,17 +289,9 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_has_the_slot_that_the_server_computes() {
-        // CLUSTER KEYSLOT of `ff:{fp:0}` and `ff:{b:31}`.
-        assert_eq!(slot_of(Partition::flow(0)), 14_926);
-        let budget = Partition { family: ff_core::partition::PartitionFamily::Budget, index: 31 };
-        assert_eq!(slot_of(budget), 106);
-    }
-
-    #[test]
     fn a_slot_without_a_master_is_an_error_that_a_refresh_may_cure() {
         let topology = cluster_of(&[(0, 99, 1)]);
-        let far = (0..).map(Partition::flow).find(|it| slot_of(*it) > 99).expect("most are");
+        let far = (0..).map(Partition::flow).find(|it| it.slot() > 99).expect("most are");
         let failure = topology.master_of(far).err().expect("nobody serves it");
         assert_eq!((failure.error.retry, failure.remedy), (Retry::Safe, Remedy::Refresh));
     }
@@ -313,7 +299,7 @@ mod tests {
     #[test]
     fn a_move_takes_one_slot_out_of_its_range() {
         let partition = Partition::flow(0);
-        let slot = slot_of(partition);
+        let slot = partition.slot();
         let topology = cluster_of(&[(0, 16_383, 1)]);
         let mut changes = topology.changes();
         topology.note_move(partition, &address("h", 2));

@@ -12,7 +12,7 @@ use crate::connection::Connection;
 use crate::errors::Failure;
 use crate::loader::Loader;
 use crate::persistence::Persistence;
-use crate::{preflight, rights};
+use crate::{permissions, preflight};
 
 /// Looks at servers, and remembers what they keep on disk.
 pub(crate) struct Verifier {
@@ -37,7 +37,7 @@ impl Verifier {
         }
         self.look_at(connection, None).await?;
         let user = self.config.username.as_deref().unwrap_or("default");
-        rights::check(connection, user).await?;
+        permissions::check(connection, user).await?;
         connection.set_verified(true);
         Ok(true)
     }

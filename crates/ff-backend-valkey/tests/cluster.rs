@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use ff_backend_valkey::ValkeyHost;
 use ff_core::backend_error::{BackendErrorKind, Retry};
-use ff_core::partition::{Partition, crc16};
+use ff_core::partition::Partition;
 use ff_script::host::Host;
 use ff_script::value::Value;
 use ff_test_valkey::{Reply, Valkey, ValkeyCluster, ValkeyOptions};
 use fixture::*;
 
 fn slot_of(partition: u16) -> u16 {
-    crc16(format!("fp:{partition}").as_bytes()) % 16_384
+    Partition::flow(partition).slot()
 }
 
 async fn count_everywhere(host: &ValkeyHost) -> Vec<Value> {

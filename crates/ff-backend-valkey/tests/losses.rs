@@ -6,11 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ff_backend_valkey::ValkeyHost;
-use ff_core::contracts::{NewExecution, Tags};
-use ff_core::engine_backend::EngineBackend;
-use ff_core::partition::{Partition, PartitionConfig, crc16};
-use ff_core::policy::ExecutionPolicy;
-use ff_core::types::{ExecutionId, ExecutionKind, LaneId, Namespace};
+use ff_core::contracts::{LaneQuery, NewExecution};
+use ff_core::engine_backend::roles::*;
+use ff_core::partition::{Partition, PartitionConfig};
+use ff_core::types::{ExecutionId, ExecutionKind};
 use ff_script::backend::ScriptBackend;
 use ff_script::host::Host;
 use ff_script::ids::{IdSource as _, SystemIds};
@@ -27,20 +26,10 @@ async fn open(url: &str) -> Backend {
 }
 
 fn new_execution(partition: Partition) -> NewExecution {
-    NewExecution {
-        execution_id: ExecutionId::from_parts(partition, SystemIds.ordered()),
-        namespace: Namespace::default(),
-        lane: LaneId::try_new("default").expect("a valid name"),
-        kind: ExecutionKind::try_new("work").expect("a valid name"),
-        priority: 0,
-        creator: String::new(),
-        policy: ExecutionPolicy::default(),
-        payload: Vec::new(),
-        delay_until: None,
-        deadline_at: None,
-        tags: Tags::new(),
-        idempotency_key: None,
-    }
+    NewExecution::new(
+        ExecutionId::from_parts(partition, SystemIds.ordered()),
+        ExecutionKind::try_new("work").expect("a valid name"),
+    )
 }
 
 async fn create(backend: &Backend, partition: Partition) -> ExecutionId {
@@ -86,7 +75,7 @@ impl Failing {
         let cluster = ValkeyCluster::start(3, 1).expect("the cluster forms");
         let backend = open(&cluster.url()).await;
         let partition = Partition::flow(5);
-        let slot = crc16(b"fp:5") % 16_384;
+        let slot = Partition::flow(5).slot();
         let primary = cluster.master_of(slot).expect("the slot is covered");
         Self { cluster, backend, partition, primary }
     }
@@ -186,7 +175,7 @@ async fn a_restart_that_lost_everything_is_reported_and_the_lanes_are_made_known
     eventually("the report", || async { backend.host().losses() == 1 }).await;
     assert_eq!(backend.host().noticed_losses()[0].kept_until.get(), 0);
     create(&backend, Partition::flow(1)).await;
-    let lanes = backend.list_lanes(None, 10).await.expect("they can be read");
+    let lanes = backend.list_lanes(LaneQuery::default()).await.expect("they can be read");
     assert_eq!(lanes.lanes.len(), 1);
     let again = open(&server.url()).await;
     assert_eq!(again.host().losses(), 0, "a new server has lost nothing");
@@ -227,7 +216,7 @@ async fn upkeep_and_reads_leave_no_marks() {
     let until = tokio::time::Instant::now() + Duration::from_millis(300);
     while tokio::time::Instant::now() < until {
         backend.tick(Partition::flow(1), 10).await.expect("it ticks");
-        backend.list_lanes(None, 10).await.expect("they can be read");
+        backend.list_lanes(LaneQuery::default()).await.expect("they can be read");
     }
     assert_eq!(mark_on(&server), last);
 }

@@ -177,7 +177,7 @@ async fn a_right_that_a_promoted_replica_lacks_is_found_before_a_call_is_half_do
     let mut cluster = ValkeyCluster::start(3, 1).expect("the cluster forms");
     let host = ValkeyHost::connect(config(&cluster.url()), Library::current()).await;
     let host = host.expect("it connects");
-    let slot = ff_core::partition::crc16(b"fp:0") % 16_384;
+    let slot = ff_core::partition::Partition::flow(0).slot();
     let victim = cluster.master_of(slot).expect("the slot is covered");
     run(&cluster.nodes()[victim + 3], &["ACL", "SETUSER", "default", "resetchannels"]);
     cluster.node_mut(victim).kill9().expect("the node can be killed");

@@ -5,7 +5,7 @@ use std::fmt;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, value_parser};
 
-use crate::scenario::{claim, http, idle, sdk};
+use crate::scenario::{claim, http, idle, sdk, stream, suspend};
 use crate::server;
 
 /// Measures FlowFabric. Each scenario prints one report.
@@ -45,6 +45,10 @@ pub(crate) enum Scenario {
     Claim(claim::Options),
     /// Commands that an idle deployment sends to Valkey.
     Idle(idle::Options),
+    /// Appends output and follows it over HTTP: throughput, latency, and commands that Valkey gets.
+    Stream(stream::Options),
+    /// Suspends, signals, claims again and completes: latency, and what the store spends.
+    Suspend(suspend::Options),
     /// The server of the other scenarios: prints its address and runs until its input ends.
     #[command(hide = true)]
     Serve(server::Options),

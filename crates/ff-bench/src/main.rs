@@ -14,10 +14,10 @@ mod server;
 mod store;
 mod worker;
 
+mod machine_speed;
 mod metering;
 mod noop;
 mod threads;
-mod yardstick;
 
 mod ids;
 mod progress;
@@ -58,6 +58,8 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         Scenario::Sdk(options) => runtime.block_on(scenario::sdk::run(options))?,
         Scenario::Claim(options) => runtime.block_on(scenario::claim::run(options))?,
         Scenario::Idle(options) => runtime.block_on(scenario::idle::run(options))?,
+        Scenario::Stream(options) => runtime.block_on(scenario::stream::run(options))?,
+        Scenario::Suspend(options) => runtime.block_on(scenario::suspend::run(options))?,
         Scenario::Serve(options) => return server::serve(options),
     };
     report.field("client_threads", arguments.client_threads).print(arguments.json);

@@ -1,4 +1,4 @@
-//! The yardstick on Valkey: a function that does nothing, called with ten arguments.
+//! The baseline on Valkey: a function that does nothing, called with ten arguments.
 
 use std::sync::Arc;
 

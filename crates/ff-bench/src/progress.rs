@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Steps that take less need no progress.
-const PATIENCE: Duration = Duration::from_secs(1);
+const QUIET_TIME: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_millis(200);
 
 /// A step with a known number of parts. Prints to stderr, if that is a terminal.
@@ -31,7 +31,7 @@ impl Progress {
         // Whoever finds the lock taken has nothing to add.
         let Some(Ok(mut printed)) = self.printed.as_ref().map(Mutex::try_lock) else { return };
         let waited =
-            printed.map_or(self.started.elapsed() >= PATIENCE, |at| at.elapsed() >= INTERVAL);
+            printed.map_or(self.started.elapsed() >= QUIET_TIME, |at| at.elapsed() >= INTERVAL);
         if waited {
             *printed = Some(Instant::now());
             self.print(done);

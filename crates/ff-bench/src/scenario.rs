@@ -5,3 +5,5 @@ pub(crate) mod http;
 pub(crate) mod idle;
 pub(crate) mod lifecycle;
 pub(crate) mod sdk;
+pub(crate) mod stream;
+pub(crate) mod suspend;

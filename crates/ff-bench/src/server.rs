@@ -60,9 +60,9 @@ fn store_config(options: &Options) -> Result<StoreConfig, Failure> {
     }
     let dir = PathBuf::from(&options.store);
     Ok(match options.journal {
-        Journal::Always => StoreConfig::Embedded { dir, sync: SyncMode::Always },
-        Journal::Everysec => StoreConfig::Embedded { dir, sync: SyncMode::EverySec },
-        Journal::Off => StoreConfig::Memory,
+        Journal::Always => StoreConfig::directory(dir, SyncMode::Always),
+        Journal::Everysec => StoreConfig::directory(dir, SyncMode::EverySec),
+        Journal::Off => StoreConfig::memory(),
     })
 }
 

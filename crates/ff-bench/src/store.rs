@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost, Storage, SyncMode};
 use ff_backend_valkey::{ValkeyConfig, ValkeyHost};
-use ff_core::engine_backend::EngineBackend;
+use ff_core::engine_backend::PartitionBackend;
 use ff_core::partition::PartitionConfig;
 use ff_script::backend::ScriptBackend;
 use ff_script::host::Host;
@@ -20,7 +20,7 @@ const CLUSTER_MASTERS: u16 = 3;
 /// An open store. Fields are dropped in this order: first those who call, then what is called.
 pub(crate) struct Store {
     /// What workers and submitters use.
-    pub(crate) backend: Arc<dyn EngineBackend>,
+    pub(crate) backend: Arc<dyn PartitionBackend>,
     /// What is underneath, for bare calls.
     pub(crate) host: Arc<dyn Host>,
     /// What can be asked about itself.

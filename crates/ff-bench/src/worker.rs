@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use ff_core::backend::Handle;
 use ff_core::capability::CapabilitySet;
-use ff_core::contracts::{ClaimRequest, NewExecution, Tags};
-use ff_core::engine_backend::EngineBackend;
+use ff_core::contracts::{
+    ClaimRequest, Condition, DeliverSignal, NewExecution, Signal, SignalOutcome, SuspendOutcome,
+    SuspendRequest,
+};
+use ff_core::engine_backend::PartitionBackend;
 use ff_core::partition::Partition;
-use ff_core::policy::ExecutionPolicy;
 use ff_core::types::{
-    ExecutionId, ExecutionKind, LaneId, LeaseId, Namespace, WorkerId, WorkerInstanceId,
+    ExecutionId, ExecutionKind, LaneId, LeaseId, Namespace, WaitpointId, WaitpointToken, WorkerId,
+    WorkerInstanceId,
 };
 
 use crate::Failure;
@@ -20,15 +23,19 @@ use crate::store::Store;
 /// Usual for workers, and long enough for any run's slowest call.
 const LEASE_TTL_MS: u64 = 30_000;
 
+/// What suspended executions wait for.
+const GO_ON: &str = "go_on";
+
 /// One submitter and worker. Works on groups of executions that one claim can take together.
 pub(crate) struct Worker {
-    backend: Arc<dyn EngineBackend>,
+    backend: Arc<dyn PartitionBackend>,
     ids: Ids,
     partitions: u16,
     names: Names,
     payload: Vec<u8>,
     result: Vec<u8>,
     group: usize,
+    lease_ttl_ms: u64,
 }
 
 #[derive(Clone)]
@@ -58,7 +65,14 @@ impl Worker {
             payload: vec![b'p'; usize::try_from(load.payload)?],
             result: vec![b'r'; usize::try_from(load.result)?],
             group: usize::from(group),
+            lease_ttl_ms: LEASE_TTL_MS,
         })
+    }
+
+    /// The same, whose leases last so long.
+    pub(crate) fn with_lease_ttl(mut self, lease_ttl_ms: u64) -> Self {
+        self.lease_ttl_ms = lease_ttl_ms;
+        self
     }
 
     /// As many workers.
@@ -95,18 +109,13 @@ impl Worker {
 
     fn execution(&mut self, partition: Partition) -> NewExecution {
         NewExecution {
-            execution_id: ExecutionId::from_parts(partition, self.ids.uuid()),
             namespace: self.names.namespace.clone(),
             lane: self.names.lane.clone(),
-            kind: self.names.kind.clone(),
-            priority: 0,
-            creator: String::new(),
-            policy: ExecutionPolicy::default(),
             payload: self.payload.clone(),
-            delay_until: None,
-            deadline_at: None,
-            tags: Tags::new(),
-            idempotency_key: None,
+            ..NewExecution::new(
+                ExecutionId::from_parts(partition, self.ids.uuid()),
+                self.names.kind.clone(),
+            )
         }
     }
 
@@ -123,7 +132,7 @@ impl Worker {
             worker_id: self.names.worker_id.clone(),
             worker_instance_id: self.names.worker_instance_id.clone(),
             capabilities: CapabilitySet::default(),
-            lease_ttl_ms: LEASE_TTL_MS,
+            lease_ttl_ms: self.lease_ttl_ms,
             lease_ids,
             retry: false,
         };
@@ -133,6 +142,36 @@ impl Worker {
             return Err(format!("a claim on {partition} found {found} of {wanted}").into());
         }
         Ok(claimed.into_iter().map(|claimed| claimed.handle).collect())
+    }
+
+    /// Suspends an execution until it is told to go on; answers where, and the right to tell it.
+    pub(crate) async fn suspend(
+        &self,
+        handle: &Handle,
+    ) -> Result<(WaitpointId, WaitpointToken), Failure> {
+        let request = SuspendRequest::new(Condition::any([GO_ON]));
+        match self.backend.suspend(handle, request).await? {
+            SuspendOutcome::Suspended { waitpoint_id, waitpoint_token, .. } => {
+                Ok((waitpoint_id, waitpoint_token))
+            }
+            other => Err(format!("nothing was signalled, but {other:?}").into()),
+        }
+    }
+
+    /// Tells an execution to go on.
+    pub(crate) async fn signal(
+        &self,
+        execution_id: ExecutionId,
+        waitpoint_id: WaitpointId,
+        waitpoint_token: WaitpointToken,
+    ) -> Result<(), Failure> {
+        let signal_name = GO_ON.to_owned();
+        let signal = Signal { signal_name, waitpoint_token, ..Signal::default() };
+        let request = DeliverSignal::to_waitpoint(waitpoint_id, signal);
+        match self.backend.deliver_signal(execution_id, request).await? {
+            SignalOutcome::TriggeredResume { .. } => Ok(()),
+            other => Err(format!("a signal that was waited for did this: {other:?}").into()),
+        }
     }
 
     /// Ends an execution in success.

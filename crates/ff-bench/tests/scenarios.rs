@@ -59,3 +59,26 @@ fn the_commands_of_an_idle_deployment_are_counted() {
     let report = report("idle --workers 2 --seconds 2 --rest-seconds 1");
     measured(&report, &["commands_per_s"]);
 }
+
+#[test]
+fn a_wait_and_its_end_are_timed() {
+    for host in ["embedded", "valkey"] {
+        let report = report(&format!("suspend --host {host} --executions 40 --partitions 8"));
+        measured(&report, &["p50_us", "p99_us", "bare_rtt_us", "server_us", "client_us"]);
+        let names = ["server_us_suspend", "server_us_signal", "server_us_claim"];
+        if host == "valkey" {
+            measured(&report, &names);
+        }
+        let noop = report["noop_call_us"].as_f64();
+        assert_eq!(noop.is_some_and(|us| us > 0.0), host == "valkey", "{report}");
+    }
+}
+
+#[test]
+fn output_is_appended_and_followed() {
+    let report = report("stream --tails 6 --streams 3 --frames 1000 --seconds 1 --partitions 8");
+    measured(&report, &["frames_per_s", "server_us_per_frame", "noop_call_us"]);
+    measured(&report, &["tail_p50_us", "tail_p99_us", "commands_per_frame"]);
+    let (expected, arrived) = (&report["tail_frames_expected"], &report["tail_frames_arrived"]);
+    assert_eq!((expected, arrived), (&120.into(), &120.into()), "{report}");
+}

@@ -14,8 +14,14 @@ type Outcome = (HostKind, String, String);
 static SEEN: Mutex<BTreeSet<Outcome>> = Mutex::new(BTreeSet::new());
 
 /// Functions with an argument of bytes, which is refused by a code of its own when it is too large.
-const TAKE_BYTES: [&str; 3] =
-    ["ff_create_execution", "ff_create_executions", "ff_complete_execution"];
+const TAKE_BYTES: [&str; 6] = [
+    "ff_create_execution",
+    "ff_create_executions",
+    "ff_append_frame",
+    "ff_complete_execution",
+    "ff_deliver_signal",
+    "ff_buffer_signal_for_pending_waitpoint",
+];
 
 /// Notes an outcome.
 pub(crate) fn record(kind: HostKind, function: &str, word: &str) {

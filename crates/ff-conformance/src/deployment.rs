@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 use ff_core::backend_error::BackendError;
-use ff_core::contracts::{AttemptRecord, ExecutionSnapshot, TickReport};
-use ff_core::engine_backend::EngineBackend;
+use ff_core::contracts::{
+    AttemptRecord, EventPage, EventQuery, ExecutionSnapshot, ListFilter, ListPage, TickReport,
+};
+use ff_core::engine_backend::roles::*;
 use ff_core::error::{Code, EngineError};
 use ff_core::partition::{Partition, PartitionConfig};
-use ff_core::types::{ExecutionId, TimestampMs};
+use ff_core::types::{EventCursor, ExecutionId, TimestampMs};
 use ff_script::args::Args;
 use ff_script::audit;
 use ff_script::backend::ScriptBackend;
@@ -169,6 +171,24 @@ impl Deployment {
         self.host().call(function(name), partition, args).await
     }
 
+    /// A page of the executions of the home partition.
+    pub async fn list_page(
+        &self,
+        filter: &ListFilter,
+        cursor: Option<String>,
+        limit: u32,
+    ) -> Result<ListPage, EngineError> {
+        let (partition, limit) = (Some(self.home().index), Some(limit));
+        let filter = ListFilter { partition, cursor, limit, ..filter.clone() };
+        self.backend.list_executions(filter).await
+    }
+
+    /// Some events of the home partition.
+    pub async fn read_events(&self, after: Option<EventCursor>, limit: u32) -> EventPage {
+        let query = EventQuery { partition: self.home().index, after, limit: Some(limit) };
+        self.backend.read_events(query).await.expect("the log can be read")
+    }
+
     /// Executes what is due in the first partition.
     pub async fn tick(&self) -> TickReport {
         let report = self.backend.tick(self.home(), TICK_ITEMS).await;
@@ -192,7 +212,7 @@ impl Deployment {
 
     /// The attempts of an execution, oldest first.
     pub async fn attempts(&self, id: ExecutionId) -> Vec<AttemptRecord> {
-        self.backend.list_attempts(id).await.expect("the attempts can be read")
+        self.backend.list_attempts(id).await.expect("the attempts can be read").attempts
     }
 
     /// Everything this test's partitions hold.

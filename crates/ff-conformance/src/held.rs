@@ -1,5 +1,6 @@
 //! Executions in the hands of a worker, and the calls that the worker can make about them.
 
+use ff_core::backend::{Frame, FrameKind};
 use ff_core::capability::CapabilitySet;
 use ff_core::partition::Partition;
 use ff_core::types::{
@@ -14,6 +15,7 @@ use ff_script::calls::grant::{IssueClaimGrant, IssueReclaimGrant};
 use ff_script::calls::lease::RenewLease;
 use ff_script::calls::pause::{DelayExecution, MoveToWaitingChildren};
 use ff_script::calls::progress::UpdateProgress;
+use ff_script::calls::stream::AppendFrame;
 use ff_script::wire::{Joined, Rest};
 
 use crate::create::{LANE, lane};
@@ -204,6 +206,19 @@ impl Held {
     pub fn wait_for_children(&self) -> MoveToWaitingChildren {
         let Self { id: execution_id, lease_id, lease_epoch, attempt_id, .. } = *self;
         MoveToWaitingChildren { execution_id, lease_id, lease_epoch, attempt_id }
+    }
+
+    /// Appends frames with these bytes, numbered from the first one on.
+    pub fn append<B: AsRef<[u8]>>(&self, first_sequence: u64, payloads: &[B]) -> AppendFrame {
+        let frame = |bytes: &B| Frame::new(FrameKind::Event, bytes.as_ref());
+        self.append_frames(first_sequence, payloads.iter().map(frame).collect())
+    }
+
+    /// Appends frames, numbered from the first one on.
+    pub fn append_frames(&self, first_sequence: u64, frames: Vec<Frame>) -> AppendFrame {
+        let Self { id: execution_id, lease_id, lease_epoch, attempt_id, .. } = *self;
+        let frames = Rest(frames);
+        AppendFrame { execution_id, lease_id, lease_epoch, attempt_id, first_sequence, frames }
     }
 
     /// Reports progress.

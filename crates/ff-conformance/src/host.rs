@@ -14,7 +14,7 @@ use ff_core::partition::Partition;
 use ff_script::args::Args;
 use ff_script::calls;
 use ff_script::dump::Dump;
-use ff_script::host::{Function, Host, Subscription, Topic};
+use ff_script::host::{Function, Host, Subject, Subscription, Topic};
 use ff_script::value::Value;
 use futures_core::future::BoxFuture;
 
@@ -201,8 +201,10 @@ impl TestHost {
         let reply = self.run(function, partition, args).await?;
         let (done, word) = outcome(&reply);
         self.note(function, done, &word);
-        let changes_nothing =
-            function.read_only || !done || matches!(&*word, "DUPLICATE" | "ALREADY_SATISFIED");
+        let again = matches!(&*word, "DUPLICATE" | "ALREADY_SATISFIED");
+        // A suspension that is not necessary is answered by that word, and closes its waitpoint.
+        let suspends = function.wire_name == "ff_suspend_execution_v1" && word != "DUPLICATE";
+        let changes_nothing = function.read_only || !done || again && !suspends;
         if let (Some(before), true) = (before, changes_nothing) {
             let after = self.dump(&[partition]).await;
             let difference = dump::difference(&before, &after);
@@ -286,6 +288,13 @@ impl Host for TestHost {
         match &self.store {
             Store::Embedded { host, .. } => host.subscribe(topic),
             Store::Valkey { host } => host.subscribe(topic),
+        }
+    }
+
+    fn follow(&self, subject: Subject) -> BoxFuture<'_, Result<Subscription, BackendError>> {
+        match &self.store {
+            Store::Embedded { host, .. } => host.follow(subject),
+            Store::Valkey { host } => host.follow(subject),
         }
     }
 

@@ -22,6 +22,7 @@ mod listener;
 pub mod model;
 pub mod record;
 mod servers;
+mod waiting;
 
 pub use answer::Answer;
 pub use cases::{Case, Running};
@@ -33,3 +34,4 @@ pub use host::{HostKind, TestHost};
 pub use library::{library, reachable_library, timed_library};
 pub use listener::Listener;
 pub use servers::{run, stop_servers};
+pub use waiting::{SECRET, Suspended, Waiting, rotation};

@@ -17,9 +17,11 @@ const TIME_MODULE: (&str, &str) = (
     "return function(key) return tonumber(redis.call('GET', key .. ':clock') or 0) end\n",
 );
 
-/// A function that runs a command as it is given: the only way to a key of an embedded store around
-/// the library.
-const EXEC_SOURCE: &str = "
+/// Functions for tests alone. One runs a command as it is given: the only way to a key of an
+/// embedded store around the library. The others are pure parts of the library by themselves: a
+/// digest, and a condition that signals come for one by one, each as name, type of source and
+/// source.
+const TEST_SOURCE: &str = "
 redis.register_function {
   function_name = 'ff_test_exec_v1',
   callback = function(_, argv)
@@ -28,10 +30,39 @@ redis.register_function {
   end,
 }
 
+redis.register_function {
+  function_name = 'ff_test_hmac_v1',
+  callback = function(_, argv)
+    if not unpack then bind() end
+    return { 1, 'OK', require('model.token').hmac(argv[1], argv[2]) }
+  end,
+}
+
+redis.register_function {
+  function_name = 'ff_test_condition_v1',
+  callback = function(_, argv)
+    if not unpack then bind() end
+    local condition = require('model.condition')
+    local tree, wrong = condition.read(argv[1])
+    if not tree then return { 0, 'invalid_input', wrong } end
+    local progress, counted = '', {}
+    for i = 2, #argv, 3 do
+      local s, number = condition.open(tree, progress), string.format('%d', (i + 1) / 3)
+      local signal = { number = number, name = argv[i], source_type = argv[i + 1],
+        source = argv[i + 2] }
+      if condition.count(s, signal) then counted[#counted + 1] = number end
+      progress = condition.progress(s)
+      local met = condition.met(s)
+      if met then return { 1, 'OK', table.concat(counted, ','), table.concat(met, ',') } end
+    end
+    return { 1, 'OK', table.concat(counted, ','), 'open' }
+  end,
+}
+
 return true
 ";
 
-/// The module that the function above is added to.
+/// The module that these functions are added to.
 const LIBRARY_VERB: (&str, &str) = ("verb/library", include_str!("../../../lua/verb/library.lua"));
 
 /// Name and source of every module that is replaced.
@@ -46,19 +77,26 @@ pub fn library() -> Library {
     with(&[])
 }
 
-/// The same with the time in the hands of the test.
+/// The same with the time in the hands of the test, and the functions for tests.
 pub fn timed_library() -> Library {
-    with(&[TIME_MODULE])
+    let (name, source) = library_verb();
+    with(&[TIME_MODULE, (name, &source)])
 }
 
-/// The library under test, and a function that reaches every key.
+/// The library under test, and the functions for tests.
 pub fn reachable_library() -> Library {
+    let (name, source) = library_verb();
+    with(&[(name, &source)])
+}
+
+/// The module that has the functions for tests.
+fn library_verb() -> (&'static str, String) {
     let (name, current) = LIBRARY_VERB;
     let other = REPLACED.iter().find(|(replaced, _)| replaced == name);
     let source = other.map_or(current, |(_, source)| source);
     let body = source.trim_end().strip_suffix("return true");
     let body = body.expect("a module ends in what it gives");
-    with(&[(name, &format!("{body}{EXEC_SOURCE}"))])
+    (name, format!("{body}{TEST_SOURCE}"))
 }
 
 fn with(first: &[(&str, &str)]) -> Library {

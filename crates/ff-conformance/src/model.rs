@@ -16,10 +16,12 @@ mod sent;
 mod view;
 mod world;
 
-mod apt;
 mod choose;
 mod create;
-mod crew;
+mod eligible;
+mod output;
+mod wait;
+mod workers;
 
 mod rules;
 

@@ -17,7 +17,7 @@ use crate::library::timed_library;
 pub(crate) const WAKING_PARTITIONS: u16 = 4096;
 
 /// A busy machine is no failure: only what never answers waits this long.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// Connections belong to the runtime that opened them, so all tests run on this one.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
@@ -58,9 +58,9 @@ async fn connect(url: String, process: impl Any + Send) -> Arc<ValkeyHost> {
     PROCESSES.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(process));
     let mut config = ValkeyConfig::parse(&url).expect("the server knows its URL");
     config.num_flow_partitions = WAKING_PARTITIONS;
-    config.connect_timeout = PATIENCE;
-    config.response_timeout = PATIENCE;
-    config.retry_time = PATIENCE;
+    config.connect_timeout = TIME_LIMIT;
+    config.response_timeout = TIME_LIMIT;
+    config.retry_time = TIME_LIMIT;
     let host = ValkeyHost::connect(config, timed_library()).await.expect("the host connects");
     // What concerns the whole deployment is in the first partition, which has a clock as well.
     let clock = format!("{}:clock", Partition::flow(0).key());

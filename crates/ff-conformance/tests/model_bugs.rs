@@ -9,7 +9,7 @@ use ff_script::library::Library;
 use ff_test_seed::random_test;
 
 /// Far more sequences than any of these bugs needs.
-const SEEDS: u64 = 500;
+const SEEDS: u64 = 4000;
 const STEPS: usize = 60;
 
 /// A change of one module that makes the library wrong.
@@ -59,10 +59,10 @@ const BUGS: &[Bug] = &[
         wrong: "",
     },
     Bug {
-        what: "the last write is dropped",
+        what: "a single write is dropped",
         module: "kernel/writes",
-        right: "for i = 1, #w do",
-        wrong: "for i = 1, #w - 1 do",
+        right: "local i, item = 1, w[1]",
+        wrong: "local i, item = 1, w[2] and w[1]",
     },
     Bug {
         what: "one reclaim too many",
@@ -79,9 +79,9 @@ const BUGS: &[Bug] = &[
     Bug {
         what: "a used grant stays",
         module: "model/attempt",
-        right: "'delay_reason', 'grant_id', 'grant_kind',\n  \
-                'grant_worker_id', 'grant_instance_id', 'grant_expires_at' }",
-        wrong: "'delay_reason' }",
+        right: "'suspend_until', 'grant_id', 'grant_kind', 'grant_worker_id', \
+                'grant_instance_id',\n  'grant_expires_at' }",
+        wrong: "'suspend_until' }",
     },
     Bug {
         what: "a paused attempt loses its time limit",
@@ -98,8 +98,8 @@ const BUGS: &[Bug] = &[
     Bug {
         what: "an end without an event",
         module: "model/ending",
-        right: "event.tell(w, x, 'ended', outcome .. ':' .. cause .. ':' .. (x.namespace or ''))",
-        wrong: "w[#w + 1] = x",
+        right: "commit(w, x, 'ended', outcome .. ':' .. cause .. ':' .. (x.namespace or ''))",
+        wrong: "commit(w, x)",
     },
     Bug {
         what: "an idempotency key is not looked at",
@@ -142,6 +142,72 @@ const BUGS: &[Bug] = &[
         module: "model/lease",
         right: "if not was or id ~= lease_id or epoch and was ~= epoch then return nil end",
         wrong: "if not was then return nil end",
+    },
+    Bug {
+        what: "a repeated append is not recognised",
+        module: "verb/stream",
+        right: "if last <= there and lease.matches(x, a) then return reply.duplicate(last) end",
+        wrong: "",
+    },
+    Bug {
+        what: "frames that are there already are appended again",
+        module: "verb/stream",
+        right: "stream.append(w, x, index, held, rule, frames, skip + 1)",
+        wrong: "stream.append(w, x, index, held, rule, frames, 1)",
+    },
+    Bug {
+        what: "a gap between frames is not refused",
+        module: "verb/stream",
+        right: "if skip < 0 then return reply.refuse('frame_gap', there + 1) end",
+        wrong: "skip = math.max(skip, 0)",
+    },
+    Bug {
+        what: "a new attempt counts on with the frames of the old one",
+        module: "model/stream",
+        right: "record.drop(x, { 'frames' })",
+        wrong: "",
+    },
+    Bug {
+        what: "output is left behind",
+        module: "model/purge",
+        right: "local streams = stream.purge(w, x)",
+        wrong: "local streams = 0",
+    },
+    Bug {
+        what: "output is trimmed a frame too far",
+        module: "model/stream",
+        right: "w[#w + 1] = { 'XTRIM', key, 'MINID', first }",
+        wrong: "w[#w + 1] = { 'XTRIM', key, 'MINID', first + 1 }",
+    },
+    Bug {
+        what: "a removed member stays in a summary",
+        module: "model/patch",
+        right: "object.values[name] = nil",
+        wrong: "",
+    },
+    Bug {
+        what: "any token opens any waitpoint",
+        module: "model/token",
+        right: "if not same or not hex or not waitpoint",
+        wrong: "if not hex or not waitpoint",
+    },
+    Bug {
+        what: "a signal is applied twice",
+        module: "model/signal",
+        right: "if not one.count then return nil end",
+        wrong: "if true then return nil end",
+    },
+    Bug {
+        what: "a wake-up is lost",
+        module: "model/suspension",
+        right: "local met = condition.met(s)",
+        wrong: "local met = nil",
+    },
+    Bug {
+        what: "an end leaves waitpoints open",
+        module: "model/ending",
+        right: "close_waitpoints(w, x, now, outcome, cause)\n  if x.state ~= 'running'",
+        wrong: "if x.state ~= 'running'",
     },
     Bug {
         what: "past attempts are left behind",

@@ -16,6 +16,17 @@ const EDGES: &[(&str, &[&str])] = &[
     ("ff-backend-valkey", &["ff-core", "ff-script"]),
     ("ff-engine", &["ff-core", "ff-script"]),
     ("ff-scheduler", &["ff-core", "ff-script"]),
+    (
+        "ff-store",
+        &[
+            "ff-backend-embedded",
+            "ff-backend-valkey",
+            "ff-core",
+            "ff-engine",
+            "ff-scheduler",
+            "ff-script",
+        ],
+    ),
     ("ff-api", &["ff-core"]),
     (
         "ff-sdk",
@@ -25,8 +36,8 @@ const EDGES: &[(&str, &[&str])] = &[
             "ff-backend-valkey",
             "ff-core",
             "ff-engine",
-            "ff-scheduler",
             "ff-script",
+            "ff-store",
         ],
     ),
     (
@@ -39,6 +50,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "ff-engine",
             "ff-scheduler",
             "ff-script",
+            "ff-store",
         ],
     ),
     (

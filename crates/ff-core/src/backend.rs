@@ -2,9 +2,11 @@
 //! ends.
 
 mod failure;
+mod frame;
 mod handle;
 
 pub use failure::{FailOutcome, FailureClass, FailureReason};
+pub use frame::{Frame, FrameKind};
 pub use handle::{Handle, HandleDecodeError, HandleKind};
 
 use crate::state::TerminalOutcome;

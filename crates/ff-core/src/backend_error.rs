@@ -1,50 +1,33 @@
 //! What can go wrong between us and the store, classified in one place by who must act.
 
-use std::fmt;
+use crate::literal::literals;
 
-/// What kind of trouble the store or the way to it had. The names are part of the wire contract.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum BackendErrorKind {
-    /// The connection failed or broke.
-    Transport,
-    /// No answer in time.
-    Timeout,
-    /// The cluster is moving slots, failing over or not covering the slot.
-    Cluster,
-    /// The store is loading its data or busy with a long call.
-    BusyLoading,
-    /// The credentials were refused or lack a permission.
-    Auth,
-    /// An answer that makes no sense, or an error inside a function: a bug.
-    Protocol,
-    /// The function library is missing, older than ours, or not ours.
-    ScriptNotLoaded,
-    /// The store is at its memory limit: what adds work is refused, all else goes on.
-    StoreFull,
-    /// The store refuses writes: its disk is full, or too few replicas follow.
-    Resource,
-    /// The store's data is damaged.
-    Corrupt,
-    /// The store has been closed.
-    Closed,
-}
-
-impl BackendErrorKind {
-    /// The stable name used in messages, metrics and HTTP answers.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Transport => "transport",
-            Self::Timeout => "timeout",
-            Self::Cluster => "cluster",
-            Self::BusyLoading => "busy_loading",
-            Self::Auth => "auth",
-            Self::Protocol => "protocol",
-            Self::ScriptNotLoaded => "script_not_loaded",
-            Self::StoreFull => "store_full",
-            Self::Resource => "resource",
-            Self::Corrupt => "corrupt",
-            Self::Closed => "closed",
-        }
+literals! {
+    /// What kind of trouble the store or the way to it had. The names are part of the wire
+    /// contract.
+    BackendErrorKind("kind of trouble with the store") {
+        /// The connection failed or broke.
+        Transport = "transport",
+        /// No answer in time.
+        Timeout = "timeout",
+        /// The cluster is moving slots, failing over or not covering the slot.
+        Cluster = "cluster",
+        /// The store is loading its data or busy with a long call.
+        BusyLoading = "busy_loading",
+        /// The credentials were refused or lack a permission.
+        Auth = "auth",
+        /// An answer that makes no sense, or an error inside a function: a bug.
+        Protocol = "protocol",
+        /// The function library is missing, older than ours, or not ours.
+        ScriptNotLoaded = "script_not_loaded",
+        /// The store is at its memory limit: what adds work is refused, all else goes on.
+        StoreFull = "store_full",
+        /// The store refuses writes: its disk is full, or too few replicas follow.
+        Resource = "resource",
+        /// The store's data is damaged.
+        Corrupt = "corrupt",
+        /// The store has been closed.
+        Closed = "closed",
     }
 }
 
@@ -60,7 +43,8 @@ pub enum Retry {
 }
 
 /// A call that got no answer from the library: the store, or the way to it, had trouble.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{kind}: {message}")]
 pub struct BackendError {
     /// What kind of trouble.
     pub kind: BackendErrorKind,
@@ -76,11 +60,3 @@ impl BackendError {
         Self { kind, retry, message: message.into() }
     }
 }
-
-impl fmt::Display for BackendError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.kind.as_str(), self.message)
-    }
-}
-
-impl std::error::Error for BackendError {}

@@ -1,30 +1,47 @@
-//! Requests and answers of the backend traits. These are the domain's types; what travels over
-//! HTTP is defined by the server.
+//! What a deployment can do, by role: the calls, their requests and replies, and for each that is
+//! reached over HTTP its row ([`crate::operation`]). Requests and replies travel as they are, as
+//! JSON; requests refuse fields they do not know, replies tolerate them.
 
-mod cancel;
-mod claim;
+mod approvals;
+mod attempt_streams;
+mod condition;
 mod create;
 mod event;
+mod executions;
+mod grants;
 mod list;
+mod output;
+mod reads;
+mod secrets;
+mod signals;
 mod snapshot;
+mod streams;
+mod suspensions;
 mod tags;
+mod tasks;
 mod tick;
+mod waits;
 mod work;
-mod worker;
+mod workers;
 
-pub use cancel::{CancelSource, PriorityChange, RevokeOutcome};
-pub use claim::{
-    ClaimGrant, ClaimRequest, Claimed, GrantRequest, LeaseRequest, NextGrant, NextGrantRequest,
-    ReclaimGrant, payload_bytes,
-};
-pub use create::{Created, NewExecution};
-pub use event::{Event, EventPage};
-pub use list::{ExecutionSummary, LanePage, ListFilter, ListPage};
-pub use snapshot::{
-    AttemptRecord, AttemptSummary, CancelSummary, ExecutionSnapshot, FailureSummary, LeaseSummary,
-    ProgressSummary,
-};
-pub use tags::{Tags, check_tags};
-pub use tick::TickReport;
-pub use work::{LeaseIds, WorkRequest};
-pub use worker::{LaneDepth, WorkerRecord, WorkerRegistration};
+pub use approvals::*;
+pub use attempt_streams::*;
+pub use condition::*;
+pub use create::*;
+pub use event::*;
+pub use executions::*;
+pub use grants::*;
+pub use list::*;
+pub use output::*;
+pub use reads::*;
+pub use secrets::*;
+pub use signals::*;
+pub use snapshot::*;
+pub use streams::*;
+pub use suspensions::*;
+pub use tags::*;
+pub use tasks::*;
+pub use tick::*;
+pub use waits::*;
+pub use work::*;
+pub use workers::*;

@@ -4,24 +4,32 @@
 //! | to find | look in |
 //! |---|---|
 //! | how large, long or many anything may be | [`limits`] |
-//! | where something lives | [`partition`] |
+//! | where something lives | [`partition`], [`slot`] |
 //! | what something is called | [`types`] |
 //! | where an execution stands, and which combinations exist | [`state`] |
 //! | what its submitter may decide | [`policy`], [`capability`] |
 //! | what can go wrong, and who must act | [`error`], [`backend_error`], [`argument`] |
 //! | what a worker holds | [`backend`] |
-//! | requests and answers | [`contracts`] |
+//! | requests and answers | [`contracts`], [`bytes`] |
 //! | what a backend can do | [`engine_backend`], [`completion_backend`] |
+//! | how that is reached over HTTP | [`operation`] |
 #![deny(missing_docs)]
 
 mod json_object;
 mod wire_text;
 
+pub mod bytes;
+pub mod object;
+#[cfg(feature = "schema")]
+pub mod schema;
+
 pub mod clock;
 pub mod limits;
 pub mod literal;
 pub mod partition;
+pub mod slot;
 pub mod types;
+pub mod value;
 
 pub mod state;
 
@@ -37,4 +45,5 @@ pub mod contracts;
 
 pub mod completion_backend;
 pub mod engine_backend;
+pub mod operation;
 pub mod work_source;

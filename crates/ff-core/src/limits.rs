@@ -114,6 +114,8 @@ limits! {
     SENT_MS_AGO_MAX = 10 * MINUTE_MS;
     /// Bounds the time of one create call inside the store.
     CREATE_BATCH_MAX = 256;
+    /// The arguments of one execution in such a call: those of now, and room for later ones.
+    CREATE_WIDTH_MAX = 32;
     /// More tokens than this is a configuration mistake.
     CAPABILITIES_MAX = 256;
     /// The sorted list is passed with every claim.
@@ -133,8 +135,111 @@ limits! {
     REPLAYS_DEFAULT = 10;
     /// Bounds the list a policy check walks.
     RETRYABLE_CATEGORIES_MAX = 64;
+    /// Numbers of attempts have 32 bits.
+    ATTEMPT_INDEX_MAX = u32::MAX as u64;
     /// Older attempts of one execution are dropped from its history.
     ATTEMPT_HISTORY_MAX = 1000;
+
+    // Output streams.
+
+    /// A frame is a token, a line or a small chunk; a larger output is cut by whoever writes it.
+    FRAME_BYTES_MAX = 64 * KIB;
+    /// A frame's type is a word that readers choose by.
+    FRAME_TYPE_BYTES_MAX = 64;
+    /// Room for a trace id or a message id.
+    CORRELATION_ID_BYTES_MAX = 256;
+    /// A frame that is told later than this was not told live.
+    FRAME_AGE_MS_MAX = DAY_MS;
+    /// A thousand frames a second for thirty years; plain digits in every reader.
+    FRAME_SEQUENCE_MAX = 1_000_000_000_000;
+    /// Bounds the time of one append inside the store.
+    APPEND_FRAMES_MAX = 256;
+    /// Bounds the size of one append.
+    APPEND_BYTES_MAX = MIB;
+    /// Frames kept of one attempt unless the policy says otherwise.
+    STREAM_FRAMES_DEFAULT = 10_000;
+    /// A policy that wants more frames wants a file.
+    STREAM_FRAMES_MAX = 100_000;
+    /// Bytes kept of one attempt unless the policy says otherwise.
+    STREAM_BYTES_DEFAULT = 16 * MIB;
+    /// A policy that wants more bytes wants an object store.
+    STREAM_BYTES_MAX = 256 * MIB;
+    /// Frames kept for readers who look away for a moment, where only the latest matter.
+    BEST_EFFORT_FRAMES_DEFAULT = 100;
+    /// Bytes kept for such readers.
+    BEST_EFFORT_BYTES_DEFAULT = MIB;
+    /// Attempts before the latest whose output is kept: enough to see what keeps going wrong.
+    STREAMS_KEPT_MAX = 16;
+    /// A document that sums output up is read and written with every append.
+    SUMMARY_BYTES_MAX = 64 * KIB;
+    /// Documents nest deeper than policies, and still far from exhausting the stack.
+    SUMMARY_DEPTH_MAX = 32;
+    /// Frames of one read.
+    STREAM_READ_HARD_CAP = 10_000;
+    /// Bytes of frames in one read: bounds the answer's memory everywhere.
+    STREAM_READ_BYTES_MAX = 4 * MIB;
+    /// A reader that waits holds a connection, so it comes back now and then.
+    MAX_TAIL_BLOCK_MS = 30_000;
+
+    // Waiting.
+
+    /// Room for a composed business key; part of what a token signs.
+    WAITPOINT_KEY_BYTES_MAX = 128;
+    /// A signal's name is a word that conditions list.
+    SIGNAL_NAME_BYTES_MAX = 128;
+    /// Who sent a signal, and what it belongs to: ids of other systems.
+    SIGNAL_SOURCE_BYTES_MAX = 256;
+    /// A signal carries a decision or a reference, not a document.
+    SIGNAL_PAYLOAD_BYTES_MAX = 256 * KIB;
+    /// Signals that one waitpoint takes: more than any condition can want, and a bound for what a
+    /// holder of one token can store.
+    WAITPOINT_SIGNALS_MAX = 1000;
+    /// Payload bytes that one waitpoint takes.
+    WAITPOINT_BYTES_MAX = 4 * MIB;
+    /// Signals that an execution takes unless the policy says otherwise.
+    SIGNALS_DEFAULT = 10_000;
+    /// Signals that a policy may allow an execution.
+    SIGNALS_MAX = 1_000_000;
+    /// Waitpoints of one execution that may be open before it suspends.
+    PENDING_WAITPOINTS_MAX = 16;
+    /// Closed waitpoints that an execution keeps: its history, and what late signals are told by.
+    WAITPOINTS_KEPT = 16;
+    /// What a suspension says about itself: a question, its subject, its choices.
+    WAIT_DETAILS_BYTES_MAX = 16 * KIB;
+    /// A question and its subject are for a person who decides in a minute.
+    APPROVAL_TEXT_BYTES_MAX = 4 * KIB;
+    /// A label is on a button.
+    APPROVAL_LABEL_BYTES_MAX = 128;
+    /// More choices are a form.
+    APPROVAL_CHOICES_MAX = 16;
+    /// An approver is an address or an id of another system; part of every link.
+    APPROVER_BYTES_MAX = 128;
+    /// Approvers of one approval: all their decisions are read at once.
+    APPROVERS_MAX = 100;
+    /// How long a link may be good for: as long as a suspension may last.
+    LINK_TTL_MS_MAX = 400 * DAY_MS;
+    /// A condition is read inside the store with every signal.
+    CONDITION_BYTES_MAX = 4 * KIB;
+    /// Deeper conditions are a program.
+    CONDITION_DEPTH_MAX = 4;
+    /// Names in all parts of one condition together: bounds the work of one signal.
+    CONDITION_NAMES_MAX = 64;
+    /// How many signals a condition may count.
+    CONDITION_COUNT_MAX = 100;
+    /// Signals that a claim brings along; what is larger is read separately.
+    RESUME_SIGNALS_BYTES = 64 * KIB;
+    /// Signals that one read of them brings, as soon as there are so many bytes.
+    RESUME_SIGNALS_BYTES_MAX = MIB;
+    /// A key id is a name for a person.
+    KID_BYTES_MAX = 64;
+    /// Keys of tokens that are accepted at the same time.
+    KIDS_MAX = 16;
+    /// A shorter secret could be guessed.
+    SECRET_BYTES_MIN = 16;
+    /// A longer one is no stronger.
+    SECRET_BYTES_MAX = 128;
+    /// A key id, a colon and 40 digits; what is longer is no token.
+    TOKEN_BYTES_MAX = 128;
 
     // Time.
 

@@ -52,6 +52,18 @@ macro_rules! literals {
         }
 
         $crate::wire_text::serde_as_text!($name, concat!("one of the words for ", $what));
+
+        #[cfg(feature = "schema")]
+        impl ::utoipa::PartialSchema for $name {
+            fn schema() -> ::utoipa::openapi::RefOr<::utoipa::openapi::Schema> {
+                let words = $crate::schema::words(Self::ALL.iter().map(|word| word.as_str()));
+                let described = words.description(Some(concat!("One word: the ", $what, ".")));
+                ::utoipa::openapi::Schema::from(described).into()
+            }
+        }
+
+        #[cfg(feature = "schema")]
+        impl ::utoipa::ToSchema for $name {}
     )*};
 }
 

@@ -4,6 +4,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::argument::check_range;
+use crate::error::EngineError;
 use crate::wire_text::serde_as_text;
 
 /// Which family of records a partition holds. The family decides the hash tag's prefix.
@@ -106,7 +111,9 @@ impl FromStr for Partition {
 serde_as_text!(Partition, "a partition, as in {fp:7}");
 
 /// How many partitions each family has. Fixed for the life of a deployment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", schema(as = Partitions))]
 pub struct PartitionConfig {
     /// Number of `{fp:N}` partitions.
     pub num_flow_partitions: u16,
@@ -132,6 +139,12 @@ impl PartitionConfig {
         }
     }
 
+    /// The flow partition with this index, if there is one.
+    pub fn flow_partition(&self, index: u16) -> Result<Partition, EngineError> {
+        let last = u64::from(self.num_flow_partitions) - 1;
+        check_range("partition", index.into(), 0..=last).map(|()| Partition::flow(index))
+    }
+
     /// Every flow partition, in index order.
     pub fn flow_partitions(&self) -> impl Iterator<Item = Partition> + use<> {
         (0..self.num_flow_partitions).map(Partition::flow)
@@ -146,15 +159,49 @@ impl PartitionConfig {
     pub fn flow_partition_of(&self, bytes: &[u8]) -> Partition {
         self.partition_of(PartitionFamily::Flow, bytes)
     }
+
+    /// The UUID with its last two bytes changed, if they have to be, so that it hashes to this flow
+    /// partition. What precedes them stays: the time, the order, the version.
+    pub(crate) fn uuid_on(&self, partition: Partition, uuid: Uuid) -> Uuid {
+        let count = self.num_flow_partitions.max(1);
+        assert!(partition.index < count, "{partition} is none of {count} flow partitions");
+        let mut bytes = uuid.into_bytes();
+        let wanted = nearest_crc(crc16(&bytes), partition.index, count);
+        let (kept, last) = bytes.split_at_mut(14);
+        last.copy_from_slice(&last_bytes(kept, wanted).to_be_bytes());
+        Uuid::from_bytes(bytes)
+    }
+}
+
+/// The CRC in the same run of `count` values that is this index modulo their count. Chance decides
+/// the run, so all that lead to the index are about equally likely.
+fn nearest_crc(crc: u16, index: u16, count: u16) -> u16 {
+    let run = crc - crc % count;
+    // The last run may be cut short before the index: the one before is whole.
+    run.checked_add(index).unwrap_or_else(|| run - count + index)
+}
+
+/// The two bytes that give a message this CRC when they follow what is there. The last sixteen
+/// shifts take in nothing but them, and a shift can be undone because the polynomial is odd.
+fn last_bytes(before: &[u8], crc: u16) -> u16 {
+    crc16(before) ^ (0..16).fold(crc, |crc, _| unshift(crc))
+}
+
+const POLYNOMIAL: u16 = 0x1021;
+
+fn shift(crc: u16) -> u16 {
+    if crc & 0x8000 != 0 { (crc << 1) ^ POLYNOMIAL } else { crc << 1 }
+}
+
+fn unshift(crc: u16) -> u16 {
+    if crc & 1 != 0 { ((crc ^ POLYNOMIAL) >> 1) | 0x8000 } else { crc >> 1 }
 }
 
 /// CRC-16/XMODEM: the hash that places ids on partitions (and, in a cluster, tags on slots).
 pub fn crc16(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0u16, |crc, byte| {
-        (0..8).fold(crc ^ (u16::from(*byte) << 8), |crc, _| {
-            if crc & 0x8000 != 0 { (crc << 1) ^ 0x1021 } else { crc << 1 }
-        })
-    })
+    bytes
+        .iter()
+        .fold(0u16, |crc, byte| (0..8).fold(crc ^ (u16::from(*byte) << 8), |crc, _| shift(crc)))
 }
 
 #[cfg(test)]
@@ -183,5 +230,72 @@ mod tests {
         let hit: std::collections::BTreeSet<u16> =
             (0u32..1000).map(|n| config.flow_partition_of(&n.to_be_bytes()).index).collect();
         assert_eq!(hit.len(), 16);
+    }
+
+    fn flows(num_flow_partitions: u16) -> PartitionConfig {
+        PartitionConfig { num_flow_partitions, ..Default::default() }
+    }
+
+    /// Numbers without a pattern, the same in every run.
+    fn scattered(number: u64) -> u128 {
+        let mixed = |seed: u64| {
+            let mixed = (seed ^ (seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            u128::from(mixed ^ (mixed >> 27))
+        };
+        mixed(number) << 64 | mixed(!number)
+    }
+
+    fn kept(uuid: Uuid) -> u128 {
+        uuid.as_u128() >> 16
+    }
+
+    #[test]
+    fn a_uuid_is_made_for_any_partition_of_any_number_of_them() {
+        for count in 1..=u16::MAX {
+            let uuid = Uuid::from_u128(scattered(count.into()));
+            let any = crc16(&count.to_be_bytes()) % count;
+            let home = Partition::flow([0, any, count - 1][usize::from(count % 3)]);
+            let made = flows(count).uuid_on(home, uuid);
+            assert_eq!(flows(count).flow_partition_of(made.as_bytes()), home, "{uuid} of {count}");
+            assert_eq!(kept(made), kept(uuid), "{home} of {count}");
+        }
+    }
+
+    #[test]
+    fn what_is_in_its_place_stays_as_it_is() {
+        for number in 0..10_000 {
+            let uuid = Uuid::from_u128(scattered(number));
+            let config = flows(u16::try_from(number).expect("small") + 1);
+            let home = config.flow_partition_of(uuid.as_bytes());
+            assert_eq!(config.uuid_on(home, uuid), uuid);
+        }
+    }
+
+    #[test]
+    fn every_crc_is_reached_by_one_end() {
+        for crc in 0..=u16::MAX {
+            let end = last_bytes(b"before", crc).to_be_bytes();
+            assert_eq!(crc16(&[b"before", &end[..]].concat()), crc);
+        }
+    }
+
+    #[test]
+    fn no_more_chance_is_given_up_than_the_partition_costs() {
+        for count in [1, 2, 3, 255, 256, 1000, 32_768, 40_000, u16::MAX] {
+            let index = count - 1;
+            let mut uses = std::collections::HashMap::new();
+            for crc in 0..=u16::MAX {
+                *uses.entry(nearest_crc(crc, index, count)).or_insert(0) += 1;
+            }
+            let choices = (0..=u16::MAX).filter(|crc| crc % count == index).count();
+            assert_eq!(uses.len(), choices, "{count}");
+            assert!(uses.values().all(|uses| *uses <= 2 * u32::from(count)), "{count}");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "{fp:4} is none of 4 flow partitions")]
+    fn a_partition_that_does_not_exist_has_no_uuids() {
+        flows(4).uuid_on(Partition::flow(4), Uuid::nil());
     }
 }

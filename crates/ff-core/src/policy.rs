@@ -2,22 +2,26 @@
 //! optional; what is absent is left out of the JSON and has the default of [`crate::limits`].
 
 mod retry;
+mod stream;
 mod validate;
 
 pub use crate::capability::{CapabilityError, CapabilitySet};
 pub use retry::{Backoff, RetryPolicy};
+pub use stream::{DurabilityMode, StreamPolicy};
 pub use validate::PolicyError;
 
 pub(crate) use validate::{CATEGORY_RULE, is_category};
 
 use serde::{Deserialize, Serialize};
 
+use crate::contracts::TimeoutBehavior;
 use crate::json_object::serde_as_object;
 use crate::limits;
 
 /// The settings of one execution, fixed when it is created.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ExecutionPolicy {
     /// How failures are retried; absent means not at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -25,14 +29,24 @@ pub struct ExecutionPolicy {
     /// How long things may take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_policy: Option<TimeoutPolicy>,
+    /// How long it may be suspended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspension_policy: Option<SuspensionPolicy>,
+    /// How many signals it takes in all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 1_000_000))]
+    pub max_signals_per_execution: Option<u64>,
     /// How often a lost worker's execution is taken over before it fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(maximum = 1000))]
     pub max_reclaim_count: Option<u64>,
     /// How often it may be replayed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(maximum = 1000))]
     pub max_replay_count: Option<u64>,
     /// How long it is kept after its end; zero removes it at the next occasion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(maximum = 31_622_400_000u64))]
     pub retention_ms: Option<u64>,
     /// Which workers may run it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -40,37 +54,61 @@ pub struct ExecutionPolicy {
     /// One step of priority is worth this much waiting: zero makes priorities count for nothing,
     /// absent makes them strict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(maximum = 34_560_000_000u64))]
     pub ageing_ms: Option<u64>,
     /// How long its idempotency key is remembered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 2_592_000_000u64))]
     pub dedup_window_ms: Option<u64>,
+    /// What is kept of its output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream_policy: Option<StreamPolicy>,
 }
 
 /// How long things may take.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(remote = "Self", deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct TimeoutPolicy {
     /// How long one attempt may run; then it fails with category `timeout`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 34_560_000_000u64))]
     pub attempt_timeout_ms: Option<u64>,
     /// How long the whole execution may take from its creation; then it expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 34_560_000_000u64))]
     pub execution_deadline_ms: Option<u64>,
     /// The same as the policy's own field; the smaller of the two counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(maximum = 1000))]
     pub max_reclaim_count: Option<u64>,
+}
+
+/// How long an execution may be suspended, where the suspension itself does not say.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(remote = "Self", deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct SuspensionPolicy {
+    /// How long a wait may last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 34_560_000_000u64))]
+    pub default_timeout_ms: Option<u64>,
+    /// What happens then; absent means to fail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_behavior: Option<TimeoutBehavior>,
 }
 
 /// Which workers may run an execution.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(remote = "Self", deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RoutingRequirements {
     /// What a worker must be able to do; empty means any worker.
     #[serde(default, skip_serializing_if = "CapabilitySet::is_empty")]
     pub required_capabilities: CapabilitySet,
 }
 
-serde_as_object!(ExecutionPolicy, TimeoutPolicy, RoutingRequirements);
+serde_as_object!(ExecutionPolicy, TimeoutPolicy, SuspensionPolicy, RoutingRequirements);
 
 impl ExecutionPolicy {
     /// Reads and checks a policy, as it comes from outside.
@@ -140,9 +178,13 @@ mod tests {
             r#""initial_delay_ms":100,"max_delay_ms":5000,"multiplier":1.5,"jitter":true},"#,
             r#""retryable_categories":["timeout","transient"]},"#,
             r#""timeout_policy":{"attempt_timeout_ms":1000,"execution_deadline_ms":60000},"#,
+            r#""suspension_policy":{"default_timeout_ms":5,"timeout_behavior":"escalate"},"#,
+            r#""max_signals_per_execution":9,"#,
             r#""max_reclaim_count":7,"max_replay_count":2,"retention_ms":0,"#,
             r#""routing_requirements":{"required_capabilities":["avx","gpu"]},"#,
-            r#""ageing_ms":60000,"dedup_window_ms":1000}"#,
+            r#""ageing_ms":60000,"dedup_window_ms":1000,"#,
+            r#""stream_policy":{"durability_mode":"summary","retention_maxlen":50,"#,
+            r#""retention_bytes":1000,"retention_ttl_ms":0}}"#,
         );
         assert_eq!(parse(json).and_then(|policy| policy.to_json()).as_deref(), Ok(json));
     }
@@ -184,6 +226,8 @@ mod tests {
             r#"{"routing_requirements":[]}"#,
             r#"{"timeout_policy":[1]}"#,
             r#"{"retry_policy":[3]}"#,
+            r#"{"stream_policy":[]}"#,
+            r#"{"stream_policy":{"durability_mode":"lossy"}}"#,
             r#"{"retry_policy":{"backoff":["fixed",1]}}"#,
         ] {
             let error = parse(json).expect_err(json);

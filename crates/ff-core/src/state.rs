@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 /// Where an execution stands, in all seven dimensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct StateVector {
     /// The large step of its life.
     pub lifecycle_phase: LifecyclePhase,

@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ff_core::engine_backend::EngineBackend;
+use ff_core::engine_backend::{EngineBackend as _, PartitionBackend};
 use ff_core::error::EngineError;
 use ff_core::limits;
 use ff_core::partition::Partition;
@@ -77,7 +77,7 @@ pub struct Engine {
 
 impl Engine {
     /// Starts ticking all partitions of a backend.
-    pub async fn start<H: Host>(
+    pub async fn start<H: Host + ?Sized>(
         backend: Arc<ScriptBackend<H>>,
         config: EngineConfig,
     ) -> Result<Self, EngineError> {
@@ -87,12 +87,12 @@ impl Engine {
 
     /// Starts ticking a backend that other processes tick too: the partitions are shared with those
     /// that are alive. Until it is known who they are, all of them are ticked.
-    pub async fn start_sharing<H: Host>(
+    pub async fn start_sharing<H: Host + ?Sized>(
         backend: Arc<ScriptBackend<H>>,
         config: EngineConfig,
         ids: &dyn IdSource,
     ) -> Result<Self, EngineError> {
-        let shared = Arc::clone(&backend) as Arc<dyn EngineBackend>;
+        let shared = Arc::clone(&backend) as Arc<dyn PartitionBackend>;
         let membership = Membership::new(shared, ids, config.beat)?;
         let (say, share) = watch::channel(Share::All);
         let mut engine = Self::start_with(backend, config, share).await?;
@@ -100,7 +100,7 @@ impl Engine {
         Ok(engine)
     }
 
-    async fn start_with<H: Host>(
+    async fn start_with<H: Host + ?Sized>(
         backend: Arc<ScriptBackend<H>>,
         config: EngineConfig,
         share: watch::Receiver<Share>,
@@ -110,7 +110,7 @@ impl Engine {
         let stats = Arc::new(EngineStats::default());
         let ticker = Ticker {
             agenda: Agenda::all_now(backend.partition_config().flow_partitions(), Instant::now()),
-            backend: backend as Arc<dyn EngineBackend>,
+            backend: backend as Arc<dyn PartitionBackend>,
             config,
             share: Share::All,
             stats: Arc::clone(&stats),
@@ -146,7 +146,7 @@ struct Ticked {
 }
 
 struct Ticker {
-    backend: Arc<dyn EngineBackend>,
+    backend: Arc<dyn PartitionBackend>,
     config: EngineConfig,
     agenda: Agenda,
     share: Share,

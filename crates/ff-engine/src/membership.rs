@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ff_core::capability::CapabilitySet;
-use ff_core::contracts::WorkerRegistration;
+use ff_core::contracts::{Heartbeat, WorkerRegistration};
 use ff_core::engine_backend::EngineBackend;
 use ff_core::error::{Code, EngineError};
 use ff_core::types::{WorkerId, WorkerInstanceId, WorkerSession};
@@ -81,12 +81,13 @@ impl Membership {
 
     async fn beat(&self) -> Result<Share, EngineError> {
         let ttl = self.beat * BEATS_PER_REGISTRATION;
-        let beaten = self.backend.heartbeat_worker(&self.instance, self.session, millis(ttl)).await;
+        let heartbeat = Heartbeat { session: self.session, ttl_ms: millis(ttl) };
+        let beaten = self.backend.heartbeat_worker(self.instance.clone(), heartbeat).await;
         match beaten {
             Err(error) if error.code() == Some(Code::WorkerNotFound) => self.register(ttl).await?,
             beaten => beaten.map(drop)?,
         }
-        let workers = self.backend.list_workers().await?;
+        let workers = self.backend.list_workers().await?.workers;
         let engines = workers.into_iter().filter(|worker| worker.worker_id == self.worker_id);
         let names = engines.map(|engine| engine.worker_instance_id.to_string());
         Ok(Share::among(self.instance.as_str(), names))
@@ -96,7 +97,7 @@ impl Membership {
         let registration = WorkerRegistration {
             worker_id: self.worker_id.clone(),
             worker_instance_id: self.instance.clone(),
-            session: self.session,
+            session: Some(self.session),
             lanes: Vec::new(),
             capabilities: CapabilitySet::default(),
             ttl_ms: millis(ttl),

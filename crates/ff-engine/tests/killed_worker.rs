@@ -11,11 +11,10 @@ use std::time::Duration;
 use ff_backend_valkey::{ValkeyConfig, ValkeyHost};
 use ff_core::backend::HandleKind;
 use ff_core::contracts::{Claimed, NewExecution, WorkRequest};
-use ff_core::engine_backend::EngineBackend;
+use ff_core::engine_backend::roles::*;
 use ff_core::partition::PartitionConfig;
-use ff_core::policy::ExecutionPolicy;
 use ff_core::state::{AttemptLifecycle, PublicState};
-use ff_core::types::{ExecutionId, ExecutionKind, LaneId, Namespace, WorkerId, WorkerInstanceId};
+use ff_core::types::{ExecutionId, ExecutionKind, LaneId, WorkerId, WorkerInstanceId};
 use ff_engine::{Engine, EngineConfig};
 use ff_scheduler::Scheduler;
 use ff_script::backend::ScriptBackend;
@@ -53,18 +52,12 @@ async fn claim_one(backend: &Arc<ScriptBackend<ValkeyHost>>, worker: &str) -> Op
 
 fn new_execution() -> NewExecution {
     NewExecution {
-        execution_id: ExecutionId::solo(SystemIds.ordered(), &config()),
-        namespace: Namespace::default(),
-        lane: LaneId::try_new("default").expect("valid"),
-        kind: ExecutionKind::try_new("sleepy").expect("valid"),
-        priority: 0,
         creator: "test".to_owned(),
-        policy: ExecutionPolicy::default(),
         payload: b"please finish me".to_vec(),
-        delay_until: None,
-        deadline_at: None,
-        tags: Default::default(),
-        idempotency_key: None,
+        ..NewExecution::new(
+            ExecutionId::solo(SystemIds.ordered(), &config()),
+            ExecutionKind::try_new("sleepy").expect("valid"),
+        )
     }
 }
 
@@ -117,7 +110,8 @@ async fn a_killed_worker_s_execution_completes_without_help() {
     assert_eq!(snapshot.public_state(), PublicState::Completed);
     assert_eq!(snapshot.reclaim_count, 1);
     let attempts = backend.list_attempts(id).await.expect("readable");
-    let states: Vec<AttemptLifecycle> = attempts.iter().map(|attempt| attempt.state).collect();
+    let states: Vec<AttemptLifecycle> =
+        attempts.attempts.iter().map(|attempt| attempt.state).collect();
     assert_eq!(states, [AttemptLifecycle::InterruptedReclaimed, AttemptLifecycle::EndedSuccess]);
     assert_eq!(engine.shutdown().await.lapsed(), 1);
 }

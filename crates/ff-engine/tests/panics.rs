@@ -9,7 +9,7 @@ use ff_core::partition::{Partition, PartitionConfig};
 use ff_engine::{Engine, EngineConfig};
 use ff_script::args::Args;
 use ff_script::backend::ScriptBackend;
-use ff_script::host::{Function, Host, Subscription, Topic};
+use ff_script::host::{Function, Host, Subject, Subscription, Topic};
 use ff_script::library::Library;
 use ff_script::value::Value;
 use futures_core::future::BoxFuture;
@@ -49,6 +49,10 @@ impl Host for Panicking {
         self.host.subscribe(topic)
     }
 
+    fn follow(&self, subject: Subject) -> BoxFuture<'_, Result<Subscription, BackendError>> {
+        self.host.follow(subject)
+    }
+
     fn name(&self) -> &'static str {
         self.host.name()
     }
@@ -62,8 +66,8 @@ async fn a_partition_whose_tick_panicked_is_ticked_again() {
     let partitions = PartitionConfig { num_flow_partitions: 4, ..PartitionConfig::default() };
     let backend = ScriptBackend::open(Arc::clone(&host), partitions).await.expect("opens");
     let engine = Engine::start(Arc::new(backend), EngineConfig::default()).await.expect("starts");
-    let patience = std::time::Duration::from_secs(30);
-    let ticked = tokio::time::timeout(patience, host.through.acquire()).await;
+    let time_limit = std::time::Duration::from_secs(30);
+    let ticked = tokio::time::timeout(time_limit, host.through.acquire()).await;
     assert!(ticked.is_ok(), "the partition was forgotten");
     assert_eq!(engine.shutdown().await.failures(), u64::from(PANICS));
 }

@@ -10,11 +10,10 @@ use std::time::{Duration, Instant};
 
 use ff_backend_valkey::{ValkeyConfig, ValkeyHost};
 use ff_core::contracts::{NewExecution, WorkRequest};
-use ff_core::engine_backend::EngineBackend;
+use ff_core::engine_backend::roles::*;
 use ff_core::partition::PartitionConfig;
-use ff_core::policy::ExecutionPolicy;
 use ff_core::state::PublicState;
-use ff_core::types::{ExecutionId, ExecutionKind, LaneId, Namespace, WorkerId, WorkerInstanceId};
+use ff_core::types::{ExecutionId, ExecutionKind, LaneId, WorkerId, WorkerInstanceId};
 use ff_engine::{Engine, EngineConfig};
 use ff_scheduler::Scheduler;
 use ff_script::backend::ScriptBackend;
@@ -24,13 +23,18 @@ use ff_test_valkey::{Reply, Valkey, ValkeyOptions};
 
 const PARTITIONS: u16 = 8;
 const EXECUTIONS: usize = 900;
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 /// What a newer library does otherwise: module, what stands there, what stands there then. Its
 /// answers are longer, its records have a field more, and it knows a timer that ours does not.
 const CHANGES: &[(&str, &str, &str)] = &[
-    ("model/claim", "'payload', 'tags' }", "'payload', 'tags', 'novelty' }"),
-    ("model/claim", "payload, tags }, payload", "payload, tags, 'new' }, payload"),
+    (
+        "model/claim",
+        "\nreturn claim\n",
+        "\nlocal row = claim.row\nclaim.ROW[#claim.ROW + 1] = 'novelty'\n\n\
+         function claim.row(p, x, kind)\n  local values, payload = row(p, x, kind)\n  \
+         values[#claim.ROW] = 'new'\n  return values, payload\nend\n\nreturn claim\n",
+    ),
     ("model/field", "flow_id = 'fl',", "flow_id = 'fl', novelty = 'zz',"),
     (
         "verb/create",
@@ -39,13 +43,13 @@ const CHANGES: &[(&str, &str, &str)] = &[
          w[#w + 1] = { 'ZADD', p.due, 1, 'z:' .. a.execution_id }\n",
     ),
     (
-        "verb/tick",
-        "['w:'] = drop_worker",
-        "['w:'] = drop_worker, ['z:'] = function(w, p, member)\n  \
-         w[#w + 1] = { 'ZREM', p.due, member }\n  return 'forgotten' end",
+        "verb/worker",
+        "due.on[TIMER] = function(w, p, member)\n",
+        "due.on['z:'] = function(w, p, member)\n  w[#w + 1] = { 'ZREM', p.due, member }\n  \
+         return 'forgotten'\nend\n\ndue.on[TIMER] = function(w, p, member)\n",
     ),
-    ("verb/tick", "counts.corrected or 0)", "counts.corrected or 0, 'new')"),
-    ("verb/tick", "'forgotten', 'corrected' }", "'forgotten', 'corrected', 'novelty' }"),
+    ("verb/tick", "counts.waitpoints or 0)", "counts.waitpoints or 0, 'new')"),
+    ("verb/tick", "'suspensions', 'waitpoints' }", "'suspensions', 'waitpoints', 'novelty' }"),
 ];
 
 fn newer_library() -> Library {
@@ -110,7 +114,7 @@ impl Tally {
     async fn reaches(&self, count: usize) {
         let begin = Instant::now();
         while self.completed() < count {
-            assert!(begin.elapsed() < PATIENCE, "{} of {count}", self.completed());
+            assert!(begin.elapsed() < TIME_LIMIT, "{} of {count}", self.completed());
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
@@ -118,18 +122,11 @@ impl Tally {
 
 fn new_execution() -> NewExecution {
     NewExecution {
-        execution_id: ExecutionId::solo(SystemIds.ordered(), &config()),
-        namespace: Namespace::default(),
-        lane: LaneId::try_new("default").expect("valid"),
-        kind: ExecutionKind::try_new("work").expect("valid"),
-        priority: 0,
-        creator: String::new(),
-        policy: ExecutionPolicy::default(),
         payload: vec![7; 300],
-        delay_until: None,
-        deadline_at: None,
-        tags: Default::default(),
-        idempotency_key: None,
+        ..NewExecution::new(
+            ExecutionId::solo(SystemIds.ordered(), &config()),
+            ExecutionKind::try_new("work").expect("valid"),
+        )
     }
 }
 
@@ -220,7 +217,7 @@ async fn an_upgrade_under_load_refuses_nobody_and_loses_nothing() {
     }
     let begin = Instant::now();
     while overdue(&valkey) > 0 {
-        assert!(begin.elapsed() < PATIENCE, "{} timers never fired", overdue(&valkey));
+        assert!(begin.elapsed() < TIME_LIMIT, "{} timers never fired", overdue(&valkey));
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

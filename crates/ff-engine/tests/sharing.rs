@@ -5,11 +5,10 @@ use std::time::{Duration, Instant};
 
 use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost};
 use ff_core::contracts::NewExecution;
-use ff_core::engine_backend::EngineBackend;
+use ff_core::engine_backend::roles::*;
 use ff_core::partition::{Partition, PartitionConfig};
-use ff_core::policy::ExecutionPolicy;
 use ff_core::state::PublicState;
-use ff_core::types::{ExecutionId, ExecutionKind, LaneId, Namespace, TimestampMs};
+use ff_core::types::{ExecutionId, ExecutionKind, TimestampMs};
 use ff_engine::{ENGINE_WORKER_ID, Engine, EngineConfig};
 use ff_script::backend::ScriptBackend;
 use ff_script::ids::{IdSource, SystemIds};
@@ -18,7 +17,7 @@ use ff_script::library::Library;
 const PARTITIONS: u16 = 64;
 const SWEEP: Duration = Duration::from_millis(100);
 const BEAT: Duration = Duration::from_millis(50);
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 type Backend = Arc<ScriptBackend<EmbeddedHost>>;
 
@@ -38,7 +37,7 @@ async fn start(backend: &Backend) -> Engine {
 async fn until(what: &str, is_so: impl Fn() -> bool) {
     let started = Instant::now();
     while !is_so() {
-        assert!(started.elapsed() < PATIENCE, "never: {what}");
+        assert!(started.elapsed() < TIME_LIMIT, "never: {what}");
         tokio::task::yield_now().await;
     }
 }
@@ -70,7 +69,7 @@ async fn two_engines_tick_each_partition_once() {
     let all = || stayed.stats().partitions() == u64::from(PARTITIONS);
     until("the other takes it all", all).await;
     let workers = backend.list_workers().await.expect("listed");
-    assert!(workers.iter().all(|worker| worker.worker_id.as_str() == ENGINE_WORKER_ID));
+    assert!(workers.workers.iter().all(|worker| worker.worker_id.as_str() == ENGINE_WORKER_ID));
     other.shutdown().await;
 }
 
@@ -114,23 +113,16 @@ async fn until_waiting(backend: &Backend, id: ExecutionId, started: Instant) {
         if snapshot.public_state() == PublicState::Waiting {
             return;
         }
-        assert!(started.elapsed() < PATIENCE, "the timer of {id} never fires");
+        assert!(started.elapsed() < TIME_LIMIT, "the timer of {id} never fires");
     }
 }
 
 fn delayed(partition: Partition, until: TimestampMs) -> NewExecution {
     NewExecution {
-        execution_id: ExecutionId::from_parts(partition, SystemIds.ordered()),
-        namespace: Namespace::default(),
-        lane: LaneId::try_new("default").expect("valid"),
-        kind: ExecutionKind::try_new("timed").expect("valid"),
-        priority: 0,
-        creator: String::new(),
-        policy: ExecutionPolicy::default(),
-        payload: Vec::new(),
         delay_until: Some(until.into()),
-        deadline_at: None,
-        tags: Default::default(),
-        idempotency_key: None,
+        ..NewExecution::new(
+            ExecutionId::from_parts(partition, SystemIds.ordered()),
+            ExecutionKind::try_new("timed").expect("valid"),
+        )
     }
 }

@@ -5,13 +5,11 @@ use std::time::{Duration, Instant};
 
 use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost};
 use ff_core::contracts::{NewExecution, WorkRequest};
-use ff_core::engine_backend::EngineBackend;
+use ff_core::engine_backend::roles::*;
 use ff_core::partition::PartitionConfig;
 use ff_core::policy::ExecutionPolicy;
 use ff_core::state::PublicState;
-use ff_core::types::{
-    ExecutionId, ExecutionKind, LaneId, Namespace, TimestampMs, WorkerId, WorkerInstanceId,
-};
+use ff_core::types::{ExecutionId, ExecutionKind, LaneId, TimestampMs, WorkerId, WorkerInstanceId};
 use ff_engine::{Engine, EngineConfig};
 use ff_scheduler::Scheduler;
 use ff_script::backend::ScriptBackend;
@@ -30,18 +28,12 @@ async fn open() -> Arc<ScriptBackend<EmbeddedHost>> {
 
 fn new_execution(policy: ExecutionPolicy, delay_until: Option<TimestampMs>) -> NewExecution {
     NewExecution {
-        execution_id: ExecutionId::solo(SystemIds.ordered(), &config()),
-        namespace: Namespace::default(),
-        lane: LaneId::try_new("default").expect("valid"),
-        kind: ExecutionKind::try_new("timed").expect("valid"),
-        priority: 0,
-        creator: String::new(),
         policy,
-        payload: Vec::new(),
         delay_until: delay_until.map(Into::into),
-        deadline_at: None,
-        tags: Default::default(),
-        idempotency_key: None,
+        ..NewExecution::new(
+            ExecutionId::solo(SystemIds.ordered(), &config()),
+            ExecutionKind::try_new("timed").expect("valid"),
+        )
     }
 }
 

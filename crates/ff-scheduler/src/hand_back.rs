@@ -2,61 +2,55 @@
 //! caller went away.
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use ff_core::contracts::{Claimed, payload_bytes};
-use ff_core::engine_backend::EngineBackend;
+use ff_core::engine_backend::{Answer, PartitionBackend};
+use ff_core::error::EngineError;
 use ff_core::limits;
 use ff_core::types::Moment;
+use ff_script::in_flight::{InFlight, InFlightGuard};
 use tokio::runtime::Handle as Runtime;
-use tokio::sync::watch;
 
-/// Calls and hand-backs that are not over: they go on although nobody waits for them.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct UnderWay {
-    count: Arc<watch::Sender<usize>>,
-    /// Where they count too.
-    whole: Option<Arc<watch::Sender<usize>>>,
+/// A call that, once begun, runs to its end, whoever waits for it: its caller may go away while the
+/// store answers. What it found is then dropped, and with that handed back.
+pub(crate) struct Detached<T: Send + 'static> {
+    call: Option<Answer<'static, T>>,
+    begun: bool,
 }
 
-/// One of them, until it is dropped.
-pub(crate) struct OneUnderWay(UnderWay);
-
-impl UnderWay {
-    /// Those of one claim.
-    pub(crate) fn part_of(whole: &Self) -> Self {
-        Self { count: Arc::default(), whole: Some(Arc::clone(&whole.count)) }
-    }
-
-    pub(crate) fn one(&self) -> OneUnderWay {
-        self.counts().for_each(|count| count.send_modify(|count| *count += 1));
-        OneUnderWay(self.clone())
-    }
-
-    pub(crate) fn is_none(&self) -> bool {
-        *self.count.borrow() == 0
-    }
-
-    /// Returns when there is none.
-    pub(crate) async fn none(&self) {
-        let mut changes = self.count.subscribe();
-        // The sender lives as long as we do, so the wait ends only with a match.
-        let _ = changes.wait_for(|count| *count == 0).await;
-    }
-
-    fn counts(&self) -> impl Iterator<Item = &watch::Sender<usize>> {
-        [&self.count].into_iter().chain(&self.whole).map(AsRef::as_ref)
+impl<T: Send + 'static> Detached<T> {
+    pub(crate) fn new(call: impl Future<Output = Result<T, EngineError>> + Send + 'static) -> Self {
+        Self { call: Some(Box::pin(call)), begun: false }
     }
 }
 
-impl Drop for OneUnderWay {
+impl<T: Send + 'static> Future for Detached<T> {
+    type Output = Result<T, EngineError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.begun = true;
+        let Some(call) = &mut self.call else { return Poll::Pending };
+        let answer = call.as_mut().poll(context);
+        if answer.is_ready() {
+            self.call = None;
+        }
+        answer
+    }
+}
+
+impl<T: Send + 'static> Drop for Detached<T> {
     fn drop(&mut self) {
-        self.0.counts().for_each(|count| count.send_modify(|count| *count -= 1));
+        if let Some(call) = self.call.take().filter(|_| self.begun) {
+            go_on(async { drop(call.await) });
+        }
     }
 }
 
 /// Lets something go on by itself, if there is still a runtime to do so.
-pub(crate) fn go_on(something: impl Future<Output = ()> + Send + 'static) {
+fn go_on(something: impl Future<Output = ()> + Send + 'static) {
     if let Ok(runtime) = Runtime::try_current() {
         runtime.spawn(something);
     }
@@ -64,18 +58,18 @@ pub(crate) fn go_on(something: impl Future<Output = ()> + Send + 'static) {
 
 /// Executions on their way to a caller.
 pub(crate) struct Claims {
-    backend: Arc<dyn EngineBackend>,
-    under_way: UnderWay,
+    backend: Arc<dyn PartitionBackend>,
+    in_flight: InFlight,
     claimed: Vec<Claimed>,
 }
 
 impl Claims {
     pub(crate) fn new(
-        backend: Arc<dyn EngineBackend>,
-        under_way: UnderWay,
+        backend: Arc<dyn PartitionBackend>,
+        in_flight: InFlight,
         claimed: Vec<Claimed>,
     ) -> Self {
-        Self { backend, under_way, claimed }
+        Self { backend, in_flight, claimed }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -100,7 +94,7 @@ impl Claims {
             fits
         });
         let surplus = self.claimed.split_off(fitting.count());
-        drop(Self::new(Arc::clone(&self.backend), self.under_way.clone(), surplus));
+        drop(Self::new(Arc::clone(&self.backend), self.in_flight.clone(), surplus));
     }
 
     /// The caller has them now.
@@ -113,13 +107,17 @@ impl Drop for Claims {
     fn drop(&mut self) {
         let claimed = std::mem::take(&mut self.claimed);
         if !claimed.is_empty() {
-            go_on(hand_back(Arc::clone(&self.backend), self.under_way.one(), claimed));
+            go_on(hand_back(Arc::clone(&self.backend), self.in_flight.begin(), claimed));
         }
     }
 }
 
 /// A time that has come gives the execution back at once; its attempt goes on with another worker.
-async fn hand_back(backend: Arc<dyn EngineBackend>, _one: OneUnderWay, claimed: Vec<Claimed>) {
+async fn hand_back(
+    backend: Arc<dyn PartitionBackend>,
+    _guard: InFlightGuard,
+    claimed: Vec<Claimed>,
+) {
     for task in claimed {
         let given = backend.delay(&task.handle, Moment::After(0)).await;
         if let Err(error) = given {

@@ -1,4 +1,4 @@
-//! One lane: the partitions that may have work, and how much of it was heard of.
+//! One lane: the partitions that may have work, and how much of it was announced.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -22,44 +22,44 @@ pub(crate) struct Lane {
     pub(crate) news: Notify,
 }
 
-/// A partition to be asked, and how much was heard of there.
+/// A partition to be asked, and how much was announced there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Candidate {
     pub(crate) partition: Partition,
-    heard: u32,
+    announced: u32,
 }
 
 impl Candidate {
-    /// How many to ask it for: no more than were heard of, and not all from one nobody counted, so
+    /// How many to ask it for: no more than were announced, and not all from one nobody counted, so
     /// that several can be asked at once.
-    pub(crate) fn share(self, wanted: usize, places: usize) -> usize {
-        match self.heard {
-            UNCOUNTED => wanted.div_ceil(places.max(1)),
-            heard => wanted.min(heard as usize),
+    pub(crate) fn share(self, wanted: usize, parts: usize) -> usize {
+        match self.announced {
+            UNCOUNTED => wanted.div_ceil(parts.max(1)),
+            announced => wanted.min(announced as usize),
         }
     }
 }
 
 /// Every partition is in at most one of the three queues.
 struct Partitions {
-    /// Those that work was heard of from.
-    heard: VecDeque<Partition>,
+    /// Those that work was announced in.
+    announced: VecDeque<Partition>,
     /// Those that were not asked yet, or had all of what they were asked for and nobody counted.
     uncounted: VecDeque<Partition>,
-    /// Those that had all that was heard of: there may be more.
-    doubtful: VecDeque<Partition>,
-    standing: Vec<Standing>,
+    /// Those that had all that was announced: there may be more.
+    unconfirmed: VecDeque<Partition>,
+    states: Vec<State>,
     /// Whether the next one is to be taken from those that nobody counted. Taken in turns, neither
     /// does new work wait for a look at all partitions, nor old work for an end of the new.
     uncounted_next: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
-    Forgotten,
-    Doubtful,
+enum State {
+    Idle,
+    Unconfirmed,
     Uncounted,
-    Heard { heard: u32 },
+    Announced { count: u32 },
 }
 
 impl Lane {
@@ -67,10 +67,10 @@ impl Lane {
     pub(crate) fn new(name: LaneId, partitions: impl Iterator<Item = Partition>) -> Self {
         let uncounted: VecDeque<_> = partitions.collect();
         let partitions = Mutex::new(Partitions {
-            heard: VecDeque::new(),
-            standing: vec![Standing::Uncounted; uncounted.len()],
+            announced: VecDeque::new(),
+            states: vec![State::Uncounted; uncounted.len()],
             uncounted,
-            doubtful: VecDeque::new(),
+            unconfirmed: VecDeque::new(),
             uncounted_next: false,
         });
         let payload_bytes = AtomicU64::new(limits::PAYLOAD_BYTES_MAX);
@@ -83,7 +83,7 @@ impl Lane {
 
     /// How many partitions there are.
     pub(crate) fn partitions(&self) -> usize {
-        self.lock().standing.len()
+        self.lock().states.len()
     }
 
     /// Counts the claims that begin here.
@@ -104,47 +104,49 @@ impl Lane {
         self.payload_bytes.store(bytes.max(known).max(1), Ordering::Relaxed);
     }
 
-    /// Takes a partition that waited longest. It is forgotten until somebody hears of it again.
+    /// Takes a partition that waited longest. It is forgotten until somebody announces it again.
     pub(crate) fn take(&self) -> Option<Candidate> {
         let mut partitions = self.lock();
         let partition = partitions.next()?;
-        let heard = match partitions.stand(partition, Standing::Forgotten) {
-            Standing::Heard { heard } => heard,
+        let announced = match partitions.put(partition, State::Idle) {
+            State::Announced { count } => count,
             _ => UNCOUNTED,
         };
-        Some(Candidate { partition, heard })
+        Some(Candidate { partition, announced })
     }
 
     /// True if there is a partition that should be asked.
     pub(crate) fn is_likely(&self) -> bool {
         let partitions = self.lock();
-        !partitions.heard.is_empty() || !partitions.uncounted.is_empty()
+        !partitions.announced.is_empty() || !partitions.uncounted.is_empty()
     }
 
-    /// True if there is a partition that may have more than was heard of.
-    pub(crate) fn is_doubtful(&self) -> bool {
-        !self.lock().doubtful.is_empty()
+    /// True if there is a partition that may have more than was announced.
+    pub(crate) fn has_unconfirmed(&self) -> bool {
+        !self.lock().unconfirmed.is_empty()
     }
 
     /// One more execution waits in this partition.
-    pub(crate) fn hear(&self, partition: Partition) {
-        self.lock().hear(partition, 1);
+    pub(crate) fn announce(&self, partition: Partition) {
+        self.lock().announce(partition, 1);
         self.news.notify_one();
     }
 
-    /// A candidate had as many as it was asked for. What else was heard of is still there; if that
+    /// A candidate had as many as it was asked for. What else was announced is still there; if that
     /// is nothing, there may be more all the same.
-    pub(crate) fn was_generous(&self, candidate: Candidate, found: usize) {
+    pub(crate) fn had_all(&self, candidate: Candidate, found: usize) {
         let found = u32::try_from(found).unwrap_or(u32::MAX);
-        match candidate.heard {
+        match candidate.announced {
             UNCOUNTED => {
-                self.lock().wonder(candidate.partition);
+                self.lock().mark_uncounted(candidate.partition);
                 self.news.notify_one();
             }
-            heard if heard > found => self.lock().hear(candidate.partition, heard - found),
+            announced if announced > found => {
+                self.lock().announce(candidate.partition, announced - found)
+            }
             // Somebody must look there when all is silent.
             _ => {
-                self.lock().doubt(candidate.partition);
+                self.lock().mark_unconfirmed(candidate.partition);
                 self.news.notify_one();
             }
         }
@@ -152,30 +154,30 @@ impl Lane {
 
     /// A candidate could not be asked: whoever waits must be told in place of the one who failed.
     pub(crate) fn keep(&self, candidate: Candidate) {
-        match candidate.heard {
-            UNCOUNTED => self.lock().wonder(candidate.partition),
-            heard => self.lock().hear(candidate.partition, heard),
+        match candidate.announced {
+            UNCOUNTED => self.lock().mark_uncounted(candidate.partition),
+            announced => self.lock().announce(candidate.partition, announced),
         }
         self.news.notify_one();
     }
 
-    /// There may be work in the doubtful partitions; answers whether there are any.
-    pub(crate) fn look_again(&self) -> bool {
+    /// There may be work in the unconfirmed partitions; answers whether there are any.
+    pub(crate) fn recheck(&self) -> bool {
         let mut partitions = self.lock();
-        let doubtful = std::mem::take(&mut partitions.doubtful);
-        let any = !doubtful.is_empty();
-        for partition in doubtful {
-            partitions.stand(partition, Standing::Forgotten);
-            partitions.wonder(partition);
+        let unconfirmed = std::mem::take(&mut partitions.unconfirmed);
+        let any = !unconfirmed.is_empty();
+        for partition in unconfirmed {
+            partitions.put(partition, State::Idle);
+            partitions.mark_uncounted(partition);
         }
         any
     }
 
     /// There may be work anywhere.
-    pub(crate) fn look_everywhere(&self, all: impl Iterator<Item = Partition>) {
-        self.look_again();
+    pub(crate) fn recheck_all(&self, all: impl Iterator<Item = Partition>) {
+        self.recheck();
         let mut partitions = self.lock();
-        all.for_each(|partition| partitions.wonder(partition));
+        all.for_each(|partition| partitions.mark_uncounted(partition));
         drop(partitions);
         self.news.notify_waiters();
         self.news.notify_one();
@@ -188,69 +190,69 @@ impl Lane {
 
 impl Partitions {
     /// Puts a partition somewhere else; answers where it was. One that the deployment does not have
-    /// stays forgotten.
-    fn stand(&mut self, partition: Partition, now: Standing) -> Standing {
-        match self.standing.get_mut(usize::from(partition.index)) {
-            Some(standing) => std::mem::replace(standing, now),
-            None => Standing::Forgotten,
+    /// stays idle.
+    fn put(&mut self, partition: Partition, now: State) -> State {
+        match self.states.get_mut(usize::from(partition.index)) {
+            Some(state) => std::mem::replace(state, now),
+            None => State::Idle,
         }
     }
 
-    fn standing(&self, partition: Partition) -> Option<Standing> {
-        self.standing.get(usize::from(partition.index)).copied()
+    fn state(&self, partition: Partition) -> Option<State> {
+        self.states.get(usize::from(partition.index)).copied()
     }
 
     fn next(&mut self) -> Option<Partition> {
-        if self.uncounted_next || self.heard.is_empty() {
+        if self.uncounted_next || self.announced.is_empty() {
             self.uncounted_next = false;
-            return self.uncounted.pop_front().or_else(|| self.heard.pop_front());
+            return self.uncounted.pop_front().or_else(|| self.announced.pop_front());
         }
         self.uncounted_next = true;
-        self.heard.pop_front()
+        self.announced.pop_front()
     }
 
     /// So many more wait in this partition.
-    fn hear(&mut self, partition: Partition, more: u32) {
-        let Some(before) = self.standing(partition) else { return };
-        let heard = match before {
-            Standing::Heard { heard } => heard.saturating_add(more),
-            Standing::Uncounted => UNCOUNTED,
-            Standing::Doubtful | Standing::Forgotten => more,
+    fn announce(&mut self, partition: Partition, more: u32) {
+        let Some(before) = self.state(partition) else { return };
+        let count = match before {
+            State::Announced { count } => count.saturating_add(more),
+            State::Uncounted => UNCOUNTED,
+            State::Unconfirmed | State::Idle => more,
         };
         match before {
-            Standing::Uncounted => self.uncounted.retain(|other| *other != partition),
-            Standing::Doubtful => self.doubtful.retain(|other| *other != partition),
-            Standing::Heard { .. } | Standing::Forgotten => {}
+            State::Uncounted => self.uncounted.retain(|other| *other != partition),
+            State::Unconfirmed => self.unconfirmed.retain(|other| *other != partition),
+            State::Announced { .. } | State::Idle => {}
         }
-        if !matches!(before, Standing::Heard { .. }) {
-            self.heard.push_back(partition);
+        if !matches!(before, State::Announced { .. }) {
+            self.announced.push_back(partition);
         }
-        self.stand(partition, Standing::Heard { heard });
+        self.put(partition, State::Announced { count });
     }
 
     /// Any number may wait in this partition.
-    fn wonder(&mut self, partition: Partition) {
-        match self.standing(partition) {
-            Some(Standing::Heard { .. }) => {
-                self.stand(partition, Standing::Heard { heard: UNCOUNTED });
+    fn mark_uncounted(&mut self, partition: Partition) {
+        match self.state(partition) {
+            Some(State::Announced { .. }) => {
+                self.put(partition, State::Announced { count: UNCOUNTED });
             }
-            Some(Standing::Forgotten) => {
+            Some(State::Idle) => {
                 self.uncounted.push_back(partition);
-                self.stand(partition, Standing::Uncounted);
+                self.put(partition, State::Uncounted);
             }
-            Some(Standing::Doubtful) => {
-                self.doubtful.retain(|other| *other != partition);
+            Some(State::Unconfirmed) => {
+                self.unconfirmed.retain(|other| *other != partition);
                 self.uncounted.push_back(partition);
-                self.stand(partition, Standing::Uncounted);
+                self.put(partition, State::Uncounted);
             }
-            Some(Standing::Uncounted) | None => {}
+            Some(State::Uncounted) | None => {}
         }
     }
 
-    fn doubt(&mut self, partition: Partition) {
-        if self.standing(partition) == Some(Standing::Forgotten) {
-            self.doubtful.push_back(partition);
-            self.stand(partition, Standing::Doubtful);
+    fn mark_unconfirmed(&mut self, partition: Partition) {
+        if self.state(partition) == Some(State::Idle) {
+            self.unconfirmed.push_back(partition);
+            self.put(partition, State::Unconfirmed);
         }
     }
 }
@@ -265,7 +267,7 @@ mod tests {
     }
 
     fn taken(lane: &Lane) -> Option<(u16, u32)> {
-        lane.take().map(|candidate| (candidate.partition.index, candidate.heard))
+        lane.take().map(|candidate| (candidate.partition.index, candidate.announced))
     }
 
     /// All partitions were asked and had nothing.
@@ -281,44 +283,44 @@ mod tests {
         assert_eq!(taken(&lane), Some((0, UNCOUNTED)));
         assert_eq!(taken(&lane), Some((1, UNCOUNTED)));
         assert_eq!(taken(&lane), None);
-        assert!(!lane.look_again(), "those that had nothing are forgotten");
+        assert!(!lane.recheck(), "those that had nothing are forgotten");
     }
 
     #[test]
-    fn what_was_heard_is_counted_and_asked_in_turn() {
+    fn what_was_announced_is_counted_and_asked_in_turn() {
         let lane = quiet(4);
-        [3, 1, 3, 9].into_iter().for_each(|index| lane.hear(Partition::flow(index)));
+        [3, 1, 3, 9].into_iter().for_each(|index| lane.announce(Partition::flow(index)));
         assert_eq!(taken(&lane), Some((3, 2)));
-        lane.hear(Partition::flow(3));
+        lane.announce(Partition::flow(3));
         assert_eq!(taken(&lane), Some((1, 1)));
         assert_eq!(taken(&lane), Some((3, 1)));
         assert_eq!(taken(&lane), None);
     }
 
     #[test]
-    fn a_partition_is_asked_again_while_more_was_heard_than_found() {
+    fn a_partition_is_asked_again_while_more_was_announced_than_found() {
         let lane = quiet(2);
-        (0..3).for_each(|_| lane.hear(Partition::flow(0)));
-        let candidate = lane.take().expect("heard of");
+        (0..3).for_each(|_| lane.announce(Partition::flow(0)));
+        let candidate = lane.take().expect("announced");
         assert_eq!(candidate.share(8, 4), 3);
-        lane.was_generous(candidate, 2);
+        lane.had_all(candidate, 2);
         let candidate = lane.take().expect("one is left");
         assert_eq!(candidate.share(8, 4), 1);
-        lane.was_generous(candidate, 1);
-        assert!(!lane.is_likely(), "nothing more was heard of");
-        assert!(lane.look_again(), "but there may be more");
-        let candidate = lane.take().expect("asked in doubt");
+        lane.had_all(candidate, 1);
+        assert!(!lane.is_likely(), "nothing more was announced");
+        assert!(lane.recheck(), "but there may be more");
+        let candidate = lane.take().expect("asked to make sure");
         assert_eq!(candidate.share(8, 4), 2, "uncounted");
     }
 
     #[test]
-    fn a_doubtful_partition_that_is_heard_of_is_likely_and_only_that() {
+    fn a_unconfirmed_partition_that_is_announced_is_likely_and_only_that() {
         let lane = quiet(2);
-        lane.hear(Partition::flow(1));
-        let candidate = lane.take().expect("heard of");
-        lane.was_generous(candidate, 1);
-        lane.hear(Partition::flow(1));
-        assert!(!lane.look_again());
+        lane.announce(Partition::flow(1));
+        let candidate = lane.take().expect("announced");
+        lane.had_all(candidate, 1);
+        lane.announce(Partition::flow(1));
+        assert!(!lane.recheck());
         assert_eq!(taken(&lane), Some((1, 1)));
         assert_eq!(taken(&lane), None);
     }
@@ -326,16 +328,16 @@ mod tests {
     #[test]
     fn new_work_does_not_wait_for_a_look_at_all_partitions_nor_old_work_for_the_new() {
         let lane = lane(8);
-        lane.hear(Partition::flow(6));
-        assert_eq!(taken(&lane), Some((6, UNCOUNTED)), "heard of first");
+        lane.announce(Partition::flow(6));
+        assert_eq!(taken(&lane), Some((6, UNCOUNTED)), "announced first");
         assert_eq!(taken(&lane), Some((0, UNCOUNTED)));
-        lane.hear(Partition::flow(6));
-        lane.hear(Partition::flow(7));
+        lane.announce(Partition::flow(6));
+        lane.announce(Partition::flow(7));
         assert_eq!(taken(&lane), Some((6, 1)));
         assert_eq!(taken(&lane), Some((1, UNCOUNTED)), "in turns");
         assert_eq!(taken(&lane), Some((7, UNCOUNTED)));
         let candidate = lane.take().expect("the next one");
-        lane.was_generous(candidate, 1);
+        lane.had_all(candidate, 1);
         let rest: Vec<_> = std::iter::from_fn(|| taken(&lane)).map(|(index, _)| index).collect();
         assert_eq!(rest, [3, 4, 5, 2], "whoever had enough waits for its next turn");
     }
@@ -343,9 +345,9 @@ mod tests {
     #[tokio::test]
     async fn a_partition_that_could_not_be_asked_is_news_for_the_next_who_waits() {
         let lane = quiet(2);
-        lane.hear(Partition::flow(1));
+        lane.announce(Partition::flow(1));
         lane.news.notified().await;
-        let candidate = lane.take().expect("heard of");
+        let candidate = lane.take().expect("announced");
         let waiting = lane.news.notified();
         lane.keep(candidate);
         let told = tokio::time::timeout(std::time::Duration::from_secs(5), waiting).await;
@@ -356,8 +358,8 @@ mod tests {
     #[test]
     fn looking_everywhere_forgets_all_counts() {
         let lane = quiet(2);
-        lane.hear(Partition::flow(1));
-        lane.look_everywhere((0..2).map(Partition::flow));
+        lane.announce(Partition::flow(1));
+        lane.recheck_all((0..2).map(Partition::flow));
         assert_eq!(taken(&lane), Some((1, UNCOUNTED)));
         assert_eq!(taken(&lane), Some((0, UNCOUNTED)));
         assert_eq!(taken(&lane), None);

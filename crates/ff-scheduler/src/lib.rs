@@ -3,15 +3,15 @@
 //! Work lies in partitions. For each lane the scheduler keeps the partitions that may have some: at
 //! first all of them, later those a push told of, with the number of pushes. A claim asks them,
 //! several at a time if it wants several executions; a partition that had less than was asked for
-//! is forgotten until the next push. One that had all of what was heard of is asked again only when
-//! nothing better is left. Nothing is polled.
+//! is forgotten until the next push. One that had all of what was announced is asked again only
+//! when nothing better is left. Nothing is polled.
 
 #![deny(missing_docs)]
 
 mod ask;
 mod hand_back;
-mod known;
 mod lane;
+mod lanes;
 mod repeats;
 
 use std::future::poll_fn;
@@ -20,9 +20,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use ff_core::contracts::{
-    ClaimRequest, Claimed, LeaseIds, NextGrant, NextGrantRequest, WorkRequest,
+    ClaimRequest, Claimed, LeaseIds, LeaseRequest, NextGrant, NextGrantRequest, WorkRequest,
 };
-use ff_core::engine_backend::{Answer, EngineBackend};
+use ff_core::engine_backend::{Answer, PartitionBackend};
 use ff_core::error::EngineError;
 use ff_core::limits;
 use ff_core::types::{LaneId, LeaseId};
@@ -30,19 +30,20 @@ use ff_core::work_source::WorkSource;
 use ff_script::backend::ScriptBackend;
 use ff_script::host::{Host, Subscription, Topic, Wake};
 use ff_script::ids::IdSource;
+use ff_script::in_flight::InFlight;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
-use ask::{Ask, Asked};
-use hand_back::{Claims, UnderWay};
-use known::{Known, Suits};
+use ask::{Asked, Found};
+use hand_back::{Claims, Detached};
 use lane::Lane;
+use lanes::{Eligibility, Lanes};
 use repeats::{Named, recall};
 
 /// Every lane's partitions are looked through this often although nothing was heard from them.
 const SWEEP: Duration = Duration::from_secs(300);
 
-/// How long nothing must be heard before a waiting claim asks partitions that it doubts.
+/// How long nothing must be heard before a waiting claim asks partitions that are unconfirmed.
 const SILENCE: Duration = Duration::from_millis(50);
 
 /// How long a push may be on its way, in all but the worst case.
@@ -58,25 +59,25 @@ pub struct Scheduler {
 }
 
 struct Shared {
-    backend: Arc<dyn EngineBackend>,
+    backend: Arc<dyn PartitionBackend>,
     ids: Arc<dyn IdSource>,
-    known: Mutex<Known>,
-    under_way: UnderWay,
+    lanes: Mutex<Lanes>,
+    in_flight: InFlight,
     named: Named,
 }
 
 impl Scheduler {
     /// A scheduler over a backend. It listens for work from now on.
-    pub async fn start<H: Host>(
+    pub async fn start<H: Host + ?Sized>(
         backend: Arc<ScriptBackend<H>>,
         ids: Arc<dyn IdSource>,
     ) -> Result<Self, EngineError> {
         let wakes = backend.host().subscribe(Topic::Ready).await?;
         let shared = Arc::new(Shared {
-            backend: backend as Arc<dyn EngineBackend>,
+            backend: backend as Arc<dyn PartitionBackend>,
             ids,
-            known: Mutex::default(),
-            under_way: UnderWay::default(),
+            lanes: Mutex::default(),
+            in_flight: InFlight::default(),
             named: Named::default(),
         });
         let listener = tokio::spawn(listen(Arc::clone(&shared), wakes));
@@ -88,7 +89,7 @@ impl Scheduler {
     pub async fn claim(&self, request: WorkRequest) -> Result<Vec<Claimed>, EngineError> {
         request.validate()?;
         let ids = (0..request.count).map(|_| LeaseId::from_uuid(self.shared.ids.random()));
-        self.shared.serve(request, ids.collect(), &self.shared.under_way).await
+        self.shared.serve(request, ids.collect(), &self.shared.in_flight).await
     }
 
     /// As [`Self::claim`], under lease ids that the caller chose. When the answer was lost it may
@@ -100,9 +101,9 @@ impl Scheduler {
     ) -> Result<Vec<Claimed>, EngineError> {
         request.validate()?;
         leases.validate(request.count)?;
-        let named = self.shared.named.begin(leases.ids[0], &self.shared.under_way).await;
+        let named = self.shared.named.begin(leases.ids[0], &self.shared.in_flight).await;
         tokio::select! {
-            claimed = self.shared.serve_named(request, leases, &named.under_way) => claimed,
+            claimed = self.shared.serve_named(request, leases, &named.in_flight) => claimed,
             // Whoever waits for this answer is gone.
             () = named.superseded() => Ok(Vec::new()),
         }
@@ -115,8 +116,8 @@ impl Scheduler {
         request: NextGrantRequest,
     ) -> Result<Option<NextGrant>, EngineError> {
         request.validate()?;
-        let suits = Suits::new(request.capabilities.clone(), Vec::new());
-        let lanes = [self.shared.lane(&request.lane, &suits)];
+        let eligibility = Eligibility::new(request.capabilities.clone(), Vec::new());
+        let lanes = [self.shared.lane(&request.lane, &eligibility)];
         let _leaving = Leaving(&lanes);
         let deadline = Instant::now() + PUSH_TIME;
         loop {
@@ -124,15 +125,38 @@ impl Scheduler {
             if granted.is_some() {
                 return Ok(granted);
             }
-            if !lanes[0].look_again() && !news(&lanes, deadline).await {
+            if !lanes[0].recheck() && !news(&lanes, deadline).await {
                 return Ok(None);
             }
         }
     }
 
+    /// Turns a grant into a lease: the grant says by which of the three calls. May be dropped at
+    /// any time: what nobody takes is handed back.
+    pub async fn claim_granted(
+        &self,
+        grant: NextGrant,
+        lease: LeaseRequest,
+    ) -> Result<Claimed, EngineError> {
+        let Shared { backend, in_flight, .. } = &*self.shared;
+        let (backend, in_flight) = (Arc::clone(backend), in_flight.clone());
+        let guard = in_flight.begin();
+        let claims = Detached::new(async move {
+            let _guard = guard;
+            let claimed = match &grant {
+                NextGrant::Claim(grant) => backend.claim_from_grant(grant, lease).await,
+                NextGrant::Resume(grant) => backend.claim_resumed(grant, lease).await,
+                NextGrant::Reclaim(grant) => backend.claim_from_reclaim_grant(grant, lease).await,
+            };
+            Ok(Claims::new(backend, in_flight, vec![claimed?]))
+        });
+        let claimed = claims.await?.keep().pop();
+        claimed.ok_or(EngineError::Unavailable { op: "claim" })
+    }
+
     /// Returns when no call is under way and everything that nobody took is handed back.
     pub async fn settled(&self) {
-        self.shared.under_way.none().await;
+        self.shared.in_flight.none().await;
     }
 }
 
@@ -155,15 +179,15 @@ impl Shared {
         &self,
         request: WorkRequest,
         leases: LeaseIds,
-        under_way: &UnderWay,
+        in_flight: &InFlight,
     ) -> Result<Vec<Claimed>, EngineError> {
         if leases.repeated {
-            let before = recall(&self.backend, under_way, &request, &leases.ids).await?;
+            let before = recall(&self.backend, in_flight, &request, &leases.ids).await?;
             if !before.is_empty() {
                 return Ok(before.keep());
             }
         }
-        self.serve(request, leases.ids, under_way).await
+        self.serve(request, leases.ids, in_flight).await
     }
 
     /// Asks for work, and waits for it as long as the request says.
@@ -171,22 +195,23 @@ impl Shared {
         &self,
         request: WorkRequest,
         ids: Vec<LeaseId>,
-        under_way: &UnderWay,
+        in_flight: &InFlight,
     ) -> Result<Vec<Claimed>, EngineError> {
         let deadline = Instant::now() + request.max_wait;
-        let suits = Suits::new(request.capabilities.clone(), request.kinds.clone());
-        let lanes: Vec<_> = request.lanes.iter().map(|name| self.lane(name, &suits)).collect();
-        let search = Search { shared: self, under_way, lanes: &lanes, request: &request, ids };
+        let eligibility = Eligibility::new(request.capabilities.clone(), request.kinds.clone());
+        let lanes: Vec<_> =
+            request.lanes.iter().map(|name| self.lane(name, &eligibility)).collect();
+        let search = Search { shared: self, in_flight, lanes: &lanes, request: &request, ids };
         let _leaving = Leaving(&lanes);
         Ok(search.until(deadline).await?.keep())
     }
 
-    fn lane(&self, name: &LaneId, suits: &Suits) -> Arc<Lane> {
-        self.known().lane(name, suits, self.backend.partition_config().flow_partitions())
+    fn lane(&self, name: &LaneId, eligibility: &Eligibility) -> Arc<Lane> {
+        self.lanes().lane(name, eligibility, self.backend.partition_config().flow_partitions())
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lanes(&self) -> MutexGuard<'_, Lanes> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks the partitions of a lane that may have work for a grant, one after the other.
@@ -196,7 +221,7 @@ impl Shared {
         request: &NextGrantRequest,
     ) -> Result<Option<NextGrant>, EngineError> {
         while let Some(candidate) = lane.take() {
-            let mut asked = Asked::new(lane, candidate, &self.under_way);
+            let mut asked = Asked::new(lane, candidate, &self.in_flight);
             let granted = self.backend.grant_next(candidate.partition, request.clone()).await?;
             asked.found(usize::from(granted.is_some()), 1);
             if granted.is_some() {
@@ -206,18 +231,18 @@ impl Shared {
         Ok(None)
     }
 
-    fn look_everywhere(&self) {
-        for lane in self.known().all() {
-            lane.look_everywhere(self.backend.partition_config().flow_partitions());
+    fn recheck_all(&self) {
+        for lane in self.lanes().all() {
+            lane.recheck_all(self.backend.partition_config().flow_partitions());
         }
     }
 
     fn hear(&self, wake: Wake) {
-        let Wake::Message { partition, message } = wake else { return self.look_everywhere() };
+        let Wake::Message { partition, message } = wake else { return self.recheck_all() };
         let name = std::str::from_utf8(&message).ok().and_then(|text| LaneId::try_new(text).ok());
         let Some(name) = name else { return };
-        // Each kind of worker: whom it suits, only the store can tell.
-        self.known().of_lane(&name).for_each(|lane| lane.hear(partition));
+        // Each kind of worker: whom it eligibility, only the store can tell.
+        self.lanes().of_lane(&name).for_each(|lane| lane.announce(partition));
     }
 }
 
@@ -235,7 +260,7 @@ impl Drop for Leaving<'_> {
 /// One claim on its way through the partitions.
 struct Search<'a> {
     shared: &'a Shared,
-    under_way: &'a UnderWay,
+    in_flight: &'a InFlight,
     lanes: &'a [Arc<Lane>],
     request: &'a WorkRequest,
     /// The lease ids that no partition was given, or that it gave back.
@@ -246,14 +271,14 @@ impl Search<'_> {
     /// Asks for work, and waits for news of it, until there is some or the time has passed.
     async fn until(mut self, deadline: Instant) -> Result<Claims, EngineError> {
         loop {
-            let claimed = self.ask_around().await?;
+            let claimed = self.ask_partitions().await?;
             if !claimed.is_empty() {
                 return Ok(claimed);
             }
-            let doubts = self.lanes.iter().any(|lane| lane.is_doubtful());
+            let unconfirmed = self.lanes.iter().any(|lane| lane.has_unconfirmed());
             let silence = Instant::now() + SILENCE;
-            let patience = if doubts { deadline.min(silence) } else { deadline };
-            if news(self.lanes, patience).await || look_again(self.lanes) {
+            let until = if unconfirmed { deadline.min(silence) } else { deadline };
+            if news(self.lanes, until).await || recheck(self.lanes) {
                 continue;
             }
             if Instant::now() >= deadline {
@@ -263,9 +288,9 @@ impl Search<'_> {
     }
 
     /// Asks the partitions of the lanes that may have work, until enough is found or none is left.
-    async fn ask_around(&mut self) -> Result<Claims, EngineError> {
+    async fn ask_partitions(&mut self) -> Result<Claims, EngineError> {
         let backend = Arc::clone(&self.shared.backend);
-        let mut claimed = Claims::new(backend, self.under_way.clone(), Vec::new());
+        let mut claimed = Claims::new(backend, self.in_flight.clone(), Vec::new());
         loop {
             let asks = self.choose(claimed.bytes());
             if asks.is_empty() {
@@ -295,7 +320,7 @@ impl Search<'_> {
     /// Whom to ask next, all at once. Each call begins with another lane, so that a busy one cannot
     /// starve the others. No more are asked than together may bring what an answer can carry, as
     /// far as sizes are known.
-    fn choose(&mut self, claimed_bytes: u64) -> Vec<Ask> {
+    fn choose(&mut self, claimed_bytes: u64) -> Vec<Detached<Found>> {
         let mut bytes = claimed_bytes;
         let mut asks = Vec::new();
         let lanes = self.lanes;
@@ -312,9 +337,9 @@ impl Search<'_> {
                 let share = candidate.share(self.ids.len(), ASKED_AT_ONCE_MAX - asks.len());
                 let share = share.min(fitting);
                 let ids = self.ids.split_off(self.ids.len() - share);
-                let asked = Asked::new(lane, candidate, self.under_way);
+                let asked = Asked::new(lane, candidate, self.in_flight);
                 let claim = claim_request(lane.name(), self.request, ids);
-                asks.push(Ask::new(&self.shared.backend, self.under_way, asked, claim));
+                asks.push(ask::ask(&self.shared.backend, self.in_flight, asked, claim));
                 bytes = bytes.saturating_add(lane.expected_bytes().saturating_mul(share as u64));
             }
         }
@@ -339,24 +364,24 @@ fn claim_request(lane: &LaneId, request: &WorkRequest, lease_ids: Vec<LeaseId>) 
 /// Waits for news of any of the lanes. False if there were none in time.
 async fn news(lanes: &[Arc<Lane>], until: Instant) -> bool {
     let mut waits: Vec<_> = lanes.iter().map(|lane| Box::pin(lane.news.notified())).collect();
-    let any = poll_fn(|context| {
-        let heard = waits.iter_mut().any(|wait| wait.as_mut().poll(context).is_ready());
-        if heard { Poll::Ready(()) } else { Poll::Pending }
+    let news = poll_fn(|context| {
+        let any = waits.iter_mut().any(|wait| wait.as_mut().poll(context).is_ready());
+        if any { Poll::Ready(()) } else { Poll::Pending }
     });
-    timeout_at(until, any).await.is_ok()
+    timeout_at(until, news).await.is_ok()
 }
 
-/// Asks partitions again that may have more than was heard of, of one lane at a time. False if
+/// Asks partitions again that may have more than was announced, of one lane at a time. False if
 /// there are none.
-fn look_again(lanes: &[Arc<Lane>]) -> bool {
-    lanes.iter().any(|lane| lane.look_again())
+fn recheck(lanes: &[Arc<Lane>]) -> bool {
+    lanes.iter().any(|lane| lane.recheck())
 }
 
 async fn listen(shared: Arc<Shared>, mut wakes: Subscription) {
     let mut sweep = tokio::time::interval_at(Instant::now() + SWEEP, SWEEP);
     loop {
         tokio::select! {
-            _ = sweep.tick() => shared.look_everywhere(),
+            _ = sweep.tick() => shared.recheck_all(),
             wake = wakes.next() => match wake {
                 Some(wake) => shared.hear(wake),
                 None => return,

@@ -5,15 +5,16 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ff_core::contracts::{ClaimRequest, Claimed, WorkRequest};
-use ff_core::engine_backend::EngineBackend;
+use ff_core::engine_backend::PartitionBackend;
 use ff_core::error::EngineError;
 use ff_core::partition::Partition;
 use ff_core::types::LeaseId;
+use ff_script::in_flight::{InFlight, InFlightGuard};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::claim_request;
-use crate::hand_back::{Claims, OneUnderWay, UnderWay};
+use crate::hand_back::Claims;
 
 /// Partitions that a repeated claim asks at the same time.
 const ASKED_AT_ONCE: usize = 16;
@@ -23,33 +24,36 @@ const ASKED_AT_ONCE: usize = 16;
 pub(crate) struct Named(Mutex<HashMap<LeaseId, Running>>);
 
 struct Running {
-    under_way: UnderWay,
+    in_flight: InFlight,
     superseded: watch::Sender<bool>,
 }
 
 /// One of them, while its caller waits.
 pub(crate) struct NamedClaim {
-    pub(crate) under_way: UnderWay,
+    pub(crate) in_flight: InFlight,
     superseded: watch::Receiver<bool>,
-    _one: OneUnderWay,
+    _guard: InFlightGuard,
 }
 
 impl Named {
     /// Notes a claim. An earlier one under the same ids is ended first, with all that it began: its
     /// caller is gone, and must not have taken back what this one is given.
-    pub(crate) async fn begin(&self, first: LeaseId, all: &UnderWay) -> NamedClaim {
+    pub(crate) async fn begin(&self, first: LeaseId, all: &InFlight) -> NamedClaim {
         let earlier = self.lock().remove(&first);
         if let Some(earlier) = earlier {
             earlier.superseded.send_replace(true);
-            earlier.under_way.none().await;
+            earlier.in_flight.none().await;
         }
         let (superseded, told) = watch::channel(false);
-        let under_way = UnderWay::part_of(all);
-        let claim =
-            NamedClaim { under_way: under_way.clone(), superseded: told, _one: under_way.one() };
+        let in_flight = InFlight::part_of(all);
+        let claim = NamedClaim {
+            in_flight: in_flight.clone(),
+            superseded: told,
+            _guard: in_flight.begin(),
+        };
         let mut running = self.lock();
-        running.retain(|_, running| !running.under_way.is_none());
-        running.insert(first, Running { under_way, superseded });
+        running.retain(|_, running| !running.in_flight.is_none());
+        running.insert(first, Running { in_flight, superseded });
         claim
     }
 
@@ -70,12 +74,12 @@ impl NamedClaim {
 
 /// What an earlier send of this claim took, wherever that was: nobody here may have seen it.
 pub(crate) async fn recall(
-    backend: &Arc<dyn EngineBackend>,
-    under_way: &UnderWay,
+    backend: &Arc<dyn PartitionBackend>,
+    in_flight: &InFlight,
     request: &WorkRequest,
     ids: &[LeaseId],
 ) -> Result<Claims, EngineError> {
-    let mut found = Claims::new(Arc::clone(backend), under_way.clone(), Vec::new());
+    let mut found = Claims::new(Arc::clone(backend), in_flight.clone(), Vec::new());
     let mut partitions = backend.partition_config().flow_partitions();
     let mut asked = JoinSet::new();
     loop {
@@ -89,7 +93,7 @@ pub(crate) async fn recall(
         let lost = || Err(EngineError::Unavailable { op: "claim" });
         match answer.unwrap_or_else(|_| lost()) {
             Ok(claimed) => {
-                found.add(Claims::new(Arc::clone(backend), under_way.clone(), claimed));
+                found.add(Claims::new(Arc::clone(backend), in_flight.clone(), claimed));
             }
             Err(error) => {
                 // It will be asked for once more: what was found must still be there then.
@@ -101,7 +105,7 @@ pub(crate) async fn recall(
 }
 
 async fn recall_from(
-    backend: Arc<dyn EngineBackend>,
+    backend: Arc<dyn PartitionBackend>,
     partition: Partition,
     request: ClaimRequest,
 ) -> Result<Vec<Claimed>, EngineError> {

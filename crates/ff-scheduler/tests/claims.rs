@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost};
 use ff_core::contracts::{Claimed, LeaseIds, NewExecution, NextGrantRequest, WorkRequest};
-use ff_core::engine_backend::EngineBackend;
+use ff_core::engine_backend::roles::*;
 use ff_core::limits;
 use ff_core::partition::{Partition, PartitionConfig};
-use ff_core::policy::ExecutionPolicy;
 use ff_core::types::{
-    ExecutionId, ExecutionKind, GrantId, LaneId, LeaseId, Namespace, WorkerId, WorkerInstanceId,
+    ExecutionId, ExecutionKind, GrantId, LaneId, LeaseId, WorkerId, WorkerInstanceId,
 };
 use ff_scheduler::Scheduler;
 use ff_script::backend::ScriptBackend;
@@ -51,18 +50,12 @@ impl Site {
 
     async fn create_with(&self, partition: u16, payload: Vec<u8>) {
         let execution = NewExecution {
-            execution_id: ExecutionId::from_parts(Partition::flow(partition), SystemIds.ordered()),
-            namespace: Namespace::default(),
             lane: lane(),
-            kind: ExecutionKind::try_new("some").expect("valid"),
-            priority: 0,
-            creator: String::new(),
-            policy: ExecutionPolicy::default(),
             payload,
-            delay_until: None,
-            deadline_at: None,
-            tags: Default::default(),
-            idempotency_key: None,
+            ..NewExecution::new(
+                ExecutionId::from_parts(Partition::flow(partition), SystemIds.ordered()),
+                ExecutionKind::try_new("some").expect("valid"),
+            )
         };
         self.backend.create(execution).await.expect("created");
     }

@@ -8,7 +8,7 @@ use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost};
 use ff_core::backend::Handle;
 use ff_core::capability::CapabilitySet;
 use ff_core::contracts::{Claimed, NewExecution, WorkRequest};
-use ff_core::engine_backend::EngineBackend;
+use ff_core::engine_backend::roles::*;
 use ff_core::partition::{Partition, PartitionConfig};
 use ff_core::policy::{ExecutionPolicy, RoutingRequirements};
 use ff_core::types::{ExecutionId, ExecutionKind, LaneId, Namespace, WorkerId, WorkerInstanceId};
@@ -69,18 +69,15 @@ impl Place {
         let partition = Partition::flow(self.0 as u16 % PARTITIONS);
         let required = RoutingRequirements { required_capabilities: self.capabilities() };
         NewExecution {
-            execution_id: ExecutionId::from_parts(partition, SystemIds.ordered()),
             namespace: Namespace::try_new(format!("team-{}", self.0 % 3)).expect("valid"),
             lane: self.lanes().swap_remove(0),
-            kind: self.kind(),
-            priority: 0,
             creator: self.0.to_string(),
             policy: ExecutionPolicy { routing_requirements: Some(required), ..Default::default() },
             payload: self.0.to_string().into_bytes(),
-            delay_until: None,
-            deadline_at: None,
-            tags: Default::default(),
-            idempotency_key: None,
+            ..NewExecution::new(
+                ExecutionId::from_parts(partition, SystemIds.ordered()),
+                self.kind(),
+            )
         }
     }
 }

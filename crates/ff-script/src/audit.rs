@@ -8,6 +8,7 @@
 //! | I3 | an end has its time and its cause, and what is live has neither |
 //! | I4 | attempts are contiguous, follow from each other, and stay within the policy |
 //! | I5 | the list of all executions and the records are the same |
+//! | I7 | a suspended execution waits on one waitpoint, an ended one on none; signals are whole |
 //! | I8 | what is remembered under an idempotency key is readable, and forgotten in time |
 //! | I9 | no unknown key or field, no wrong type, no orphan, nothing beyond its bound |
 
@@ -22,6 +23,8 @@ mod idempotency;
 mod index;
 mod state;
 mod storage;
+mod streams;
+mod waitpoints;
 mod workers;
 
 #[cfg(test)]
@@ -34,7 +37,7 @@ use ff_core::partition::PartitionConfig;
 
 use crate::dump::Dump;
 use contents::Contents;
-pub use keys::{deployment_key, partition_config};
+pub use keys::{deployment_key, is_secret, partition_config};
 
 /// Checks a copy of a store with these partition counts.
 pub fn audit(dump: &Dump, config: &PartitionConfig) -> Report {
@@ -57,9 +60,11 @@ fn check(contents: &Contents<'_>, config: &PartitionConfig, found: &mut Findings
         blobs::check(contents, record, found);
         state::check(record, found);
         attempts::check(contents, record, found);
+        streams::check(contents, record, found);
     }
     index::check(contents, found);
     idempotency::check(contents, found);
+    waitpoints::check(contents, found);
     workers::check(contents, found);
     storage::check(contents, config, found);
 }

@@ -1,5 +1,6 @@
 //! Every function of the library, one row each. The files have the names of those in `lua/verb/`.
 
+pub mod approval;
 pub mod cancel;
 pub mod change;
 pub mod claim;
@@ -19,7 +20,13 @@ pub mod mark;
 pub mod pause;
 pub mod progress;
 pub mod replay;
+pub mod secret;
+pub mod signal;
+pub mod stream;
+pub mod suspend;
 pub mod tick;
+pub mod waitpoint;
+pub mod waits;
 pub mod worker;
 
 use crate::call::Contract;
@@ -35,10 +42,16 @@ pub fn contracts() -> impl Iterator<Item = Contract> {
         claim::CONTRACTS,
         lease::CONTRACTS,
         progress::CONTRACTS,
+        stream::CONTRACTS,
         complete::CONTRACTS,
         fail::CONTRACTS,
         cancel::CONTRACTS,
         pause::CONTRACTS,
+        suspend::CONTRACTS,
+        waitpoint::CONTRACTS,
+        signal::CONTRACTS,
+        approval::CONTRACTS,
+        secret::CONTRACTS,
         expire::CONTRACTS,
         replay::CONTRACTS,
         change::CONTRACTS,
@@ -46,6 +59,7 @@ pub fn contracts() -> impl Iterator<Item = Contract> {
         mark::CONTRACTS,
         describe::CONTRACTS,
         list::CONTRACTS,
+        waits::CONTRACTS,
         events::CONTRACTS,
         tick::CONTRACTS,
     ]

@@ -4,10 +4,10 @@
 use ff_core::backend_error::BackendError;
 use ff_core::partition::Partition;
 use futures_core::future::BoxFuture;
-use tokio::sync::broadcast;
 
 use crate::args::Args;
 use crate::value::Value;
+pub use crate::wake::{Channel, Subject, Subscription, Topic, Wake};
 
 /// A function of the library, as a host needs to know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,13 @@ pub trait Host: Send + Sync + 'static {
     /// Starts to deliver the wake-ups of one topic, from all partitions.
     fn subscribe(&self, topic: Topic) -> BoxFuture<'_, Result<Subscription, BackendError>>;
 
+    /// Starts to deliver the wake-ups of one subject. What is published after this has resolved is
+    /// heard, or [`Wake::Missed`] is delivered later: whoever reads the subject after that, and
+    /// again at every wake-up, lets nothing pass. What was published just before may be heard, too.
+    /// However many follow a subject in this process, the store is asked for it once, and gives it
+    /// up when the last of them is dropped.
+    fn follow(&self, subject: Subject) -> BoxFuture<'_, Result<Subscription, BackendError>>;
+
     /// How often the store was found to have lost what it had acknowledged. Whoever remembers what
     /// is in the store looks again when this has grown.
     fn losses(&self) -> u64 {
@@ -51,69 +58,4 @@ pub trait Host: Send + Sync + 'static {
 
     /// Short name for messages: `embedded`, `valkey`, `valkey-cluster`.
     fn name(&self) -> &'static str;
-}
-
-/// What one can wait for. The library publishes on `<partition key>:<topic>`, after the effects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Topic {
-    /// Work became claimable; the message is the lane.
-    Ready,
-    /// An execution ended; the message is its id.
-    Ended,
-    /// A timer was set that is due before the next sweep; the message is its time.
-    Due,
-}
-
-impl Topic {
-    /// Every topic.
-    pub const ALL: [Self; 3] = [Self::Ready, Self::Ended, Self::Due];
-
-    /// The last part of the channel name.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Ended => "ended",
-            Self::Due => "due",
-        }
-    }
-
-    /// The channel this topic uses in a partition.
-    pub fn channel(self, partition: Partition) -> String {
-        format!("{}:{}", partition.key(), self.as_str())
-    }
-}
-
-/// One wake-up. A hint: correctness never depends on it arriving.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wake {
-    /// Something happened in this partition.
-    Message {
-        /// Where.
-        partition: Partition,
-        /// What, see [`Topic`].
-        message: Vec<u8>,
-    },
-    /// Wake-ups may have been lost (reconnect, slow reader): look everywhere once.
-    Missed,
-}
-
-/// A stream of wake-ups. Ends when the host is closed.
-pub struct Subscription {
-    receiver: broadcast::Receiver<Wake>,
-}
-
-impl Subscription {
-    /// A subscription fed by this channel.
-    pub fn new(receiver: broadcast::Receiver<Wake>) -> Self {
-        Self { receiver }
-    }
-
-    /// The next wake-up, or `None` when the host is gone.
-    pub async fn next(&mut self) -> Option<Wake> {
-        match self.receiver.recv().await {
-            Ok(wake) => Some(wake),
-            Err(broadcast::error::RecvError::Lagged(_)) => Some(Wake::Missed),
-            Err(broadcast::error::RecvError::Closed) => None,
-        }
-    }
 }

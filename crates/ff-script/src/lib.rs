@@ -5,13 +5,17 @@ pub mod library;
 pub mod args;
 pub mod host;
 pub mod value;
+mod wake;
 
 pub mod call;
 pub mod calls;
 pub mod wire;
 
 pub mod backend;
+pub mod endings;
 pub mod ids;
+pub mod in_flight;
+pub mod unfold;
 
 pub mod audit;
 pub mod dump;

@@ -4,12 +4,14 @@ use std::fmt::Write as _;
 
 use ff_core::limits;
 
-/// Grows with every change of the library. A newer library is never replaced by an older one.
-const VERSION: u64 = 2;
+/// The version of the library, which grows with every change of it, and the hash of the source that
+/// has it. A newer library is never replaced by an older one. A test keeps the file up to date.
+const STAMP: &str = include_str!("../../../lua/version");
 
-/// The hash of the library that `VERSION` stands for: the two change together.
-#[cfg(test)]
-const HASH: &str = "0bc8331d48cd77b9";
+fn version() -> u64 {
+    let number = STAMP.split(' ').next().and_then(|number| number.parse().ok());
+    number.expect("a version begins with a number")
+}
 
 /// A loadable function library.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,15 +37,18 @@ macro_rules! modules {
 
 modules! {
     "kernel/number" "kernel/time" "kernel/keys" "kernel/reply" "kernel/arg" "kernel/writes"
-    "kernel/define" "kernel/json" "kernel/record" "kernel/blob" "kernel/event"
-    "model/field" "model/state" "model/log" "model/index" "model/lease" "model/attempt" "model/retry"
-    "model/delay" "model/ending" "model/failure" "model/loss" "model/timer" "model/capability"
-    "model/policy" "model/tags" "model/purge" "model/request" "model/claim" "model/queue"
-    "model/pause"
+    "kernel/define" "kernel/json" "kernel/pack"
+    "model/field" "model/record" "model/blob" "model/event" "model/state" "model/log" "model/index"
+    "model/commit" "model/due" "model/stream" "model/lease" "model/secret" "model/token"
+    "model/condition" "model/waitpoint" "model/signal" "model/attempt" "model/retry"
+    "model/runnable" "model/ending" "model/suspension" "model/decision" "model/failure" "model/loss"
+    "model/timer" "model/capability" "model/policy" "model/tags" "model/purge" "model/request" "model/claim"
+    "model/queue" "model/pause" "model/patch" "model/page"
     "verb/library" "verb/deployment" "verb/create" "verb/claim_next" "verb/grant" "verb/claim"
-    "verb/lease" "verb/progress" "verb/complete" "verb/fail" "verb/cancel" "verb/pause"
-    "verb/expire" "verb/replay" "verb/change" "verb/worker" "verb/mark" "verb/describe"
-    "verb/list" "verb/events" "verb/tick"
+    "verb/lease" "verb/progress" "verb/stream" "verb/complete" "verb/fail" "verb/cancel"
+    "verb/pause" "verb/suspend" "verb/waitpoint" "verb/signal" "verb/approval" "verb/secret"
+    "verb/expire" "verb/replay" "verb/change" "verb/worker" "verb/mark" "verb/describe" "verb/list" "verb/waits"
+    "verb/events" "verb/tick"
 }
 
 /// What stands before the modules.
@@ -71,13 +76,14 @@ impl Library {
             let _ = writeln!(body, "require('{}')", dotted(name));
         }
         let hash = format!("{:016x}", fnv1a(body.as_bytes()));
-        let about = format!("return {{ version = {VERSION}, hash = '{hash}' }}\n");
+        let version = version();
+        let about = format!("return {{ version = {version}, hash = '{hash}' }}\n");
         let mut source = String::from("#!lua name=flowfabric_v1\n");
         let split = PRELUDE.len();
         source.push_str(&body[..split]);
         module(&mut source, "kernel/about", &about);
         source.push_str(&body[split..]);
-        Self { name: "flowfabric_v1", version: VERSION, hash, source }
+        Self { name: "flowfabric_v1", version, hash, source }
     }
 }
 
@@ -120,13 +126,21 @@ mod tests {
 
     #[test]
     fn a_changed_library_has_a_new_version() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lua/version");
         let hash = Library::current().hash;
+        let (stamp, next) =
+            (format!("{} {hash}\n", version()), format!("{} {hash}\n", version() + 1));
+        let stamped = std::fs::read_to_string(path).expect("the file is there");
+        if stamped != stamp && std::env::var_os("FF_UPDATE").is_some() {
+            std::fs::write(path, &next).expect("the file can be written");
+            return;
+        }
         assert_eq!(
-            (VERSION, hash.as_str()),
-            (VERSION, HASH),
-            "the library is not the one that version {VERSION} was given to: a server would take \
-             the two for the same and refuse. Set VERSION to {} and HASH to \"{hash}\"",
-            VERSION + 1
+            stamped,
+            stamp,
+            "the library is not the one that version {} was given to: a server would take the two \
+             for the same and refuse. Run `FF_UPDATE=1 cargo test -p ff-script version` once",
+            version()
         );
     }
 

@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use ff_core::capability::CapabilitySet;
-use ff_core::contracts::Tags;
+use ff_core::contracts::{ResumedBy, SuspensionReason, Tags, TimeoutBehavior, WaitpointState};
 use ff_core::state::{
     AttemptState, AttemptType, BlockingReason, EligibilityState, LifecyclePhase, OwnershipState,
     PublicState, TerminalOutcome,
 };
 use ff_core::types::{
     AttemptId, AttemptIndex, EventCursor, ExecutionId, ExecutionKind, FlowId, GrantId,
-    IdempotencyKey, LaneId, LeaseEpoch, LeaseId, Moment, Namespace, RequestId, TimestampMs,
-    WorkerId, WorkerInstanceId, WorkerSession,
+    IdempotencyKey, LaneId, LeaseEpoch, LeaseId, Moment, Namespace, RequestId, SignalId,
+    SuspensionId, TimestampMs, WaitpointId, WaitpointToken, WorkerId, WorkerInstanceId,
+    WorkerSession,
 };
 
 use crate::args::Args;
@@ -63,7 +64,9 @@ macro_rules! plain {
 
 plain! {
     ExecutionId, LeaseId, AttemptId, GrantId, RequestId, FlowId, LaneId, Namespace, ExecutionKind,
-    WorkerId, WorkerInstanceId, WorkerSession, IdempotencyKey, EventCursor, u8, u16, u32, u64,
+    WorkerId, WorkerInstanceId, WorkerSession, SignalId, SuspensionId, WaitpointId, ResumedBy,
+    SuspensionReason, TimeoutBehavior, WaitpointState, IdempotencyKey, EventCursor,
+    u8, u16, u32, u64,
     PublicState, LifecyclePhase, uuid::Uuid,
     OwnershipState, EligibilityState, BlockingReason, TerminalOutcome, AttemptState, AttemptType,
 }
@@ -238,6 +241,25 @@ pub trait Row: Sized {
     fn take(values: &mut std::vec::IntoIter<Value>) -> Option<Self>;
 }
 
+/// A row of these fields, in the order of the wire. Behind a semicolon stand those that an older
+/// library does not have, with what is true then.
+macro_rules! row {
+    ($name:ident { $($field:ident),* $(,)? $(; $($later:ident = $default:expr),* $(,)?)? }) => {
+        impl $crate::wire::Row for $name {
+            fn take(values: &mut std::vec::IntoIter<$crate::value::Value>) -> Option<Self> {
+                Some(Self {
+                    $($field: $crate::wire::Reading::read(values.next()?)?,)*
+                    $($($later: {
+                        let value = values.next();
+                        value.map_or(Some($default), $crate::wire::Reading::read)?
+                    },)*)?
+                })
+            }
+        }
+    };
+}
+pub(crate) use row;
+
 /// An inner array of rows, one behind the other without arrays of their own. In front stands how
 /// many values each has: a newer library may have more of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -254,6 +276,37 @@ impl<T: Row> Reading for Rows<T> {
             rows.push(T::take(&mut row.into_iter())?);
         }
         Some(Self(rows))
+    }
+}
+
+/// Several byte strings as one, each behind its length: `lua/kernel/pack.lua`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packed(pub Vec<Vec<u8>>);
+
+impl Reading for Packed {
+    fn read(value: Value) -> Option<Self> {
+        let mut rest = value.as_bytes()?;
+        let mut parts = Vec::new();
+        while !rest.is_empty() {
+            let colon = rest.iter().position(|byte| *byte == b':')?;
+            let length: usize = std::str::from_utf8(&rest[..colon]).ok()?.parse().ok()?;
+            let (part, behind) = rest[colon + 1..].split_at_checked(length)?;
+            parts.push(part.to_vec());
+            rest = behind;
+        }
+        Some(Self(parts))
+    }
+}
+
+impl Argument for WaitpointToken {
+    fn encode(&self, args: &mut Args) {
+        args.push(self.as_str().as_bytes());
+    }
+}
+
+impl Reading for WaitpointToken {
+    fn read(value: Value) -> Option<Self> {
+        text(value).map(Self::new)
     }
 }
 

@@ -1,16 +1,22 @@
-//! The server's API for those who schedule through it: a worker asks for a reservation and turns
-//! it into a lease by itself.
+//! The server's API for those who schedule through it, or look after what waits: a worker asks for
+//! a reservation and turns it into a lease by itself; an operator makes links for approvers.
+
+mod approvals;
 
 use std::time::Duration;
 
 use ff_api::grant::{ClaimForWorker, Grant};
-use ff_api::paths;
 use ff_api::problem::Problem;
 use ff_core::capability::CapabilitySet;
-use ff_core::contracts::NextGrant;
-use ff_core::types::{LaneId, WorkerId, WorkerInstanceId};
+use ff_core::contracts::{
+    DeliverSignal, NextGrant, RotateWaitpointSecretRequest, RotateWaitpointSecretResponse,
+    SignalOutcome,
+};
+use ff_core::operation::{self, Nothing, Operation};
+use ff_core::types::{ExecutionRef, LaneId, WorkerId, WorkerInstanceId};
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::{Method, StatusCode};
+use serde::de::DeserializeOwned;
 
 use crate::error::SdkError;
 use crate::http::{Answered, HttpClient, Sent};
@@ -61,9 +67,9 @@ impl FlowFabricAdminClient {
                 .map_err(|error| wrong("capabilities", error.to_string()))?,
             grant_ttl_ms: request.grant_ttl_ms,
         };
-        let path = paths::fill(paths::WORKER_CLAIM, &request.worker_id);
+        let path = operation::fill(ClaimForWorker::PATH, &request.worker_id);
         let body = serde_json::to_vec(&body).map_err(|error| wrong("body", error.to_string()))?;
-        let answered = self.post(&path, body).await?;
+        let answered = self.send(Method::POST, &path, &path, body).await?;
         match answered.status {
             StatusCode::NO_CONTENT => Ok(None),
             status if status.is_success() => read(&answered).map(Some),
@@ -71,18 +77,67 @@ impl FlowFabricAdminClient {
         }
     }
 
-    async fn post(&self, path: &str, body: Vec<u8>) -> Result<Answered, SdkError> {
+    /// Makes a key the one that signs waitpoint tokens, in all partitions. It can be repeated, and
+    /// carries on where a partition could not be reached.
+    pub async fn rotate_waitpoint_secret(
+        &self,
+        request: RotateWaitpointSecretRequest,
+    ) -> Result<RotateWaitpointSecretResponse, SdkError> {
+        self.operate::<RotateWaitpointSecretRequest>(Nothing {}, &request).await
+    }
+
+    /// Gives a signal to a waitpoint. Its token is the right to do so: the client needs none.
+    pub async fn deliver_signal(
+        &self,
+        execution: impl Into<ExecutionRef>,
+        signal: DeliverSignal,
+    ) -> Result<SignalOutcome, SdkError> {
+        let path = operation::fill(DeliverSignal::PATH, execution.into());
+        self.operate_at::<DeliverSignal>(&path, &signal).await
+    }
+
+    /// An operation by its row. Errors name the path without what it is about: that may be a link.
+    async fn operate<O: Operation>(
+        &self,
+        target: O::Target,
+        request: &O::Request,
+    ) -> Result<O::Reply, SdkError> {
+        self.operate_at::<O>(&operation::fill(O::PATH, target), request).await
+    }
+
+    async fn operate_at<O: Operation>(
+        &self,
+        path: &str,
+        request: &O::Request,
+    ) -> Result<O::Reply, SdkError> {
+        let (method, body) = match O::METHOD {
+            operation::Method::Get => (Method::GET, Vec::new()),
+            operation::Method::Post => (Method::POST, body::<O>(request)?),
+            operation::Method::Put => (Method::PUT, body::<O>(request)?),
+        };
+        let answered = self.send(method, path, O::PATH, body).await?;
+        if answered.status.is_success() { read(&answered) } else { Err(refused(&answered)) }
+    }
+
+    /// Sends a request; errors show the path like this.
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        shown: &str,
+        body: Vec<u8>,
+    ) -> Result<Answered, SdkError> {
         let json = HeaderValue::from_static(ff_api::headers::JSON);
+        let context = format!("{method} {shown}");
         let sent = Sent {
-            method: Method::POST,
+            method,
             path,
             headers: HeaderMap::from_iter([(CONTENT_TYPE, json)]),
             body: body.into(),
             limit: ANSWER_TIMEOUT,
         };
-        let context = || format!("POST {path}");
         let answered = self.client.send(sent).await;
-        answered.map_err(|source| SdkError::Http { source, context: context() })
+        answered.map_err(|source| SdkError::Http { source, context })
     }
 }
 
@@ -134,7 +189,12 @@ impl FlowFabricWorker {
     }
 }
 
-fn read(answered: &Answered) -> Result<Grant, SdkError> {
+fn body<O: Operation>(request: &O::Request) -> Result<Vec<u8>, SdkError> {
+    let wrong = |error: serde_json::Error| SdkError::config(O::NAME, "body", error.to_string());
+    serde_json::to_vec(request).map_err(wrong)
+}
+
+fn read<T: DeserializeOwned>(answered: &Answered) -> Result<T, SdkError> {
     serde_json::from_slice(&answered.body).map_err(|error| SdkError::AdminApi {
         status: answered.status.as_u16(),
         message: error.to_string(),

@@ -7,6 +7,8 @@ use ff_backend_embedded::EmbeddedConfig;
 #[cfg(feature = "valkey")]
 use ff_backend_valkey::{Address, ValkeyConfig};
 use ff_core::partition::PartitionConfig;
+#[cfg(any(feature = "embedded", feature = "valkey"))]
+use ff_store::StoreConfig;
 
 use crate::error::SdkError;
 
@@ -38,12 +40,9 @@ pub struct BackendConfig {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum BackendConnection {
-    /// A store inside this process.
-    #[cfg(feature = "embedded")]
-    Embedded(EmbeddedConfig),
-    /// A Valkey server or cluster.
-    #[cfg(feature = "valkey")]
-    Valkey(Box<ValkeyConfig>),
+    /// A store: inside this process, or on Valkey.
+    #[cfg(any(feature = "embedded", feature = "valkey"))]
+    Store(StoreConfig),
     /// A FlowFabric server over HTTP.
     Server(ServerConnection),
 }
@@ -93,7 +92,7 @@ impl BackendConfig {
     /// A store inside this process with settings of your own.
     #[cfg(feature = "embedded")]
     pub fn embedded_with(config: EmbeddedConfig) -> Self {
-        Self::new(BackendConnection::Embedded(config), true)
+        Self::new(BackendConnection::Store(StoreConfig::Embedded(config)), true)
     }
 
     /// A Valkey server without TLS and password.
@@ -116,7 +115,8 @@ impl BackendConfig {
     /// A Valkey server or cluster with settings of your own.
     #[cfg(feature = "valkey")]
     pub fn valkey_with(config: ValkeyConfig) -> Self {
-        Self::new(BackendConnection::Valkey(Box::new(config)), false)
+        let store = StoreConfig::Valkey(Box::new(config));
+        Self::new(BackendConnection::Store(store), false)
     }
 
     /// A FlowFabric server, with its bearer token if it wants one.

@@ -1,9 +1,12 @@
 //! The client: submits executions and waits for their results.
 
+mod follow;
 mod list;
 mod result;
+mod signal;
 mod submit;
 
+pub use follow::Follow;
 pub use list::Listing;
 pub use result::AwaitError;
 pub use submit::Submission;
@@ -12,16 +15,17 @@ pub(crate) use submit::DEFAULT_LANE;
 
 use std::sync::Arc;
 
-use ff_core::contracts::{CancelSource, Created, ExecutionSnapshot, ListFilter};
+use ff_core::contracts::{CancelExecution, Created, ExecutionSnapshot, ListFilter};
 use ff_core::engine_backend::EngineBackend;
-use ff_core::types::{ExecutionId, Namespace};
+use ff_core::types::{ExecutionRef, Namespace};
 use serde::Serialize;
 
 use crate::backend_config::BackendConfig;
 use crate::connection::Connection;
 use crate::error::SdkError;
 
-/// Submits executions, waits for their results, and looks after them.
+/// Submits executions, waits for their results, and looks after them. Executions are named by their
+/// id or by its UUID alone: see [`ExecutionRef`].
 ///
 /// ```
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -109,15 +113,25 @@ impl Client {
     }
 
     /// Cancels an execution, whatever it is doing. Repeating it is harmless.
-    pub async fn cancel(&self, id: &ExecutionId, reason: &str) -> Result<(), SdkError> {
-        let source = CancelSource::OperatorOverride;
-        let cancelled = self.engine().cancel_execution(*id, reason, source, None).await;
-        cancelled.map_err(|error| error.in_context("cancel").into())
+    pub async fn cancel(
+        &self,
+        execution: impl Into<ExecutionRef>,
+        reason: &str,
+    ) -> Result<(), SdkError> {
+        let name = execution.into();
+        let id = self.connection.resolve(name)?;
+        let request = CancelExecution { reason: reason.to_owned(), request_id: None };
+        let cancelled = self.engine().cancel_execution(id, request).await;
+        cancelled.map(drop).map_err(|error| name.advise(error).in_context("cancel").into())
     }
 
     /// Everything about an execution at one moment; none if it does not exist.
-    pub async fn describe(&self, id: &ExecutionId) -> Result<Option<ExecutionSnapshot>, SdkError> {
-        let described = self.engine().describe_execution(*id).await;
+    pub async fn describe(
+        &self,
+        execution: impl Into<ExecutionRef>,
+    ) -> Result<Option<ExecutionSnapshot>, SdkError> {
+        let id = self.connection.resolve(execution)?;
+        let described = self.engine().describe_execution(id).await;
         described.map_err(|error| error.in_context("describe").into())
     }
 

@@ -1,19 +1,16 @@
 //! An open way to a deployment, shared by workers and clients.
 
-#[cfg(feature = "embedded")]
-mod embedded;
 #[cfg(any(feature = "embedded", feature = "valkey"))]
-mod hosted;
-#[cfg(feature = "valkey")]
-mod valkey;
+mod store;
 
 use std::fmt;
 use std::sync::Arc;
 
 use ff_core::completion_backend::CompletionBackend;
-use ff_core::contracts::{ListFilter, ListPage};
 use ff_core::engine_backend::{Answer, EngineBackend};
+use ff_core::error::EngineError;
 use ff_core::partition::PartitionConfig;
+use ff_core::types::{ExecutionId, ExecutionRef};
 use ff_core::work_source::WorkSource;
 use tokio::sync::OnceCell;
 
@@ -44,7 +41,6 @@ pub(crate) struct Parts {
     pub(crate) engine: Arc<dyn EngineBackend>,
     pub(crate) completion: Option<Arc<dyn CompletionBackend>>,
     pub(crate) endings: Endings,
-    pub(crate) listing: Option<Arc<dyn ListAll>>,
     pub(crate) work: OnceCell<Arc<dyn WorkSource>>,
     pub(crate) opener: Box<dyn Opener>,
 }
@@ -53,17 +49,6 @@ pub(crate) struct Parts {
 pub(crate) struct Another {
     pub(crate) engine: Arc<dyn EngineBackend>,
     pub(crate) work: Arc<dyn WorkSource>,
-}
-
-/// A backend that walks the partitions by itself: one call where others need one per partition.
-pub(crate) trait ListAll: Send + Sync {
-    /// A page over all partitions. It may be empty although more follow.
-    fn list_all<'a>(
-        &'a self,
-        filter: &'a ListFilter,
-        cursor: Option<String>,
-        limit: u32,
-    ) -> Answer<'a, ListPage>;
 }
 
 /// What belongs to a connection besides its traits: work is looked for only if somebody wants it,
@@ -91,13 +76,9 @@ impl Connection {
     pub async fn open(config: BackendConfig) -> Result<Self, SdkError> {
         config.validate()?;
         let parts = match config.connection {
-            #[cfg(feature = "embedded")]
-            BackendConnection::Embedded(store) => {
-                embedded::open(store, config.partitions, config.run_engine).await?
-            }
-            #[cfg(feature = "valkey")]
-            BackendConnection::Valkey(store) => {
-                valkey::open(*store, config.partitions, config.run_engine).await?
+            #[cfg(any(feature = "embedded", feature = "valkey"))]
+            BackendConnection::Store(store) => {
+                store::open(store, config.partitions, config.run_engine).await?
             }
             BackendConnection::Server(server) => http::open(&server).await?,
         };
@@ -111,12 +92,12 @@ impl Connection {
         completion: Option<Arc<dyn CompletionBackend>>,
     ) -> Self {
         let endings = match &completion {
-            Some(completion) => Endings::from_completions(Arc::clone(completion)),
-            None => Endings::unheard(),
+            Some(completion) => Endings::of_completions(Arc::clone(completion)),
+            None => Endings::Polled,
         };
         let opener = Box::new(Nothing);
         let work = OnceCell::new_with(Some(work));
-        Self(Arc::new(Parts { engine, completion, endings, listing: None, work, opener }))
+        Self(Arc::new(Parts { engine, completion, endings, work, opener }))
     }
 
     /// The backend that every call goes through.
@@ -151,8 +132,15 @@ impl Connection {
         self.0.engine.partition_config()
     }
 
-    pub(crate) fn listing(&self) -> Option<&Arc<dyn ListAll>> {
-        self.0.listing.as_ref()
+    /// The id of the execution that is called so in this deployment.
+    pub fn resolve(&self, name: impl Into<ExecutionRef>) -> Result<ExecutionId, SdkError> {
+        let id = name.into().resolve(&self.partition_config());
+        id.map_err(|error| EngineError::from(error).into())
+    }
+
+    /// What to call an execution where people read it: its UUID, if that is enough to find it.
+    pub fn shortest(&self, id: ExecutionId) -> ExecutionRef {
+        ExecutionRef::shortest(id, &self.partition_config())
     }
 
     pub(crate) fn endings(&self) -> &Endings {

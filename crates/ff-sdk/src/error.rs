@@ -177,7 +177,8 @@ pub(crate) fn timed_out(limit: Duration) -> BackendError {
 }
 
 /// Why an HTTP request got no answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
 pub struct HttpError {
     /// How far it got.
     pub kind: HttpErrorKind,
@@ -209,37 +210,18 @@ impl HttpError {
     }
 }
 
-impl fmt::Display for HttpError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for HttpError {}
-
 /// An outcome could not be reported.
 ///
 /// The task comes back whenever its lease may still be held: renewal goes on, and the call may be
 /// repeated, also after a lost answer: the store recognises the repetition. Letting go of it hands
 /// the execution back. There is no task if the lease is gone.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{source}")]
 pub struct TerminalError {
     /// The task, to try again with.
     pub task: Option<Box<ClaimedTask>>,
     /// What went wrong.
     pub source: SdkError,
-}
-
-impl fmt::Display for TerminalError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.source.fmt(f)
-    }
-}
-
-impl std::error::Error for TerminalError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.source)
-    }
 }
 
 #[cfg(test)]

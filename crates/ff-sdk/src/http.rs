@@ -2,8 +2,9 @@
 
 mod call;
 mod engine;
-mod listing;
+mod follow;
 mod transport;
+mod wait;
 mod work;
 
 pub(crate) use transport::{Answered, HttpClient, Sent};
@@ -11,22 +12,20 @@ pub(crate) use transport::{Answered, HttpClient, Sent};
 use std::sync::Arc;
 
 use ff_api::deployment::Deployment;
-use ff_api::paths;
 use ff_core::engine_backend::{Answer, EngineBackend};
 use ff_core::error::EngineError;
+use ff_core::operation::Nothing;
 use ff_core::partition::PartitionConfig;
 use ff_core::work_source::WorkSource;
 use futures_core::future::BoxFuture;
 use tokio::sync::OnceCell;
 
 use crate::backend_config::ServerConnection;
-use crate::connection::{Another, ListAll, Opener, Parts};
+use crate::connection::{Another, Opener, Parts};
 use crate::endings::{Endings, LongWait};
 use crate::error::SdkError;
-use call::Call;
 
-/// A server that is reached over HTTP. What the server offers no route for is answered with
-/// [`ff_core::error::EngineError::Unavailable`].
+/// A server that is reached over HTTP.
 pub(crate) struct HttpBackend {
     client: HttpClient,
     partitions: PartitionConfig,
@@ -41,9 +40,9 @@ impl HttpBackend {
     /// Reaches the server once, to learn how many partitions it has.
     async fn connect(server: &ServerConnection) -> Result<Self, SdkError> {
         let mut backend = Self::new(server, PartitionConfig::default())?;
-        let deployment = backend.json::<Deployment>(Call::get(paths::DEPLOYMENT.to_owned())).await;
+        let deployment = backend.send::<Deployment>(Nothing {}, Nothing {}).await;
         let deployment = deployment.map_err(|error| error.in_context("connect"))?;
-        backend.partitions = deployment.partitions.into();
+        backend.partitions = deployment.partitions;
         Ok(backend)
     }
 }
@@ -54,8 +53,7 @@ pub(crate) async fn open(server: &ServerConnection) -> Result<Parts, SdkError> {
     Ok(Parts {
         engine: Arc::clone(&backend) as Arc<dyn EngineBackend>,
         completion: None,
-        endings: Endings::from_long_wait(Arc::clone(&backend) as Arc<dyn LongWait>),
-        listing: Some(Arc::clone(&backend) as Arc<dyn ListAll>),
+        endings: Endings::LongWait(Arc::clone(&backend) as Arc<dyn LongWait>),
         work: OnceCell::new_with(Some(backend as Arc<dyn WorkSource>)),
         opener,
     })

@@ -4,7 +4,7 @@
 //! | to | use |
 //! |---|---|
 //! | run handlers | [`Worker`] |
-//! | submit executions and wait for results | [`Client`] |
+//! | submit executions, signal them, follow their output, wait for results | [`Client`] |
 //! | have every step in your own hands | [`FlowFabricWorker`], [`ClaimedTask`] |
 //! | say where executions live | [`BackendConfig`], [`Connection`] |
 //! | act on errors | [`SdkError`], [`TerminalError`], [`AwaitError`] |
@@ -23,6 +23,7 @@ mod deadline;
 mod endings;
 mod http;
 mod store_clock;
+mod stream;
 
 mod task;
 mod worker;
@@ -35,26 +36,40 @@ mod runtime;
 
 pub use admin::{ClaimForWorkerRequest, ClaimForWorkerResponse, FlowFabricAdminClient};
 pub use backend_config::{BackendConfig, BackendConnection, ServerConnection};
-pub use client::{AwaitError, Client, Listing, Submission};
+pub use client::{AwaitError, Client, Follow, Listing, Submission};
 pub use config::WorkerConfig;
 pub use connection::Connection;
 pub use error::{HttpError, HttpErrorKind, SdkError, TerminalError};
 pub use runtime::{
-    Context, INVALID_INPUT, INVALID_OUTPUT, KindOptions, PANIC, ShutdownHandle, TaskError,
-    UNKNOWN_KIND, Worker, WorkerBuilder,
+    Context, INVALID_INPUT, INVALID_OUTPUT, INVALID_SUSPENSION, KindOptions, PANIC, ShutdownHandle,
+    TaskError, UNKNOWN_KIND, Worker, WorkerBuilder,
 };
-pub use task::{ClaimedTask, FENCE_HEADER, LeaseLoss, LeaseMonitor};
+pub use stream::{read_stream, tail_stream};
+pub use task::{ClaimedTask, FENCE_HEADER, Frames, LeaseLoss, LeaseMonitor, SuspendOutcome};
 pub use worker::{FlowFabricWorker, ShutdownReport, WorkerStatus};
+
+pub use ff_api::approval::{
+    ApprovalLink, ApprovalLinks, LinkView, MakeApprovalLinks, RotateLinkKey,
+};
 
 #[cfg(feature = "embedded")]
 pub use ff_backend_embedded::EmbeddedConfig;
 #[cfg(feature = "valkey")]
 pub use ff_backend_valkey::ValkeyConfig;
-pub use ff_core::backend::{FailOutcome, FailureClass, FailureReason, HandleKind};
+pub use ff_core::backend::{
+    FailOutcome, FailureClass, FailureReason, Frame, FrameKind, HandleKind,
+};
 pub use ff_core::backend_error::{BackendError, BackendErrorKind};
 pub use ff_core::completion_backend::CompletionBackend;
 pub use ff_core::contracts::{
-    ClaimGrant, Created, ExecutionSnapshot, ExecutionSummary, LanePage, ListFilter, ReclaimGrant,
+    ANY_SIGNAL, AppendFrameOutcome, Approval, ApprovalChoice, ApprovalDecision, ApprovalList,
+    ApprovalRequest, ClaimGrant, Condition, ConditionMatcher, Created, DeliverSignal,
+    ExecutionSnapshot, ExecutionSummary, LanePage, ListFilter, ListSuspended, ListSuspendedPage,
+    MAX_TAIL_BLOCK_MS, OpenWaitpoint, Output, OutputCursor, PendingWaitpoint, ReclaimGrant,
+    ResumeSignal, ResumedBy, Resumption, RotateWaitpointSecretRequest,
+    RotateWaitpointSecretResponse, STREAM_READ_HARD_CAP, Signal, SignalOutcome, StreamFrame,
+    StreamFrames, SuspendRequest, SuspendedExecutionEntry, SuspensionReason, TimeoutBehavior,
+    WaitpointKind, WaitpointSpec, WaitpointState,
 };
 pub use ff_core::engine_backend::EngineBackend;
 pub use ff_core::error::{Code, EngineError, ErrorClass};
@@ -62,7 +77,9 @@ pub use ff_core::partition::PartitionConfig;
 pub use ff_core::policy::{Backoff, ExecutionPolicy, RetryPolicy, TimeoutPolicy};
 pub use ff_core::state::PublicState;
 pub use ff_core::types::{
-    AttemptId, AttemptIndex, ExecutionId, ExecutionKind, LaneId, LeaseEpoch, LeaseFence, LeaseId,
-    Namespace, TimestampMs, WorkerId, WorkerInstanceId,
+    Approver, AttemptId, AttemptIndex, ExecutionId, ExecutionKind, ExecutionRef, LaneId,
+    LeaseEpoch, LeaseFence, LeaseId, Namespace, SignalId, StreamCursor, SuspensionId, TimestampMs,
+    WaitpointHmac, WaitpointId, WaitpointToken, WorkerId, WorkerInstanceId,
 };
 pub use ff_core::work_source::WorkSource;
+pub use ff_script::backend::rotate_waitpoint_hmac_secret_all_partitions;

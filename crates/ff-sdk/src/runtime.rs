@@ -30,6 +30,8 @@ pub const INVALID_OUTPUT: &str = "invalid_output";
 /// The category of an execution of a kind that the worker has no handler for. A worker asks only
 /// for kinds that it can handle, so only a broken server can bring this about. Not retried.
 pub const UNKNOWN_KIND: &str = "unknown_kind";
+/// The category of a suspension that the engine refuses. Not retried.
+pub const INVALID_SUSPENSION: &str = "invalid_suspension";
 /// The category of a handler's panic.
 pub const PANIC: &str = "panic";
 
@@ -37,7 +39,8 @@ pub const PANIC: &str = "panic";
 /// execution's kind, and reports what became of it.
 ///
 /// * A handler's `Ok` completes the execution, its error fails the attempt; the execution's policy
-///   decides about a retry.
+///   decides about a retry. One that is a [`TaskError::suspend`] waits for signals instead; then
+///   the handler is run again.
 /// * A panic is a failure of category [`PANIC`]. An input that cannot be decoded fails the
 ///   execution without retries, category [`INVALID_INPUT`].
 /// * Only executions of kinds that have a handler are taken; others wait for a worker that has one.

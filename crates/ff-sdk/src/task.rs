@@ -1,32 +1,41 @@
 //! An execution in a worker's hands.
 
+mod frames;
 mod lease;
 mod outcome;
 mod renewal;
+mod waiting;
 
+pub use frames::Frames;
 pub use lease::{LeaseLoss, LeaseMonitor};
+pub use waiting::SuspendOutcome;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ff_core::backend::{FailOutcome, FailureClass, FailureReason, Handle, HandleKind};
-use ff_core::contracts::{Claimed, Tags};
+use ff_core::backend::{
+    FailOutcome, FailureClass, FailureReason, Frame, FrameKind, Handle, HandleKind,
+};
+use ff_core::contracts::{AppendFrameOutcome, Claimed, StreamFrames, Tags};
 use ff_core::engine_backend::EngineBackend;
 use ff_core::error::{Code, EngineError};
 use ff_core::types::{
     AttemptId, AttemptIndex, ExecutionId, LaneId, LeaseEpoch, LeaseFence, LeaseId, Moment,
-    Namespace, TimestampMs,
+    Namespace, StreamCursor, TimestampMs,
 };
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::error::{SdkError, TerminalError};
+use crate::stream;
 use crate::worker::Shared;
+use frames::Output;
 use lease::Lease;
 use outcome::Landed;
 pub(crate) use outcome::Outcome;
+use waiting::LatestWait;
 
 /// The header that carries [`ClaimedTask::fence_header_value`] to other systems.
 pub const FENCE_HEADER: &str = "flowfabric-fence";
@@ -34,11 +43,11 @@ pub const FENCE_HEADER: &str = "flowfabric-fence";
 /// An execution in a worker's hands, under a lease that is renewed in the background, on a thread
 /// of its own: work that blocks this one does not cost the lease.
 ///
-/// It ends by [`complete`](Self::complete), [`fail`](Self::fail), [`cancel`](Self::cancel) or
-/// [`delay_execution`](Self::delay_execution), which consume it. Should the store not answer, they
-/// try again until the lease's deadline and then give the task back inside the error. A task that
-/// is simply dropped hands its execution back at once, so that another worker goes on with the same
-/// attempt.
+/// It ends by [`complete`](Self::complete), [`fail`](Self::fail), [`cancel`](Self::cancel),
+/// [`suspend`](Self::suspend) or [`delay_execution`](Self::delay_execution), which consume it.
+/// Should the store not answer, they try again until the lease's deadline and then give the task
+/// back inside the error. A task that is simply dropped hands its execution back at once, so that
+/// another worker goes on with the same attempt.
 pub struct ClaimedTask {
     core: Arc<TaskCore>,
     shared: Arc<Shared>,
@@ -56,6 +65,8 @@ pub(crate) struct TaskCore {
     pub(crate) claimed: Claimed,
     pub(crate) engine: Arc<dyn EngineBackend>,
     pub(crate) lease: Arc<Lease>,
+    pub(crate) output: Output,
+    pub(crate) latest_wait: LatestWait,
 }
 
 impl TaskCore {
@@ -64,7 +75,9 @@ impl TaskCore {
         let over_at = claimed.attempt_timeout_at.into_iter().chain(claimed.deadline_at).min();
         let over_at = over_at.and_then(|over_at| shared.clock.latest(over_at));
         let lease = Arc::new(Lease::new(deadline, over_at, ttl));
-        Self { claimed, engine: Arc::clone(shared.engine()), lease }
+        let latest_wait = LatestWait::new(claimed.resumption.clone());
+        let (engine, output) = (Arc::clone(shared.engine()), Output::default());
+        Self { claimed, engine, lease, output, latest_wait }
     }
 
     pub(crate) fn handle(&self) -> &Handle {
@@ -245,6 +258,49 @@ impl ClaimedTask {
         self.core.progress(percent, message).await
     }
 
+    /// Appends a frame to the attempt's output and waits until it is there: its type, a word of
+    /// your own; its bytes; and, if you like, what connects it to something else.
+    pub async fn append_frame(
+        &self,
+        frame_type: &str,
+        payload: &[u8],
+        metadata: Option<&str>,
+    ) -> Result<AppendFrameOutcome, SdkError> {
+        let mut frame = Frame::new(FrameKind::Event, payload).with_type(frame_type);
+        frame.correlation_id = metadata.map(str::to_owned);
+        self.core.check_held()?;
+        let appended = frames::append(&self.core, frame).await;
+        appended.map_err(|error| error.in_context("append_frame").into())
+    }
+
+    /// Writes output without waiting for each frame. It is there before an outcome is reported.
+    pub fn frames(&self) -> Frames {
+        Frames::new(Arc::clone(&self.core))
+    }
+
+    /// Reads the attempt's own output: see [`crate::read_stream`].
+    pub async fn read_stream(
+        &self,
+        from: StreamCursor,
+        to: StreamCursor,
+        count_limit: u64,
+    ) -> Result<StreamFrames, SdkError> {
+        let (engine, id) = (self.core.engine.as_ref(), self.execution_id());
+        stream::read_stream(engine, id, self.attempt_index(), from, to, count_limit).await
+    }
+
+    /// Waits for more of the attempt's own output: see [`crate::tail_stream`].
+    pub async fn tail_stream(
+        &self,
+        after: StreamCursor,
+        block_ms: u64,
+        count_limit: u64,
+    ) -> Result<StreamFrames, SdkError> {
+        let (engine, id) = (self.core.engine.as_ref(), self.execution_id());
+        let attempt = self.attempt_index();
+        stream::tail_stream(engine, id, attempt, after, block_ms, count_limit).await
+    }
+
     /// Ends the execution in success, with a result or without.
     pub async fn complete(self, result_payload: Option<Vec<u8>>) -> Result<(), TerminalError> {
         self.settle(&Outcome::Complete(result_payload)).await.map(drop)
@@ -271,7 +327,7 @@ impl ClaimedTask {
     ) -> Result<FailOutcome, TerminalError> {
         match self.settle(&Outcome::Fail(reason, class)).await? {
             Landed::Failed(outcome) => Ok(outcome),
-            Landed::Done => unreachable!("a failure is answered with what follows from it"),
+            _ => unreachable!("a failure is answered with what follows from it"),
         }
     }
 

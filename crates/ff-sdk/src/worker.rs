@@ -13,10 +13,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use ff_core::completion_backend::CompletionBackend;
-use ff_core::contracts::{ExecutionSnapshot, LanePage};
+use ff_core::contracts::{ExecutionSnapshot, LanePage, LaneQuery, Signal, SignalOutcome};
 use ff_core::engine_backend::EngineBackend;
 use ff_core::partition::PartitionConfig;
-use ff_core::types::{ExecutionId, LaneId, WorkerSession};
+use ff_core::types::{ExecutionRef, LaneId, WaitpointId, WorkerSession};
 use ff_core::work_source::WorkSource;
 use ff_script::ids::{IdSource, SystemIds};
 use tokio::runtime::Handle as Runtime;
@@ -181,10 +181,21 @@ impl FlowFabricWorker {
     /// Everything about an execution at one moment; none if it does not exist.
     pub async fn describe_execution(
         &self,
-        id: &ExecutionId,
+        execution: impl Into<ExecutionRef>,
     ) -> Result<Option<ExecutionSnapshot>, SdkError> {
-        let described = self.shared.engine().describe_execution(*id).await;
+        let id = self.shared.connection.resolve(execution)?;
+        let described = self.shared.engine().describe_execution(id).await;
         described.map_err(|error| error.in_context("describe_execution").into())
+    }
+
+    /// Gives a signal to a waitpoint of an execution: see [`Client::deliver_signal`].
+    pub async fn deliver_signal(
+        &self,
+        execution: impl Into<ExecutionRef>,
+        waitpoint_id: &WaitpointId,
+        signal: Signal,
+    ) -> Result<SignalOutcome, SdkError> {
+        self.client().deliver_signal(execution, waitpoint_id, signal).await
     }
 
     /// The lanes that were ever used, by name, after a given one.
@@ -193,8 +204,10 @@ impl FlowFabricWorker {
         cursor: Option<LaneId>,
         limit: u32,
     ) -> Result<LanePage, SdkError> {
-        let lanes = self.shared.engine().list_lanes(cursor, limit).await;
-        lanes.map_err(|error| error.in_context("list_lanes").into())
+        // How much waits in them is not asked for: one partition's depths are the cheapest.
+        let query = LaneQuery { cursor, limit: Some(limit), partition: Some(0) };
+        let lanes = self.shared.engine().list_lanes(query).await;
+        lanes.map(Into::into).map_err(|error| error.in_context("list_lanes").into())
     }
 }
 

@@ -37,6 +37,7 @@ on_every_backend! {
         a_worker_can_cancel_its_execution
         an_execution_without_children_is_back_at_once
         progress_is_seen_by_others
+        output_is_written_once_and_read_back
         a_dropped_task_is_handed_back_at_once
     }
     lease {
@@ -76,12 +77,39 @@ on_every_backend! {
         a_wait_for_ever_lasts_until_there_is_a_result
         the_end_of_an_execution_is_told_as_it_was
         a_result_of_another_shape_is_told_apart
+        an_execution_is_called_by_its_uuid
         the_same_key_is_the_same_execution
         bytes_of_any_kind_survive
         many_are_submitted_with_few_calls_and_each_on_its_own
         a_delayed_submission_is_not_claimed_before_its_time
         executions_are_listed_by_what_they_are
         a_wrong_submission_is_refused_by_the_field_s_name
+    }
+    output {
+        output_is_followed_from_the_first_frame_to_the_end
+        a_new_attempt_replaces_the_output_of_the_old_one
+        an_execution_without_output_ends_for_those_who_follow_it
+        whoever_takes_over_goes_on_where_the_other_was
+        an_attempt_is_read_and_waited_for
+        a_wrong_read_is_refused_before_anything_is_sent
+        an_unknown_execution_cannot_be_followed
+        a_resumed_attempt_goes_on_counting
+        a_handler_s_output_is_there_before_its_result
+        a_frame_that_is_refused_does_not_cost_the_others
+        a_reader_that_falls_behind_misses_nothing
+    }
+    waiting {
+        an_execution_goes_on_with_the_signals_that_it_waited_for
+        only_the_waitpoint_s_own_token_opens_it
+        signals_that_came_before_are_enough_and_the_task_goes_on
+        a_refused_suspension_gives_the_task_back
+        signals_that_are_too_large_for_a_claim_are_read_apart
+        a_time_or_an_operator_ends_a_wait_too
+        the_next_attempt_finds_the_same_signals
+        tokens_outlive_a_rotation
+        a_handler_suspends_and_is_run_again_with_the_signals
+        a_handler_whose_signals_came_before_goes_on_at_once
+        a_suspension_that_is_refused_fails_the_attempt
     }
     runtime {
         a_handler_s_output_is_the_result

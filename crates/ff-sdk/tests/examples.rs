@@ -41,6 +41,27 @@ fn retries_and_timeouts_end_as_their_policies_say() {
 }
 
 #[test]
+fn an_agent_s_answer_is_streamed_whole_although_its_worker_is_killed() {
+    let thought = "I need the forecast to know how warm will it be in Lisbon?";
+    let answer = "The forecast says 21 degrees, so take a light jacket along.";
+    assert_eq!(
+        output("agent"),
+        [
+            "attempt 1",
+            thought,
+            "[forecast(Lisbon)]",
+            "The forecast says 21 degrees, ",
+            "(the worker is killed)",
+            "attempt 2",
+            thought,
+            "[forecast(Lisbon)]",
+            answer,
+            &format!("result: {answer}"),
+        ]
+    );
+}
+
+#[test]
 fn a_batch_of_ten_thousand_runs_each_once() {
     let lines = output("batch");
     assert_eq!(lines.len(), 4, "{lines:?}");

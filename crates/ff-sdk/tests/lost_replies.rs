@@ -7,9 +7,10 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ff_core::contracts::{ReplayExecution, RevokeLease};
 use ff_sdk::{
     ClaimedTask, Client, Connection, EngineBackend, ExecutionId, FailOutcome, FlowFabricWorker,
-    PublicState, SdkError,
+    PublicState, SdkError, SuspendOutcome, TimeoutBehavior,
 };
 use ff_test_valkey::{Valkey, ValkeyOptions};
 use site::proxy::Proxy;
@@ -93,6 +94,13 @@ async fn every_terminal_call_survives_a_lost_reply(behind: Behind) {
     let (id, task) = behind.task("delay").await;
     task.delay_for(Duration::from_secs(3_600)).await.expect("landed");
     behind.check(&id, PublicState::Delayed, 4).await;
+
+    let (id, task) = behind.task("suspend").await;
+    let outcome = task.suspend("waiting_for_signal", &[], None, TimeoutBehavior::Fail).await;
+    assert!(matches!(outcome, Ok(SuspendOutcome::Suspended { .. })), "{outcome:?}");
+    behind.check(&id, PublicState::Suspended, 5).await;
+    let open = behind.site.client.pending_waitpoints(&id).await.expect("listed");
+    assert_eq!(open.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -220,7 +228,7 @@ async fn a_replay_whose_answer_was_lost_has_one_effect_although_it_ended_again_m
     let id = meanwhile.site.submit("x").await;
     claim(&worker).await.complete(None).await.expect("completed");
     let engine = Arc::clone(&meanwhile.engine);
-    let replay = async move { engine.replay(id, "again", "tester", None).await };
+    let replay = async move { engine.replay(id, ReplayExecution::default()).await };
     let replayed = meanwhile.lose("/replay ", replay).await;
     claim(&worker).await.complete(None).await.expect("completed again");
     meanwhile.proxy.set_held(false);
@@ -238,7 +246,7 @@ async fn a_revocation_whose_answer_was_lost_spares_the_next_worker() {
     let id = meanwhile.site.submit("x").await;
     let held = claim(&first).await;
     let engine = Arc::clone(&meanwhile.engine);
-    let revoke = async move { engine.revoke_lease(id, None, "stuck", None).await };
+    let revoke = async move { engine.revoke_lease(id, RevokeLease::default()).await };
     let revoked = meanwhile.lose("/revoke-lease ", revoke).await;
     held.lost().await;
     let task = claim(&next).await;

@@ -5,8 +5,9 @@ mod site;
 use std::time::{Duration, Instant};
 
 use ff_sdk::{
-    BackendConfig, BackendErrorKind, Client, Code, Connection, EngineError, ExecutionId,
-    FlowFabricAdminClient, HandleKind, LaneId, SdkError,
+    BackendConfig, BackendErrorKind, Client, Code, Connection, DeliverSignal, EngineError,
+    ExecutionId, FlowFabricAdminClient, HandleKind, LaneId, RotateWaitpointSecretRequest, SdkError,
+    Signal, SignalOutcome,
 };
 use site::proxy::Proxy;
 use site::{LANE, LONG, Site, TOKEN, claim, eventually, server_config};
@@ -37,6 +38,38 @@ async fn a_worker_claims_through_the_server_s_scheduler() {
         next.is_some_and(|task| task.claim_kind() == HandleKind::Resumed)
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_secret_of_waitpoint_tokens_is_rotated_through_the_server() {
+    let site = Site::server().await;
+    let mut request = RotateWaitpointSecretRequest {
+        new_kid: "second".to_owned(),
+        new_secret_hex: "5e".repeat(16),
+        grace_ms: Some(1_000),
+    };
+    let rotated = admin(&site).rotate_waitpoint_secret(request.clone()).await.expect("rotated");
+    assert_eq!((rotated.new_kid.as_str(), rotated.failed.len()), ("second", 0));
+    request.new_secret_hex = "not hex".to_owned();
+    let refused = admin(&site).rotate_waitpoint_secret(request).await.expect_err("refused");
+    let SdkError::AdminApi { status, raw_body, .. } = &refused else { panic!("{refused}") };
+    assert_eq!(*status, 400);
+    assert!(!raw_body.contains("not hex"), "{raw_body}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_has_a_waitpoint_s_token_needs_no_other() {
+    let site = Site::server().await;
+    let worker = site.worker("w-1", 1).await;
+    let id = site.submit("x").await;
+    let task = claim(&worker).await;
+    let at = task.create_pending_waitpoint("answer", 60_000).await.expect("opened");
+    let stranger = FlowFabricAdminClient::new(format!("http://{}", site.server_address()));
+    let signal =
+        Signal { signal_name: "go".to_owned(), waitpoint_token: at.1, ..Signal::default() };
+    let signal = DeliverSignal::to_waitpoint(at.0, signal);
+    let outcome = stranger.expect("valid").deliver_signal(id, signal).await.expect("delivered");
+    assert!(matches!(outcome, SignalOutcome::Buffered { .. }), "{outcome:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -20,10 +20,10 @@ use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 
 use crate::app::App;
-use crate::courtesy::Courteous;
-use crate::heard::Heard;
-use crate::places::{Connection, Place};
-use crate::stream::Timed;
+use crate::client_stream::ClientStream;
+use crate::connection_limiter::{Connection, ConnectionPermit};
+use crate::lasting::Answer;
+use crate::request_body::RequestBody;
 
 /// Clients at a time that are told why they are turned away; others are only cut.
 const TURNED_AWAY_MAX: usize = 64;
@@ -84,26 +84,26 @@ impl Acceptor {
     fn take(&self, stream: TcpStream, address: IpAddr) {
         // Answers are small and awaited: they must not wait for more to send.
         let _ = stream.set_nodelay(true);
-        match self.app.places.enter(address) {
-            Some(place) => {
-                tokio::spawn(self.clone().serve(stream, place));
+        match self.app.connections.enter(address) {
+            Some(permit) => {
+                tokio::spawn(self.clone().serve(stream, permit));
             }
             None => self.turn_away(stream),
         }
     }
 
-    async fn serve(self, stream: TcpStream, place: Place) {
+    async fn serve(self, stream: TcpStream, permit: ConnectionPermit) {
         let metrics = &self.app.metrics;
         metrics.connections.fetch_add(1, Ordering::Relaxed);
-        let held = self.app.background();
+        let in_flight = self.app.in_flight.begin();
         tokio::select! {
-            () = self.serve_stream(stream, place.connection()) => {}
-            () = place.connection().over() => {
+            () = self.serve_stream(stream, permit.connection()) => {}
+            () = permit.connection().over() => {
                 metrics.connections_cut.fetch_add(1, Ordering::Relaxed);
             }
         }
         metrics.connections.fetch_sub(1, Ordering::Relaxed);
-        drop((place, held));
+        drop((permit, in_flight));
     }
 
     async fn serve_stream(&self, stream: TcpStream, connection: &Arc<Connection>) {
@@ -121,28 +121,26 @@ impl Acceptor {
         connection: &Arc<Connection>,
     ) {
         let limits = &self.app.limits;
-        let timed = Timed::new(stream, Arc::clone(connection), limits.write_timeout());
-        let polite = TokioIo::new(Courteous::new(timed));
+        let stream = ClientStream::new(stream, Arc::clone(connection), limits.write_timeout());
+        let stream = TokioIo::new(stream);
         let router = TowerToHyperService::new(self.router.clone());
         let service = service_fn(|request: hyper::Request<Incoming>| {
             let begun = connection.work();
-            let request = request.map(|body| Heard::new(body, Arc::clone(connection)));
+            let request = request.map(|body| RequestBody::new(body, Arc::clone(connection)));
             let answering = router.call(request);
             async move {
                 // The place was given to somebody else: nothing is begun any more.
                 if !begun {
                     std::future::pending::<()>().await;
                 }
-                let answer = answering.await;
-                connection.answer();
-                answer
+                answering.await.map(|answer| Answer::of(answer, connection))
             }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(limits.header_timeout())
             .max_buf_size(HEAD_BYTES_MAX)
-            .serve_connection(polite, service);
+            .serve_connection(stream, service);
         let mut connection = std::pin::pin!(connection);
         let (mut draining, mut ended) = (self.phase.clone(), self.phase.clone());
         // What goes wrong here is the client's doing, and the client is gone.
@@ -160,11 +158,11 @@ impl Acceptor {
     /// Says that there is no room, to a few at a time.
     fn turn_away(&self, stream: TcpStream) {
         self.app.metrics.connections_refused.fetch_add(1, Ordering::Relaxed);
-        let Ok(place) = Arc::clone(&self.turned_away).try_acquire_owned() else { return };
+        let Ok(permit) = Arc::clone(&self.turned_away).try_acquire_owned() else { return };
         if self.tls.borrow().is_none() {
             tokio::spawn(async move {
                 let _ = tokio::time::timeout(Duration::from_secs(1), say_full(stream)).await;
-                drop(place);
+                drop(permit);
             });
         }
     }

@@ -11,20 +11,20 @@ use ff_core::error::{Code, EngineError};
 use subtle::{Choice, ConstantTimeEq};
 
 use crate::config::{ServerConfig, Token};
+use crate::origin::OriginRules;
 use crate::refusal::Refusal;
-use crate::site::Site;
 
 /// Who may use the API.
 pub(crate) struct Access(RwLock<Arc<Rules>>);
 
 struct Rules {
     tokens: Tokens,
-    site: Site,
+    origin: OriginRules,
 }
 
 impl Rules {
     fn new(config: &ServerConfig) -> Arc<Self> {
-        Arc::new(Self { tokens: Tokens::new(&config.tokens), site: Site::new(config) })
+        Arc::new(Self { tokens: Tokens::new(&config.tokens), origin: OriginRules::new(config) })
     }
 }
 
@@ -50,7 +50,7 @@ impl Access {
     /// Refuses a request of somebody who may not. What is `open` needs no token.
     pub(crate) fn check(&self, request: &Request, open: bool) -> Result<(), Refusal> {
         let rules = self.rules();
-        rules.site.check(request, !rules.tokens.0.is_empty())?;
+        rules.origin.check(request, !rules.tokens.0.is_empty())?;
         if open { Ok(()) } else { rules.tokens.check(request.headers()) }
     }
 }

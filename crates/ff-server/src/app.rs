@@ -2,42 +2,45 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ff_core::engine_backend::EngineBackend;
+use ff_core::engine_backend::PartitionBackend;
 use ff_core::error::EngineError;
 use ff_core::partition::{Partition, PartitionConfig};
 use ff_core::types::TimestampMs;
 use ff_engine::Engine;
 use ff_scheduler::Scheduler;
+use ff_script::endings::Endings;
 use ff_script::ids::IdSource;
-use tokio::sync::{mpsc, watch};
+use ff_script::in_flight::InFlight;
+use ff_store::Store;
+use tokio::sync::watch;
 
 use crate::access::Access;
-use crate::config::Limits;
-use crate::ended::Ended;
-use crate::gate::Gates;
+use crate::config::{Limits, PublicUrl};
+use crate::connection_limiter::ConnectionLimiter;
 use crate::metrics::Metrics;
-use crate::places::Places;
+use crate::request_limiter::RequestLimiter;
 use crate::routes::Readiness;
-use crate::store::Place;
 
 /// What every request can reach.
 pub(crate) struct App {
-    pub(crate) backend: Arc<dyn EngineBackend>,
-    pub(crate) work: Arc<Scheduler>,
-    pub(crate) ended: Arc<Ended>,
+    pub(crate) backend: Arc<dyn PartitionBackend>,
+    pub(crate) work: Scheduler,
+    pub(crate) endings: Endings,
     pub(crate) ids: Arc<dyn IdSource>,
-    pub(crate) place: Place,
+    pub(crate) store: Store,
     pub(crate) engine: Mutex<Option<Engine>>,
     pub(crate) metrics: Metrics,
     pub(crate) readiness: Readiness,
     pub(crate) access: Access,
+    /// Where links lead to.
+    pub(crate) public_url: Option<PublicUrl>,
     pub(crate) open_metrics: bool,
-    pub(crate) gates: Gates,
-    pub(crate) places: Arc<Places>,
+    pub(crate) requests: RequestLimiter,
+    pub(crate) connections: Arc<ConnectionLimiter>,
     pub(crate) limits: Limits,
     pub(crate) drain: watch::Sender<bool>,
-    /// Cloned by every task that may outlive its request: closed when all of them have ended.
-    pub(crate) background: Mutex<Option<mpsc::Sender<()>>>,
+    /// Connections: a shutdown waits for them.
+    pub(crate) in_flight: InFlight,
 }
 
 impl App {
@@ -56,11 +59,6 @@ impl App {
     /// True once the server shuts down.
     pub(crate) fn is_draining(&self) -> bool {
         *self.drain.borrow()
-    }
-
-    /// To be held by a task that the shutdown must wait for.
-    pub(crate) fn background(&self) -> Option<mpsc::Sender<()>> {
-        self.background.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The engine, while it runs.

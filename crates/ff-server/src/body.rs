@@ -2,13 +2,12 @@
 
 use axum::body::{Body, Bytes};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
-use ff_api::headers::JSON;
+use ff_api::headers::{FORM, JSON};
 use ff_api::problem::{HttpCode, Problem};
 use ff_core::limits;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::app::App;
-use crate::gate::SMALL_BODY_BYTES;
 use crate::refusal::Refusal;
 
 /// Room for everything in a submission but its payload: policy, tags, names.
@@ -17,12 +16,6 @@ const AROUND_PAYLOAD_BYTES: usize = 256 * 1024;
 /// A body that carries a payload or a result, in base64 at worst.
 pub(crate) const PAYLOAD_BODY_BYTES: usize =
     (limits::PAYLOAD_BYTES_MAX as usize).div_ceil(3) * 4 + AROUND_PAYLOAD_BYTES;
-
-/// A body that carries tags: quotes and backslashes may double them.
-pub(crate) const TAGS_BODY_BYTES: usize = 4 * limits::TAGS_BYTES_MAX as usize;
-
-/// A body that carries neither.
-pub(crate) const PLAIN_BODY_BYTES: usize = SMALL_BODY_BYTES;
 
 /// A body in memory, and the room it takes.
 pub(crate) struct Whole {
@@ -41,7 +34,7 @@ pub(crate) async fn read(
     if announced.is_some_and(|bytes| bytes > bytes_max) {
         return Err(too_large(bytes_max));
     }
-    let room = app.gates.hold_body(announced.unwrap_or(bytes_max_of(headers, bytes_max)))?;
+    let room = app.requests.hold_body(announced.unwrap_or(bytes_max_of(headers, bytes_max)))?;
     let reading = axum::body::to_bytes(body, bytes_max);
     match tokio::time::timeout(app.limits.body_timeout(), reading).await {
         Ok(Ok(bytes)) => Ok(Whole { bytes, room }),
@@ -95,6 +88,23 @@ pub(crate) fn kind(headers: &HeaderMap) -> Kind {
     let Some(value) = headers.get(CONTENT_TYPE) else { return Kind::Unsaid };
     let essence = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
     if essence.eq_ignore_ascii_case(JSON) { Kind::Json } else { Kind::Other }
+}
+
+/// Is it what a form of a page sends?
+pub(crate) fn is_form(headers: &HeaderMap) -> bool {
+    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = value.split(';').next().unwrap_or_default().trim();
+    essence.eq_ignore_ascii_case(FORM)
+}
+
+/// The refusal of a body that is neither JSON nor a form.
+pub(crate) fn not_form() -> Refusal {
+    Problem::new(
+        HttpCode::UnsupportedMediaType,
+        "this path takes the form of its page, or application/json",
+    )
+    .about("Content-Type")
+    .into()
 }
 
 /// The refusal of a body that is not JSON.

@@ -1,27 +1,29 @@
-//! What a server can be told. Every part can be read from a file; unknown settings are refused.
+//! What a server can be told.
 
 mod authority;
 mod limits;
-mod store;
+mod public_url;
 
 pub use authority::Authority;
 pub(crate) use authority::HostName;
 pub use limits::Limits;
-pub use store::StoreConfig;
+pub use public_url::PublicUrl;
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
+use ff_backend_embedded::SyncMode;
 use ff_core::partition::PartitionConfig;
-use serde::{Deserialize, Deserializer};
+use ff_store::StoreConfig;
 
 /// The port of a server that is told none.
 const DEFAULT_PORT: u16 = 7480;
+/// The directory of a server that is told none.
+const DEFAULT_DIR: &str = "flowfabric-data";
 
 /// Everything a server can be told.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub struct ServerConfig {
     /// Where to listen. Port 0 takes a free one.
     pub listen: SocketAddr,
@@ -33,6 +35,9 @@ pub struct ServerConfig {
     /// Further names by which clients and pages may reach the server: those of a proxy in front of
     /// it. One without a port stands for every port.
     pub allowed_hosts: Vec<Authority>,
+    /// The server's address as people see it, for the links that are sent to them; if absent, the
+    /// address it listens on, unless that is all of them.
+    pub public_url: Option<PublicUrl>,
     /// Certificate and key; without them connections are plain.
     pub tls: Option<TlsFiles>,
     /// How much of everything.
@@ -50,9 +55,10 @@ impl Default for ServerConfig {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT)),
-            store: StoreConfig::default(),
+            store: StoreConfig::directory(DEFAULT_DIR, SyncMode::Always),
             tokens: Vec::new(),
             allowed_hosts: Vec::new(),
+            public_url: None,
             tls: None,
             limits: Limits::default(),
             partitions: PartitionConfig::default().num_flow_partitions,
@@ -102,15 +108,8 @@ impl fmt::Debug for Token {
     }
 }
 
-impl<'de> Deserialize<'de> for Token {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from).map(Self)
-    }
-}
-
 /// The files of a server that speaks TLS.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
     /// PEM file with the certificate and those between it and a known authority.
     pub certificate_file: PathBuf,
@@ -122,45 +121,38 @@ pub struct TlsFiles {
 mod tests {
     use super::*;
 
-    fn read(json: &str) -> Result<ServerConfig, String> {
-        serde_json::from_str(json).map_err(|error| error.to_string())
+    fn listening_on(address: &str) -> ServerConfig {
+        ServerConfig { listen: address.parse().expect("an address"), ..ServerConfig::default() }
     }
 
     #[test]
-    fn an_empty_file_is_the_default() {
-        let config = read("{}").expect("valid");
+    fn a_server_that_is_told_nothing_starts() {
+        let config = ServerConfig::default();
         assert_eq!(config.listen.to_string(), "127.0.0.1:7480");
         assert_eq!(config.partitions, 256);
         assert_eq!(config.check(), Ok(()));
     }
 
     #[test]
-    fn unknown_settings_are_refused() {
-        assert!(read(r#"{"allowed_hosts":["a b"]}"#).expect_err("a blank").contains("is no host"));
-        for json in [r#"{"port":1}"#, r#"{"limits":{"x":1}}"#, r#"{"store":{"x":1}}"#] {
-            assert!(read(json).expect_err(json).contains("unknown field"), "{json}");
-        }
-    }
-
-    #[test]
     fn a_server_beyond_loopback_needs_a_token_or_an_explicit_word() {
-        let open = read(r#"{"listen":"0.0.0.0:1"}"#).expect("valid");
+        let open = listening_on("0.0.0.0:1");
         assert!(open.check().expect_err("open").contains("without a token"));
         let allowed = ServerConfig { allow_insecure: true, ..open.clone() };
         assert_eq!(allowed.check(), Ok(()));
         let guarded = ServerConfig { tokens: vec![Token("12345678".to_owned())], ..open };
         assert_eq!(guarded.check(), Ok(()));
-        let loopback = read(r#"{"listen":"[::1]:1"}"#).expect("valid");
-        assert_eq!(loopback.check(), Ok(()));
+        assert_eq!(listening_on("[::1]:1").check(), Ok(()));
     }
 
     #[test]
     fn tokens_are_long_enough_printable_and_never_printed() {
+        let with = |token: &str| ServerConfig {
+            tokens: vec![Token(token.to_owned())],
+            ..ServerConfig::default()
+        };
         for wrong in ["", "short", "with blanks", "zeilenende\n"] {
-            let tokens = vec![Token(wrong.to_owned())];
-            assert!(ServerConfig { tokens, ..Default::default() }.check().is_err(), "{wrong:?}");
+            assert!(with(wrong).check().is_err(), "{wrong:?}");
         }
-        let config = read(r#"{"tokens":["canary-secret"]}"#).expect("valid");
-        assert!(!format!("{config:?}").contains("canary"));
+        assert!(!format!("{:?}", with("canary-secret")).contains("canary"));
     }
 }

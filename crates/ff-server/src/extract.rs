@@ -3,11 +3,12 @@
 mod json;
 mod path;
 mod query;
+mod target;
 mod task;
 
-pub(crate) use json::{Json, Limited, OptionalJson, parse_json};
-pub(crate) use path::{ExecutionPath, NamePath};
-pub(crate) use query::Query;
+pub(crate) use json::{Asked, parse_json};
+pub(crate) use query::parse_form;
+pub(crate) use target::{On, Target};
 pub(crate) use task::{TaskHeader, handle};
 
 use axum::http::HeaderMap;
@@ -15,10 +16,7 @@ use axum::http::HeaderMap;
 use crate::refusal::Refusal;
 
 /// The text of a header, if it is there.
-pub(crate) fn header<'a>(
-    headers: &'a HeaderMap,
-    name: &'static str,
-) -> Result<Option<&'a str>, Refusal> {
+pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Refusal> {
     let mut values = headers.get_all(name).into_iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {

@@ -16,12 +16,13 @@
 //! |---|---|
 //! | what can be configured | `config` |
 //! | start and end | `server`, `store` |
-//! | connections and their limits | `accept`, `places`, `files`, `tls` |
-//! | what lies around a connection | `stream`, `heard`, `courtesy` |
-//! | what surrounds every request | `around`, `access`, `site`, `gate` |
+//! | connections and their limits | `accept`, `connection_limiter`, `open_files`, `tls` |
+//! | what wraps a connection | `client_stream`, `request_body`, `lasting` |
+//! | what surrounds every request | `middleware`, `access`, `origin`, `request_limiter` |
 //! | how requests are read | `extract`, `body` |
 //! | what each path does | `routes`: one file for each group |
-//! | waiting for an end or for work | `ended`, `claiming` |
+//! | links of approvers, and their page | `approval` |
+//! | waiting for an end, for work, for output | `routes::reads`, `claiming`, `events` |
 //! | the document and the numbers | `openapi`, `metrics` |
 //!
 //! The server decides nothing about state: every answer is the engine's.
@@ -31,21 +32,23 @@ mod config;
 mod server;
 
 mod accept;
-mod courtesy;
-mod files;
-mod heard;
-mod places;
+mod client_stream;
+mod connection_limiter;
+mod lasting;
+mod open_files;
+mod request_body;
 mod store;
-mod stream;
 mod tls;
 
 mod access;
-mod site;
+mod origin;
+
+mod approval;
 
 mod answer;
 mod app;
-mod around;
-mod gate;
+mod middleware;
+mod request_limiter;
 
 mod body;
 mod extract;
@@ -55,11 +58,12 @@ mod route;
 mod routes;
 
 mod claiming;
-mod ended;
+mod events;
 
 mod metrics;
 mod openapi;
 
-pub use config::{Authority, Limits, ServerConfig, StoreConfig, TlsFiles, Token};
+pub use config::{Authority, Limits, PublicUrl, ServerConfig, TlsFiles, Token};
+pub use ff_store::StoreConfig;
 pub use openapi::openapi_json;
 pub use server::{RunningServer, Server, StartError};

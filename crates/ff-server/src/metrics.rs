@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ff_core::backend::HandleKind;
+use ff_core::backend_error::BackendErrorKind;
 use ff_core::contracts::Claimed;
 use ff_core::types::LaneId;
 
@@ -22,24 +23,10 @@ use lanes::Lanes;
 use text::Text;
 
 use crate::app::App;
+use crate::store;
 
 /// Codes that tell a worker that it lost its lease.
 const LOST: [&str; 3] = ["stale_lease", "lease_expired", "lease_revoked"];
-/// Words for trouble with the store.
-const STORE_TROUBLE: [&str; 11] = [
-    "transport",
-    "timeout",
-    "cluster",
-    "busy_loading",
-    "auth",
-    "protocol",
-    "script_not_loaded",
-    "store_full",
-    "resource",
-    "corrupt",
-    "closed",
-];
-
 /// Everything that is counted.
 #[derive(Default)]
 pub(crate) struct Metrics {
@@ -123,7 +110,7 @@ pub(crate) async fn render(app: &App) -> String {
     text.sample("ff_build_info", &labels, 1);
     metrics.render_http(&mut text);
     let about = "Requests that wait for work or for an end.";
-    text.number("ff_http_waiting", "gauge", about, app.gates.waiting());
+    text.number("ff_http_waiting", "gauge", about, app.requests.waiting());
     metrics.render_work(&mut text);
     metrics.render_problems(&mut text);
     render_engine(app, &mut text);
@@ -171,7 +158,7 @@ impl Metrics {
             text.sample("ff_lease_losses_total", &[("code", code)], count(code));
         }
         text.family("ff_store_errors_total", "counter", "Trouble with the store, by kind.");
-        for kind in STORE_TROUBLE {
+        for kind in BackendErrorKind::ALL.iter().map(|kind| kind.as_str()) {
             text.sample("ff_store_errors_total", &[("kind", kind)], count(kind));
         }
     }
@@ -204,13 +191,13 @@ fn render_engine(app: &App, text: &mut Text) {
 }
 
 fn render_store(app: &App, text: &mut Text) {
-    if let Some((losses, durable)) = app.place.losses() {
+    if let Some((losses, durable)) = store::losses(&app.store) {
         let about = "Times that the store was found to have lost acknowledged work.";
         text.number("ff_store_losses_total", "counter", about, losses);
         let about = "1 if all servers of the store keep what they acknowledge on disk.";
         text.number("ff_store_durable", "gauge", about, u64::from(durable));
     }
-    let Some(stats) = app.place.stats() else { return };
+    let Some(stats) = store::stats(&app.store) else { return };
     for (name, about, value) in [
         ("ff_store_calls_total", "Calls that were run.", stats.calls),
         ("ff_journal_transactions_total", "Calls appended to the journal.", stats.transactions),

@@ -23,7 +23,7 @@ const ABOUT: &str = "A durable execution engine. Times are milliseconds since th
     ones.";
 
 /// The statuses of refusals, and what they mean in general.
-const REFUSALS: [(u16, &str); 14] = [
+const REFUSALS: [(u16, &str); 15] = [
     (400, "The request breaks a rule; field names the part."),
     (401, "The bearer token is missing or wrong."),
     (403, "The server does not answer to this host, or not to a page of another site."),
@@ -31,6 +31,7 @@ const REFUSALS: [(u16, &str); 14] = [
     (405, "The path does not know this method."),
     (408, "The request was not received in time."),
     (409, "The state does not allow it; code says why."),
+    (410, "The link is no longer good, or what it leads to no longer open."),
     (413, "The body, the payload or the result is too large."),
     (415, "The path does not accept this content type."),
     (429, "Too many requests wait, or a quota is used up."),

@@ -6,7 +6,8 @@ use axum::http::{Response, StatusCode};
 use axum::response::IntoResponse;
 use ff_api::headers::PROBLEM_JSON;
 use ff_api::problem::Problem;
-use ff_core::error::{EngineError, ErrorKind};
+use ff_core::error::{Code, EngineError, ErrorKind};
+use ff_core::types::ExecutionRef;
 
 /// A request that was not done, and why.
 #[derive(Debug)]
@@ -16,6 +17,21 @@ impl Refusal {
     /// A part of the request that breaks a rule.
     pub(crate) fn invalid(field: impl Into<String>, rule: impl Into<String>) -> Self {
         Problem::invalid(field, rule).into()
+    }
+
+    /// What is told about it.
+    pub(crate) fn problem(&self) -> &Problem {
+        &self.0
+    }
+
+    /// The same, and if the execution of this name was not found, what else may find it.
+    pub(crate) fn advise(mut self, name: Option<ExecutionRef>) -> Self {
+        let advice = name.and_then(ExecutionRef::advice);
+        if let Some(advice) = advice.filter(|_| self.0.code == Code::ExecutionNotFound.as_str()) {
+            self.0.detail = advice.to_owned();
+            self.0.details = vec![advice.to_owned()];
+        }
+        self
     }
 }
 

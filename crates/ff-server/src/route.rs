@@ -1,22 +1,31 @@
-//! One row for each route: the same row makes the router, the OpenAPI document and the series of
-//! its metrics, so that none of them can forget it.
+//! The route of an operation: its row makes the router's entry, the OpenAPI document's and the
+//! series of its metrics, so that none of them can forget it.
 
 use std::sync::Arc;
 
+use axum::extract::State;
 use axum::handler::Handler;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, get, post, put};
-use ff_api::headers::{JSON, OCTET_STREAM};
+use ff_api::headers::{FORM, HTML, JSON, OCTET_STREAM};
 use ff_api::problem::Problem;
+use ff_core::operation::{Direct, Input, Method, Operation};
 use utoipa::openapi::path::{
-    HttpMethod, OperationBuilder, Parameter, ParameterBuilder, ParameterIn, PathItem,
+    HttpMethod, OperationBuilder, ParameterBuilder, ParameterIn, PathItem,
 };
 use utoipa::openapi::request_body::RequestBodyBuilder;
-use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, SchemaType, Type};
 use utoipa::openapi::security::SecurityRequirement;
-use utoipa::openapi::{Content, Ref, RefOr, Required, Response, ResponseBuilder, Schema};
-use utoipa::{IntoParams, PartialSchema, ToSchema};
+use utoipa::openapi::{
+    Content, Ref, RefOr, Required, Response as Documented, ResponseBuilder, Schema,
+};
+use utoipa::{PartialSchema, ToSchema};
 
+use crate::answer::Json;
 use crate::app::App;
+use crate::extract::{Asked, On, Target};
+use crate::refusal::Refusal;
 
 /// A schema and its name in the document.
 pub(crate) type NamedSchema = (String, RefOr<Schema>);
@@ -35,6 +44,10 @@ pub(crate) struct Route {
     pub(crate) open: bool,
     /// True for a path that may wait for work or for an end.
     pub(crate) waits: bool,
+    /// True for a path whose requests bring a credential of their own, and need no token.
+    pub(crate) tokenless: bool,
+    /// True for a path whose request may go on for as long as its client does.
+    pub(crate) lasts: bool,
     schemas: Vec<NamedSchema>,
     operation: OperationBuilder,
     refusals: Vec<u16>,
@@ -42,145 +55,218 @@ pub(crate) struct Route {
     http_method: HttpMethod,
 }
 
+/// The route of an operation that is one call of the backend.
+pub(crate) fn direct<O: Direct>() -> Route
+where
+    O::Target: Target,
+    O::Request: ToSchema,
+    O::Reply: ToSchema,
+{
+    json::<O, _, _>(run::<O>)
+}
+
+async fn run<O: Direct>(
+    State(app): State<Arc<App>>,
+    On(target, name): On<O::Target>,
+    Asked(request, _room): Asked<O>,
+) -> Result<Response, Refusal>
+where
+    O::Target: Target,
+{
+    match O::run(app.backend.as_ref(), target, request).await {
+        Ok(reply) => Ok(answer::<O>(reply)),
+        Err(error) => Err(Refusal::from(error).advise(name)),
+    }
+}
+
+/// The answer of an operation.
+pub(crate) fn answer<O: Operation>(reply: O::Reply) -> Response {
+    let status = StatusCode::from_u16(O::STATUS).unwrap_or(StatusCode::OK);
+    match status {
+        StatusCode::NO_CONTENT => status.into_response(),
+        _ => Json(status, reply).into_response(),
+    }
+}
+
+/// The route of an operation that answers JSON, or nothing, with a handler of its own.
+pub(crate) fn json<O: Operation, H, T>(handler: H) -> Route
+where
+    H: Handler<T, Arc<App>>,
+    T: 'static,
+    O::Target: Target,
+    O::Request: ToSchema,
+    O::Reply: ToSchema,
+{
+    let mut route = raw::<O, H, T>(handler);
+    if O::STATUS == 204 {
+        route.operation = route.operation.response("204", Documented::new(O::ANSWERS));
+        return route;
+    }
+    route.answers::<O::Reply>(O::STATUS, O::ANSWERS)
+}
+
+/// The route of an operation whose handler and answer are its own.
+pub(crate) fn raw<O: Operation, H, T>(handler: H) -> Route
+where
+    H: Handler<T, Arc<App>>,
+    T: 'static,
+    O::Target: Target,
+    O::Request: ToSchema,
+{
+    let (http_method, handler) = match O::METHOD {
+        Method::Get => (HttpMethod::Get, get(handler)),
+        Method::Post => (HttpMethod::Post, post(handler)),
+        Method::Put => (HttpMethod::Put, put(handler)),
+    };
+    let about = (!O::ABOUT.is_empty()).then_some(O::ABOUT);
+    let operation = OperationBuilder::new()
+        .operation_id(Some(O::NAME))
+        .tag(O::GROUP)
+        .summary(Some(O::SUMMARY))
+        .description(about);
+    let mut route = Route {
+        path: O::PATH,
+        method: O::METHOD.as_str(),
+        handler,
+        open: false,
+        waits: O::WAITS,
+        tokenless: false,
+        lasts: false,
+        schemas: Vec::new(),
+        operation,
+        refusals: [&COMMON, O::REFUSES].concat(),
+        body: None,
+        http_method,
+    };
+    route.collect::<Problem>();
+    if let Some(about) = O::Target::ABOUT {
+        let name = O::PATH.split(['{', '}']).nth(1).unwrap_or_default();
+        route = route.path_parameter::<<O::Target as Target>::Schema>(name, about);
+    }
+    route.takes::<O>()
+}
+
 impl Route {
-    /// A route that reads.
-    pub(crate) fn get<H, T>(path: &'static str, handler: H) -> Self
-    where
-        H: Handler<T, Arc<App>>,
-        T: 'static,
-    {
-        Self::new(path, "GET", HttpMethod::Get, get(handler))
-    }
-
-    /// A route that does something.
-    pub(crate) fn post<H, T>(path: &'static str, handler: H) -> Self
-    where
-        H: Handler<T, Arc<App>>,
-        T: 'static,
-    {
-        Self::new(path, "POST", HttpMethod::Post, post(handler))
-    }
-
-    /// A route that sets something.
-    pub(crate) fn put<H, T>(path: &'static str, handler: H) -> Self
-    where
-        H: Handler<T, Arc<App>>,
-        T: 'static,
-    {
-        Self::new(path, "PUT", HttpMethod::Put, put(handler))
-    }
-
-    fn new(
-        path: &'static str,
-        method: &'static str,
-        http_method: HttpMethod,
-        handler: MethodRouter<Arc<App>>,
-    ) -> Self {
-        let mut route = Self {
-            path,
-            method,
-            handler,
-            open: false,
-            waits: false,
-            schemas: Vec::new(),
-            operation: OperationBuilder::new(),
-            refusals: COMMON.to_vec(),
-            body: None,
-            http_method,
-        };
-        route.collect::<Problem>();
-        route
-    }
-
-    /// Its name for generated clients, its group, and what it does.
-    pub(crate) fn says(mut self, id: &str, tag: &str, summary: &str) -> Self {
-        self.operation =
-            self.operation.operation_id(Some(id)).tag(tag).summary(Some(summary.to_owned()));
-        self
-    }
-
-    /// More about it.
-    pub(crate) fn explains(mut self, text: &str) -> Self {
-        self.operation = self.operation.description(Some(text.to_owned()));
-        self
-    }
-
     /// Answers without a token, and however busy the server is.
     pub(crate) fn open(mut self) -> Self {
         self.open = true;
         self
     }
 
-    /// May wait for work or for an end.
-    pub(crate) fn waits(mut self) -> Self {
-        self.waits = true;
+    /// Takes requests that bring a credential of their own.
+    pub(crate) fn tokenless(mut self) -> Self {
+        self.tokenless = true;
         self
     }
 
-    /// The parameter in its path.
+    /// Its request may go on for as long as its client does, in a place of those that wait.
+    pub(crate) fn lasting(mut self) -> Self {
+        (self.waits, self.lasts) = (true, true);
+        self
+    }
+
+    /// A body of text.
+    pub(crate) fn takes_text(mut self, content_type: &str) -> Self {
+        let content = Content::new(Some(text()));
+        let body = RequestBodyBuilder::new().required(Some(Required::True));
+        self.body = Some(body.content(content_type, content));
+        self
+    }
+
+    /// What the operation is asked with.
+    fn takes<O: Operation>(mut self) -> Self
+    where
+        O::Request: ToSchema,
+    {
+        let required = match O::INPUT {
+            Input::Nothing => return self,
+            Input::Query => return self.query::<O::Request>(),
+            Input::Body => Required::True,
+            Input::OptionalBody => Required::False,
+        };
+        self.collect::<O::Request>();
+        self.refusals.extend(WITH_BODY);
+        let content = Content::new(Some(reference::<O::Request>()));
+        let body = RequestBodyBuilder::new().required(Some(required)).content(JSON, content);
+        self.body = Some(body);
+        self
+    }
+
+    /// Every field is a parameter behind the question mark, given or left out but never null.
+    fn query<Q: ToSchema>(mut self) -> Self {
+        Q::schemas(&mut self.schemas);
+        let RefOr::T(Schema::Object(fields)) = Q::schema() else { return self };
+        for (name, schema) in fields.properties {
+            let required = fields.required.contains(&name);
+            let (about, schema) = without_null(schema);
+            let parameter = ParameterBuilder::new()
+                .name(name)
+                .parameter_in(ParameterIn::Query)
+                .required(if required { Required::True } else { Required::False })
+                .description(about)
+                .schema(Some(schema));
+            self.operation = self.operation.parameter(parameter);
+        }
+        self
+    }
+
+    /// A parameter of the path.
     pub(crate) fn path_parameter<S: ToSchema>(mut self, name: &str, about: &str) -> Self {
         self.collect::<S>();
         let parameter = ParameterBuilder::new()
             .name(name)
             .parameter_in(ParameterIn::Path)
             .required(Required::True)
-            .description(Some(about.to_owned()))
+            .description(Some(about))
             .schema(Some(reference::<S>()));
         self.operation = self.operation.parameter(parameter);
-        self
-    }
-
-    /// Its query parameters.
-    pub(crate) fn query<Q: IntoParams>(mut self) -> Self {
-        for parameter in Q::into_params(|| Some(ParameterIn::Query)) {
-            self.operation = self.operation.parameter(parameter);
-        }
-        self
-    }
-
-    /// A schema that query parameters refer to.
-    pub(crate) fn uses<S: ToSchema>(mut self) -> Self {
-        self.collect::<S>();
         self
     }
 
     /// An optional header.
     pub(crate) fn header<S: ToSchema>(mut self, name: &str, about: &str) -> Self {
         self.collect::<S>();
-        let parameter: Parameter = ParameterBuilder::new()
+        self.header_of(name, reference::<S>(), about)
+    }
+
+    /// An optional header with this schema.
+    pub(crate) fn header_of(mut self, name: &str, schema: RefOr<Schema>, about: &str) -> Self {
+        let parameter = ParameterBuilder::new()
             .name(name)
             .parameter_in(ParameterIn::Header)
             .required(Required::False)
-            .description(Some(about.to_owned()))
-            .schema(Some(reference::<S>()))
-            .build();
+            .description(Some(about))
+            .schema(Some(schema));
         self.operation = self.operation.parameter(parameter);
         self
-    }
-
-    /// A JSON body that must be there.
-    pub(crate) fn takes<B: ToSchema>(mut self) -> Self {
-        self.collect::<B>();
-        self.refusals.extend(WITH_BODY);
-        self.body = Some(
-            RequestBodyBuilder::new()
-                .required(Some(Required::True))
-                .content(JSON, Content::new(Some(reference::<B>()))),
-        );
-        self
-    }
-
-    /// A JSON body that may be left out.
-    pub(crate) fn may_take<B: ToSchema>(self) -> Self {
-        let mut route = self.takes::<B>();
-        route.body = route.body.map(|body| body.required(Some(Required::False)));
-        route
     }
 
     /// Raw bytes as another form of the body.
     pub(crate) fn or_bytes(mut self) -> Self {
         let body = self.body.unwrap_or_default();
         self.body = Some(body.content(OCTET_STREAM, Content::new(Some(bytes()))));
+        self
+    }
+
+    /// The form of a page as another form of the body.
+    pub(crate) fn or_form(mut self) -> Self {
+        if let Some(body) = self.body.take() {
+            let json = body.build();
+            let schema = json.content.get(JSON).and_then(|content| content.schema.clone());
+            self.body = Some(RequestBodyBuilder::from(json).content(FORM, Content::new(schema)));
+        }
+        self
+    }
+
+    /// A JSON answer, or a page for those who accept one.
+    pub(crate) fn answers_page<A: ToSchema>(mut self, about: &str) -> Self {
+        self.collect::<A>();
+        let response = ResponseBuilder::new()
+            .description(about)
+            .content(JSON, Content::new(Some(reference::<A>())))
+            .content(HTML, Content::new(Some(text())))
+            .build();
+        self.operation = self.operation.response("200", response);
         self
     }
 
@@ -203,15 +289,9 @@ impl Route {
         self
     }
 
-    /// An answer without a body.
+    /// An answer without a body, besides the one that has one.
     pub(crate) fn answers_nothing(mut self, about: &str) -> Self {
-        self.operation = self.operation.response("204", Response::new(about));
-        self
-    }
-
-    /// Refusals besides those that every path has.
-    pub(crate) fn refuses(mut self, statuses: &[u16]) -> Self {
-        self.refusals.extend(statuses);
+        self.operation = self.operation.response("204", Documented::new(about));
         self
     }
 
@@ -223,7 +303,7 @@ impl Route {
             let name = format!("Problem{status}");
             operation = operation.response(status.to_string(), Ref::from_response_name(name));
         }
-        if !self.open {
+        if !self.open && !self.tokenless {
             operation = operation.security(SecurityRequirement::new("bearer", [""; 0]));
         }
         (PathItem::new(self.http_method, operation.build()), self.schemas)
@@ -233,6 +313,30 @@ impl Route {
         self.schemas.push((S::name().into_owned(), S::schema()));
         S::schemas(&mut self.schemas);
     }
+}
+
+/// A field's description, and its schema without the null that stands for leaving it out.
+pub(crate) fn without_null(schema: RefOr<Schema>) -> (Option<String>, RefOr<Schema>) {
+    match schema {
+        RefOr::T(Schema::OneOf(mut forms)) => {
+            forms.items.retain(|form| !is_null(form));
+            let only = if forms.items.len() == 1 { forms.items.pop() } else { None };
+            (forms.description.take(), only.unwrap_or(RefOr::T(Schema::OneOf(forms))))
+        }
+        RefOr::T(Schema::Object(mut object)) => {
+            if let SchemaType::Array(types) = &object.schema_type {
+                let kept = types.iter().find(|kept| **kept != Type::Null).cloned();
+                object.schema_type = kept.map_or(SchemaType::AnyValue, SchemaType::Type);
+            }
+            (object.description.take(), RefOr::T(Schema::Object(object)))
+        }
+        other => (None, other),
+    }
+}
+
+fn is_null(schema: &RefOr<Schema>) -> bool {
+    let null = SchemaType::Type(Type::Null);
+    matches!(schema, RefOr::T(Schema::Object(object)) if object.schema_type == null)
 }
 
 fn reference<S: ToSchema>() -> RefOr<Schema> {

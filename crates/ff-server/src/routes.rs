@@ -1,13 +1,15 @@
 //! Every route: one file for each group, one row for each route.
 
-mod actions;
+mod approvals;
 mod claims;
-mod deployment;
 mod executions;
+mod frame_stream;
 mod grants;
 mod health;
 mod reads;
+mod streams;
 mod tasks;
+mod waits;
 mod workers;
 
 use std::sync::Arc;
@@ -16,10 +18,11 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::from_fn_with_state;
 use ff_api::problem::{HttpCode, Problem};
+use ff_core::operation::Operation;
 
 use crate::app::App;
-use crate::around::{Around, around};
 use crate::extract::shorten;
+use crate::middleware::{Middleware, handle};
 use crate::refusal::Refusal;
 use crate::route::Route;
 
@@ -30,12 +33,14 @@ pub(crate) fn all() -> Vec<Route> {
     [
         executions::routes(),
         reads::routes(),
-        actions::routes(),
+        streams::routes(),
         workers::routes(),
         claims::routes(),
         tasks::routes(),
+        waits::routes(),
+        approvals::routes(),
+        frame_stream::routes(),
         grants::routes(),
-        deployment::routes(),
         health::routes(),
     ]
     .into_iter()
@@ -46,13 +51,15 @@ pub(crate) fn all() -> Vec<Route> {
 /// The router of a server.
 pub(crate) fn router(app: &Arc<App>) -> Router {
     let routed = all().into_iter().fold(Router::new(), |router, route| {
-        let around_it = Arc::new(Around {
+        let middleware = Arc::new(Middleware {
             app: Arc::clone(app),
             series: app.metrics.series(route.method, route.path),
-            open: route.open || app.open_metrics && route.path == ff_api::paths::METRICS,
+            open: route.open || app.open_metrics && route.path == ff_api::raw::Metrics::PATH,
             waits: route.waits,
+            tokenless: route.tokenless,
+            lasts: route.lasts,
         });
-        router.route(route.path, route.handler.layer(from_fn_with_state(around_it, around)))
+        router.route(route.path, route.handler.layer(from_fn_with_state(middleware, handle)))
     });
     routed
         .fallback(no_such_path)

@@ -1,12 +1,16 @@
 //! Starting a server and ending it.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use ff_core::engine_backend::PartitionBackend;
+use ff_core::error::EngineError;
 use ff_script::ids::{IdSource, SystemIds};
+use ff_script::in_flight::InFlight;
+use ff_store::Store;
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
@@ -14,16 +18,17 @@ use tokio_rustls::TlsAcceptor;
 use crate::accept::{Acceptor, Phase};
 use crate::access::Access;
 use crate::app::App;
-use crate::config::{Limits, ServerConfig};
-use crate::ended::Ended;
-use crate::gate::Gates;
+use crate::config::{Limits, PublicUrl, ServerConfig};
+use crate::connection_limiter::ConnectionLimiter;
 use crate::metrics::Metrics;
-use crate::places::Places;
-use crate::store::{self, Place, Store};
-use crate::{files, routes, tls};
+use crate::request_limiter::RequestLimiter;
+use crate::{open_files, routes, store, tls};
 
 /// No process lives as long.
 const FOR_EVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+
+/// What is cut off has this long to notice.
+const LAST_WAIT: Duration = Duration::from_secs(1);
 
 /// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
@@ -61,9 +66,11 @@ impl Server {
         let local_addr =
             local_addr.map_err(|source| StartError::Listen { address: config.listen, source })?;
         let ids: Arc<dyn IdSource> = Arc::new(SystemIds);
-        let store = store::open(&config.store, config.partition_config(), Arc::clone(&ids));
-        let store = store.await.map_err(StartError::Store)?;
-        Ok(RunningServer::run(&config, store, ids, listener, local_addr, tls))
+        let store = Store::open(config.store.clone(), Some(config.partition_config())).await;
+        let store = store.map_err(|error| StartError::Store(error.to_string()))?;
+        let app = app(&config, local_addr, store, ids).await;
+        let app = app.map_err(|error| StartError::Store(error.to_string()))?;
+        Ok(RunningServer::run(&config, Arc::new(app), listener, local_addr, tls))
     }
 }
 
@@ -73,7 +80,7 @@ fn tls(config: &ServerConfig) -> Result<Option<TlsAcceptor>, StartError> {
 
 /// The limits as the operating system allows them.
 fn limits(config: &ServerConfig) -> Limits {
-    let limits = config.limits.within(files::make_room(config.limits.connections));
+    let limits = config.limits.within(open_files::make_room(config.limits.connections));
     if limits.connections < config.limits.connections {
         tracing::warn!(
             connections = limits.connections,
@@ -90,6 +97,34 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {
     listening.map_err(|source| StartError::Listen { address, source })
 }
 
+/// Starts what runs on the store.
+async fn app(
+    config: &ServerConfig,
+    local_addr: SocketAddr,
+    store: Store,
+    ids: Arc<dyn IdSource>,
+) -> Result<App, EngineError> {
+    let limits = limits(config);
+    Ok(App {
+        endings: store.endings().await?,
+        engine: Mutex::new(Some(store.start_engine(ids.as_ref()).await?)),
+        work: store.start_scheduler(Arc::clone(&ids)).await?,
+        backend: Arc::clone(store.backend()) as Arc<dyn PartitionBackend>,
+        ids,
+        store,
+        metrics: Metrics::default(),
+        readiness: Default::default(),
+        access: Access::new(config),
+        public_url: public_url(config, local_addr),
+        open_metrics: config.open_metrics,
+        requests: RequestLimiter::new(&limits),
+        connections: ConnectionLimiter::new(limits.connections),
+        limits,
+        drain: watch::Sender::new(false),
+        in_flight: InFlight::default(),
+    })
+}
+
 /// A running server. Dropping it stops it without waiting; [`RunningServer::shutdown`] waits.
 pub struct RunningServer {
     app: Arc<App>,
@@ -98,46 +133,22 @@ pub struct RunningServer {
     phase: watch::Sender<Phase>,
     tls: watch::Sender<Option<TlsAcceptor>>,
     accepting: JoinHandle<()>,
-    hearing: JoinHandle<()>,
-    unfinished: mpsc::Receiver<()>,
 }
 
 impl RunningServer {
     fn run(
         config: &ServerConfig,
-        store: Store,
-        ids: Arc<dyn IdSource>,
+        app: Arc<App>,
         listener: TcpListener,
         local_addr: SocketAddr,
         tls: Option<TlsAcceptor>,
     ) -> Self {
-        let limits = limits(config);
-        let banner = banner(config, &store.place, local_addr);
-        let ended = Arc::new(Ended::default());
-        let hearing = tokio::spawn(Arc::clone(&ended).listen(store.ended));
-        let (background, unfinished) = mpsc::channel(1);
-        let app = Arc::new(App {
-            backend: store.backend,
-            work: store.work,
-            ended,
-            ids,
-            place: store.place,
-            engine: Mutex::new(Some(store.engine)),
-            metrics: Metrics::default(),
-            readiness: Default::default(),
-            access: Access::new(config),
-            open_metrics: config.open_metrics,
-            gates: Gates::new(&limits),
-            places: Places::new(limits.connections),
-            limits,
-            drain: watch::Sender::new(false),
-            background: Mutex::new(Some(background)),
-        });
+        let banner = banner(config, &app.store, local_addr);
         let (phase, phases) = watch::channel(Phase::Running);
         let (tls, current_tls) = watch::channel(tls);
         let acceptor = Acceptor::new(Arc::clone(&app), routes::router(&app), current_tls, phases);
         let accepting = tokio::spawn(acceptor.run(listener));
-        Self { app, local_addr, banner, phase, tls, accepting, hearing, unfinished }
+        Self { app, local_addr, banner, phase, tls, accepting }
     }
 
     /// Where the server listens.
@@ -154,7 +165,8 @@ impl RunningServer {
     /// Takes tokens, allowed hosts and the certificate from a configuration; all else stays as it
     /// was at the start. Open connections go on. Nothing changes if anything is wrong.
     pub fn reload(&self, config: &ServerConfig) -> Result<(), StartError> {
-        let config = ServerConfig { listen: self.local_addr, ..config.clone() };
+        let public_url = self.app.public_url.clone();
+        let config = ServerConfig { listen: self.local_addr, public_url, ..config.clone() };
         config.check().map_err(StartError::Config)?;
         if config.tls.is_some() != self.tls.borrow().is_some() {
             let rule = "TLS can be turned on and off only by a restart".to_owned();
@@ -172,7 +184,7 @@ impl RunningServer {
     /// Waits until the store stops itself, and answers why: its disk failed, or a call failed
     /// halfway. Every request is refused from then on; the server is to be started again.
     pub async fn stopped(&self) -> String {
-        self.app.place.stopped().await
+        self.app.store.stopped().await
     }
 
     /// Stops accepting, answers waiting claims with nothing, lets requests under way finish within
@@ -182,15 +194,12 @@ impl RunningServer {
         let deadline = Instant::now() + within.min(FOR_EVER);
         self.app.drain.send_replace(true);
         self.phase.send_replace(Phase::Draining);
-        let background = self.app.background.lock().unwrap_or_else(PoisonError::into_inner).take();
-        drop(background);
         let finished = self.finish(deadline).await;
         let engine = self.app.engine().take();
         if let Some(engine) = engine {
             engine.shutdown().await;
         }
-        self.hearing.abort();
-        self.app.place.close().await;
+        self.app.store.close().await;
         finished
     }
 
@@ -198,16 +207,14 @@ impl RunningServer {
     async fn finish(&mut self, deadline: Instant) -> bool {
         let accepting = &mut self.accepting;
         let _ = tokio::time::timeout_at(deadline, accepting).await;
-        // Nobody sends: the channel closes when the last task lets go of its end.
-        let finished = tokio::time::timeout_at(deadline, self.unfinished.recv()).await.is_ok();
+        let finished = tokio::time::timeout_at(deadline, self.app.in_flight.none()).await.is_ok();
         self.phase.send_replace(Phase::Ended);
         // What claims found that nobody waits for any more is handed back first.
         let settled = tokio::time::timeout_at(deadline, self.app.work.settled()).await.is_ok();
         let finished = finished && settled;
         if !finished {
             tracing::warn!("requests were under way when the time to finish them was over");
-            let last = tokio::time::timeout(Duration::from_secs(1), self.unfinished.recv());
-            let _ = last.await;
+            let _ = tokio::time::timeout(LAST_WAIT, self.app.in_flight.none()).await;
         }
         finished
     }
@@ -218,21 +225,31 @@ impl Drop for RunningServer {
         self.app.drain.send_replace(true);
         self.phase.send_replace(Phase::Ended);
         self.accepting.abort();
-        self.hearing.abort();
     }
 }
 
-fn banner(config: &ServerConfig, place: &Place, address: SocketAddr) -> String {
+/// Where links lead to. What a request calls the server is never asked: whoever sends one could
+/// make links that lead elsewhere.
+fn public_url(config: &ServerConfig, address: SocketAddr) -> Option<PublicUrl> {
+    let listening = || (!address.ip().is_unspecified()).then(|| url(config, address).parse().ok());
+    config.public_url.clone().or_else(|| listening().flatten())
+}
+
+fn url(config: &ServerConfig, address: SocketAddr) -> String {
     let scheme = if config.tls.is_some() { "https" } else { "http" };
-    let url = format!("{scheme}://{address}");
+    format!("{scheme}://{address}")
+}
+
+fn banner(config: &ServerConfig, store: &Store, address: SocketAddr) -> String {
+    let url = url(config, address);
     let (access, token) = match config.tokens.len() {
         0 => ("no token needed", ""),
         _ => ("bearer token needed", "-H 'Authorization: Bearer …' "),
     };
-    let kept = place.kept().map(|kept| format!("\n  on disk     {kept}")).unwrap_or_default();
+    let kept = store::kept(store).map(|kept| format!("\n  on disk     {kept}")).unwrap_or_default();
     [
         format!("FlowFabric {}", env!("CARGO_PKG_VERSION")),
-        format!("  store       {}{kept}", place.shown()),
+        format!("  store       {}{kept}", config.store),
         format!("  partitions  {}", config.partitions),
         format!("  listening   {url} ({access}), API at {url}/openapi.json"),
         format!("  try         curl {token}--json '{{\"kind\":\"hello\"}}' {url}/v1/executions"),

@@ -1,13 +1,14 @@
 //! `flowfabric demo`: a server, worker processes and a few dozen executions, told as a story whose
 //! end is checked.
 
-mod actor;
-mod cast;
-mod story;
-mod troupe;
-mod verdict;
+mod approval;
+mod output;
+mod processes;
+mod scenarios;
+mod summary;
+mod worker;
 
-pub(crate) use actor::{Actor, act};
+pub(crate) use worker::{DemoWorker, run_worker};
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,12 +20,13 @@ use ff_server::{RunningServer, Server, ServerConfig, StoreConfig};
 use crate::failure::Failure;
 use crate::remote::Remote;
 use crate::signals::Signals;
-use actor::Deed;
-use story::Story;
-use troupe::Troupe;
+use output::Output;
+use processes::WorkerProcesses;
+use tokio::task::JoinSet;
+use worker::Action;
 
 /// Longer than the story takes on a slow machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// Options of the demo.
 #[derive(clap::Args)]
@@ -57,70 +59,77 @@ pub(crate) fn run(options: &Options, json: bool) -> Result<(), Failure> {
 }
 
 async fn tell(dir: &Path, json: bool) -> Result<(), Failure> {
-    let story = Story::begin(json);
+    let output = Output::begin(json);
     let server = serve(dir).await?;
     let url = format!("http://{}", server.local_addr());
-    story.server_started(&url, dir);
-    let mut troupe = Troupe::start(&url)?;
-    story.workers_started(&troupe);
+    output.server_started(&url, dir);
+    let mut processes = WorkerProcesses::start(&url)?;
+    output.workers_started(&processes);
     let client = Remote::at(url).client().await?;
-    let ids = submit(&client, &story).await?;
+    let ids = submit(&client, &output).await?;
 
-    let acted = tokio::time::timeout(PATIENCE, play(&client, &mut troupe, &story, &ids)).await;
-    let killed = acted.map_err(|_| format!("the story did not end within {PATIENCE:?}"))??;
-    let verdict = verdict::Verdict::reach(&client, &ids, &killed).await?;
-    troupe.dismiss().await;
+    let ended =
+        tokio::time::timeout(TIME_LIMIT, follow(&client, &mut processes, &output, &ids)).await;
+    let killed = ended.map_err(|_| format!("the story did not end within {TIME_LIMIT:?}"))??;
+    let summary = summary::Summary::reach(&client, &ids, &killed).await?;
+    processes.stop().await;
     server.shutdown(Duration::from_secs(2)).await;
-    story.conclude(&verdict);
-    verdict.check()
+    output.conclude(&summary);
+    summary.check()
 }
 
 async fn serve(dir: &Path) -> Result<RunningServer, Failure> {
     let config = ServerConfig {
         listen: ([127, 0, 0, 1], 0).into(),
-        store: StoreConfig::Embedded { dir: dir.to_owned(), sync: SyncMode::Always },
+        store: StoreConfig::directory(dir, SyncMode::Always),
         ..ServerConfig::default()
     };
     Ok(Server::start(config).await?)
 }
 
 /// Submits everything at once; the one whose worker will be killed comes first.
-async fn submit(client: &Client, story: &Story) -> Result<Vec<ExecutionId>, Failure> {
-    let answers = client.submit_many(cast::submissions(client)).await;
+async fn submit(client: &Client, output: &Output) -> Result<Vec<ExecutionId>, Failure> {
+    let answers = client.submit_many(scenarios::submissions(client)).await;
     let mut ids = Vec::with_capacity(answers.len());
     for answer in answers {
         ids.push(answer?.execution_id());
     }
-    story.submitted();
+    output.submitted();
     Ok(ids)
 }
 
-/// Follows what the workers do until every execution has ended, and kills the one that takes the
-/// orphan. Answers who that was.
-async fn play(
+/// Follows what the workers do until every execution has ended, has the gate approved, and kills
+/// the one that takes the orphan. Answers who that was.
+async fn follow(
     client: &Client,
-    troupe: &mut Troupe,
-    story: &Story,
+    processes: &mut WorkerProcesses,
+    output: &Output,
     ids: &[ExecutionId],
 ) -> Result<String, Failure> {
-    let mut killed = None;
+    let (mut killed, mut approvals) = (None, JoinSet::new());
     let ended = all_ended(client, ids);
     tokio::pin!(ended);
     loop {
         tokio::select! {
             ended = &mut ended => {
                 ended?;
-                while let Some(act) = troupe.already_heard() {
-                    story.acted(&act, killed.as_deref());
+                while let Some(report) = processes.already_told() {
+                    output.reported(&report, killed.as_deref());
                 }
                 return killed.ok_or_else(|| "nobody took the orphan".into());
             }
-            act = troupe.next() => {
-                story.acted(&act, killed.as_deref());
-                if act.kind == cast::ORPHAN && act.deed == Deed::Took && killed.is_none() {
-                    let pid = troupe.kill(&act.worker).await?;
-                    story.killed(&act.worker, pid);
-                    killed = Some(act.worker);
+            Some(given) = approvals.join_next() => output.approved(given??),
+            report = processes.next() => {
+                output.reported(&report, killed.as_deref());
+                if report.action == Action::Waits {
+                    let (client, id) = (client.clone(), report.execution_id);
+                    approvals.spawn(approval::give(client, id, output.asks));
+                }
+                let took = report.action == Action::Took;
+                if took && report.kind == scenarios::ORPHAN && killed.is_none() {
+                    let pid = processes.kill(&report.worker).await?;
+                    output.killed(&report.worker, pid);
+                    killed = Some(report.worker);
                 }
             }
         }
@@ -131,7 +140,8 @@ async fn play(
 async fn all_ended(client: &Client, ids: &[ExecutionId]) -> Result<(), Failure> {
     for id in ids {
         // How it ended is looked at later.
-        if let Err(error @ ff_sdk::AwaitError::Sdk(_)) = client.await_result_raw(id, PATIENCE).await
+        if let Err(error @ ff_sdk::AwaitError::Sdk(_)) =
+            client.await_result_raw(id, TIME_LIMIT).await
         {
             return Err(error.into());
         }

@@ -1,6 +1,6 @@
 //! `flowfabric get`: everything about executions but their bytes.
 
-use ff_sdk::{ExecutionId, ExecutionSnapshot};
+use ff_sdk::{ExecutionRef, ExecutionSnapshot};
 
 use crate::failure::Failure;
 use crate::remote::{Remote, block_on};
@@ -11,21 +11,21 @@ use crate::time;
 pub(crate) struct Options {
     /// The execution; several may be given.
     #[arg(required = true, value_name = "ID")]
-    ids: Vec<ExecutionId>,
+    ids: Vec<ExecutionRef>,
 }
 
 pub(crate) fn run(remote: &Remote, json: bool, options: &Options) -> Result<(), Failure> {
     block_on(async {
         let client = remote.client().await?;
-        for (index, id) in options.ids.iter().enumerate() {
-            let found = client.describe(id).await?;
-            let snapshot = found.ok_or_else(|| missing(id))?;
+        for (index, name) in options.ids.iter().enumerate() {
+            let found = client.describe(*name).await?;
+            let snapshot = found.ok_or_else(|| missing(*name))?;
             if json {
-                let execution = ff_api::execution::Execution::from(snapshot);
-                say!("{}", serde_json::to_string(&execution)?);
+                say!("{}", serde_json::to_string(&snapshot)?);
             } else {
                 let gap = if index > 0 { "\n" } else { "" };
-                say!("{gap}{}", text(&snapshot));
+                let name = client.connection().shortest(snapshot.execution_id);
+                say!("{gap}{}", text(name, &snapshot));
             }
         }
         Ok(())
@@ -33,13 +33,15 @@ pub(crate) fn run(remote: &Remote, json: bool, options: &Options) -> Result<(), 
 }
 
 /// For a person who mistyped an id, or came too late.
-pub(crate) fn missing(id: &ExecutionId) -> Failure {
-    Failure::from(format!("there is no execution {id}: it never was, or its retention is over"))
+pub(crate) fn missing(name: ExecutionRef) -> Failure {
+    let advice = name.advice().map(|advice| format!("\n({advice})")).unwrap_or_default();
+    let reason = "it never was, or its retention is over";
+    Failure::from(format!("there is no execution {name}: {reason}{advice}"))
 }
 
-fn text(snapshot: &ExecutionSnapshot) -> String {
+fn text(name: ExecutionRef, snapshot: &ExecutionSnapshot) -> String {
     let mut lines = vec![
-        ("execution", snapshot.execution_id.to_string()),
+        ("execution", name.to_string()),
         ("kind", snapshot.kind.to_string()),
         ("lane", snapshot.lane.to_string()),
         ("namespace", snapshot.namespace.to_string()),

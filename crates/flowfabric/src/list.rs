@@ -4,8 +4,8 @@ mod newest;
 
 use ff_sdk::{Client, ExecutionSummary, ListFilter, PublicState, TimestampMs};
 
-use crate::bar::Bar;
 use crate::failure::Failure;
+use crate::progress_bar::ProgressBar;
 use crate::remote::{Remote, block_on};
 use crate::table::Table;
 use crate::{terminal, time};
@@ -78,11 +78,16 @@ impl Filter {
             namespace: self.namespace.clone(),
             from: self.since,
             to: self.until,
+            ..ListFilter::default()
         }
     }
 
     /// Looks at everything if that is not much, and asks each partition for its newest otherwise.
-    pub(crate) async fn fetch(&self, client: &Client, bar: &mut Bar) -> Result<Found, Failure> {
+    pub(crate) async fn fetch(
+        &self,
+        client: &Client,
+        bar: &mut ProgressBar,
+    ) -> Result<Found, Failure> {
         let mut listing = client.list(self.conditions());
         let mut found = Found::default();
         while found.seen < LOOK_MAX.max(self.limit) {
@@ -108,7 +113,7 @@ fn newest_first(summary: &ExecutionSummary) -> impl Ord + use<> {
 pub(crate) fn run(remote: &Remote, json: bool, filter: &Filter) -> Result<(), Failure> {
     block_on(async {
         let client = remote.client().await?;
-        let mut bar = Bar::new("looking", None, json);
+        let mut bar = ProgressBar::new("looking", None, json);
         let found = filter.fetch(&client, &mut bar).await?;
         drop(bar);
         if json {
@@ -118,7 +123,7 @@ pub(crate) fn run(remote: &Remote, json: bool, filter: &Filter) -> Result<(), Fa
             return Ok(());
         }
         if !found.newest.is_empty() {
-            say!("{}", table(&found.newest));
+            say!("{}", table(&client, &found.newest));
         }
         eprintln!("{}", conclusion(&found));
         Ok(())
@@ -127,7 +132,7 @@ pub(crate) fn run(remote: &Remote, json: bool, filter: &Filter) -> Result<(), Fa
 
 /// One execution as a line of JSON.
 pub(crate) fn row(summary: ExecutionSummary) -> serde_json::Result<String> {
-    serde_json::to_string(&ff_api::listing::ExecutionSummary::from(summary))
+    serde_json::to_string(&summary)
 }
 
 fn conclusion(found: &Found) -> String {
@@ -146,13 +151,13 @@ fn conclusion(found: &Found) -> String {
 }
 
 /// The table of `ls` and `watch`.
-pub(crate) fn table(found: &[ExecutionSummary]) -> Table {
+pub(crate) fn table(client: &Client, found: &[ExecutionSummary]) -> Table {
     let head = ["execution", "kind", "lane", "state", "attempts", "worker", "created"];
     let mut table = Table::new(&head);
     for summary in found {
         let worker = summary.worker_id.as_ref().map(ToString::to_string).unwrap_or_default();
         table.row([
-            summary.execution_id.to_string(),
+            client.connection().shortest(summary.execution_id).to_string(),
             summary.kind.to_string(),
             summary.lane.to_string(),
             summary.public_state.to_string(),

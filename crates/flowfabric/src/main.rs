@@ -5,10 +5,11 @@
 mod output;
 
 mod failure;
+mod input;
 mod remote;
 mod signals;
 
-mod bar;
+mod progress_bar;
 mod table;
 mod terminal;
 mod time;
@@ -16,11 +17,16 @@ mod time;
 mod serve;
 mod settings;
 
+mod approve;
+mod cancel_replay;
 mod get;
 mod list;
 mod result;
-mod steer;
+mod secret;
+mod signal;
 mod submit;
+mod tail;
+mod waits;
 mod watch;
 
 mod worker;
@@ -70,10 +76,25 @@ enum Command {
     Watch(watch::Options),
     /// Print the result of an execution.
     Result(result::Options),
+    /// Follow the output of an execution until it ends.
+    Tail(tail::Options),
     /// Cancel executions.
-    Cancel(steer::Options),
+    Cancel(cancel_replay::Options),
     /// Run ended executions again.
-    Replay(steer::Options),
+    Replay(cancel_replay::Options),
+    /// Approve what an execution asks, as one of its approvers.
+    Approve(approve::Options),
+    /// Reject what an execution asks, as one of its approvers.
+    Reject(approve::Options),
+    /// Make links by which the approvers of an execution decide. Each is a credential.
+    Links(approve::LinkOptions),
+    /// Tell something to an execution that waits, or will.
+    Signal(signal::Options),
+    /// List what waits, longest first: for what, since when, until when.
+    Waits(waits::Options),
+    /// Change the keys that waitpoint tokens are signed with.
+    #[command(subcommand)]
+    Secret(secret::Command),
     /// Work on executions with any program.
     #[command(subcommand)]
     Worker(WorkerCommand),
@@ -81,7 +102,7 @@ enum Command {
     Demo(demo::Options),
     /// One of the demo's worker processes.
     #[command(hide = true)]
-    DemoWorker(demo::Actor),
+    DemoWorker(demo::DemoWorker),
     /// Check or export a data directory.
     #[command(subcommand)]
     Store(store::Command),
@@ -125,11 +146,18 @@ fn run(Cli { command, remote, json }: Cli) -> Result<(), Failure> {
         Command::Ls(filter) => list::run(&remote, json, &filter),
         Command::Watch(options) => watch::run(&remote, json, &options),
         Command::Result(options) => result::run(&remote, json, &options),
-        Command::Cancel(options) => steer::cancel(&remote, json, &options),
-        Command::Replay(options) => steer::replay(&remote, json, &options),
+        Command::Tail(options) => tail::run(&remote, json, &options),
+        Command::Cancel(options) => cancel_replay::cancel(&remote, json, &options),
+        Command::Replay(options) => cancel_replay::replay(&remote, json, &options),
+        Command::Approve(options) => approve::decide(&remote, json, &options, "approved"),
+        Command::Reject(options) => approve::decide(&remote, json, &options, "rejected"),
+        Command::Links(options) => approve::links(&remote, json, &options),
+        Command::Signal(options) => signal::run(&remote, json, &options),
+        Command::Waits(options) => waits::run(&remote, json, &options),
+        Command::Secret(command) => secret::run(&remote, json, &command),
         Command::Worker(WorkerCommand::Run(options)) => worker::run(&remote, json, options),
         Command::Demo(options) => demo::run(&options, json),
-        Command::DemoWorker(actor) => demo::act(&remote, &actor),
+        Command::DemoWorker(worker) => demo::run_worker(&remote, &worker),
         Command::Store(command) => store::run(&command, json),
         Command::Completions { shell } => {
             let out = &mut std::io::stdout();

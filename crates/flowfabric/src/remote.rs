@@ -1,6 +1,9 @@
 //! Which server a command talks to.
 
-use ff_sdk::{BackendConfig, BackendErrorKind, Client, Code, Connection, EngineError, SdkError};
+use ff_sdk::{
+    BackendConfig, BackendErrorKind, Client, Code, Connection, EngineError, FlowFabricAdminClient,
+    SdkError,
+};
 
 use crate::failure::Failure;
 
@@ -27,6 +30,15 @@ impl Remote {
 
     pub(crate) async fn client(&self) -> Result<Client, Failure> {
         Ok(Client::new(&self.connect().await?))
+    }
+
+    /// A client of what only a server can do.
+    pub(crate) fn admin(&self) -> Result<FlowFabricAdminClient, Failure> {
+        let admin = match &self.token {
+            Some(token) => FlowFabricAdminClient::with_token(&self.url, token),
+            None => FlowFabricAdminClient::new(&self.url),
+        };
+        admin.map_err(|error| self.explain(&error))
     }
 
     /// Reaches the server, or says what to do about it.

@@ -3,14 +3,14 @@
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-use ff_api::bytes::Base64;
-use ff_sdk::{AwaitError, Client, ExecutionId};
+use ff_core::bytes::Base64;
+use ff_sdk::{AwaitError, Client, ExecutionId, ExecutionRef};
 use serde_json::{Value, json};
 
-use crate::bar::Bar;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::get;
 use crate::output::Out;
+use crate::progress_bar::ProgressBar;
 use crate::remote::{Remote, block_on};
 
 /// Whose result, and how long to wait for it.
@@ -18,7 +18,7 @@ use crate::remote::{Remote, block_on};
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Options {
     /// The execution.
-    id: ExecutionId,
+    id: ExecutionRef,
     /// Wait until it has ended.
     #[arg(long)]
     wait: bool,
@@ -40,17 +40,18 @@ pub(crate) fn run(remote: &Remote, json: bool, options: &Options) -> Result<(), 
 /// Waits for one execution and prints how it ended.
 pub(crate) async fn print(
     client: &Client,
-    id: ExecutionId,
+    name: ExecutionRef,
     wait_ms: u64,
     json: bool,
 ) -> Result<(), Failure> {
-    let outcome = wait(client, id, Duration::from_millis(wait_ms), json).await?;
+    let outcome = wait(client, name, Duration::from_millis(wait_ms), json).await?;
+    let id = client.connection().resolve(name)?;
     if json {
         say!("{}", outcome.json(id)?);
     }
     match outcome {
         Outcome::Completed(bytes) if !json => write_bytes(&bytes),
-        outcome => outcome.failure(id).map_or(Ok(()), Err),
+        outcome => outcome.failure(client.connection().shortest(id)).map_or(Ok(()), Err),
     }
 }
 
@@ -67,26 +68,26 @@ fn write_bytes(bytes: &[u8]) -> Result<(), Failure> {
 /// Waits, and shows meanwhile how the execution stands.
 async fn wait(
     client: &Client,
-    id: ExecutionId,
+    name: ExecutionRef,
     limit: Duration,
     json: bool,
 ) -> Result<Outcome, Failure> {
-    let mut bar = Bar::new("waiting", None, json || limit.is_zero());
-    let ended = Outcome::await_end(client, id, limit);
+    let mut bar = ProgressBar::new("waiting", None, json || limit.is_zero());
+    let ended = Outcome::await_end(client, name, limit);
     tokio::pin!(ended);
     loop {
         tokio::select! {
             ended = &mut ended => return ended,
             () = tokio::time::sleep(LOOK), if bar.is_shown() => {
-                let note = standing(client, &id).await;
+                let note = standing(client, name).await;
                 bar.set(0, &note);
             }
         }
     }
 }
 
-async fn standing(client: &Client, id: &ExecutionId) -> String {
-    match client.describe(id).await {
+async fn standing(client: &Client, name: ExecutionRef) -> String {
+    match client.describe(name).await {
         Ok(Some(snapshot)) => {
             let state = snapshot.public_state();
             let attempt = snapshot.total_attempt_count;
@@ -110,13 +111,13 @@ impl Outcome {
     /// Waits for an end.
     pub(crate) async fn await_end(
         client: &Client,
-        id: ExecutionId,
+        name: ExecutionRef,
         limit: Duration,
     ) -> Result<Self, Failure> {
-        match client.await_result_raw(&id, limit).await {
+        match client.await_result_raw(name, limit).await {
             Ok(bytes) => Ok(Self::Completed(bytes)),
             Err(AwaitError::TimedOut) => Ok(Self::NotEnded),
-            Err(AwaitError::NotFound) => Err(get::missing(&id)),
+            Err(AwaitError::NotFound) => Err(get::missing(name)),
             Err(AwaitError::Failed(failure)) => {
                 Ok(Self::Ended("failed", failure.reason, failure.category))
             }
@@ -157,18 +158,18 @@ impl Outcome {
     }
 
     /// What to say if there is no result.
-    pub(crate) fn failure(&self, id: ExecutionId) -> Option<Failure> {
+    pub(crate) fn failure(&self, name: ExecutionRef) -> Option<Failure> {
         match self {
             Self::Completed(_) => None,
             Self::NotEnded => {
-                let hint = format!("see `flowfabric get '{id}'`, or wait for it with --wait");
-                Some(Failure::not_yet(format!("{id} has not ended; {hint}")))
+                let hint = format!("see `flowfabric get {name}`, or wait for it with --wait");
+                Some(Failure::not_yet(format!("{name} has not ended; {hint}")))
             }
             Self::Ended(state, reason, category) => {
                 let category =
                     if category.is_empty() { String::new() } else { format!(" ({category})") };
                 let colon = if reason.is_empty() { "" } else { ": " };
-                Some(Failure::unsuccessful(format!("{id} {state}{category}{colon}{reason}")))
+                Some(Failure::unsuccessful(format!("{name} {state}{category}{colon}{reason}")))
             }
         }
     }

@@ -43,6 +43,9 @@ pub(crate) struct Options {
     /// Further host names by which the server may be reached, separated by commas.
     #[arg(long, value_name = "HOSTS")]
     allowed_hosts: Option<String>,
+    /// The server's address as people see it, for links that are sent to them.
+    #[arg(long, value_name = "URL")]
+    public_url: Option<String>,
     /// Certificate file; with --tls-key the server speaks TLS.
     #[arg(long, value_name = "FILE")]
     tls_cert: Option<String>,
@@ -73,6 +76,7 @@ impl Options {
             ("partitions", self.partitions.clone()),
             ("tokens", self.tokens.clone()),
             ("allowed_hosts", self.allowed_hosts.clone()),
+            ("public_url", self.public_url.clone()),
             ("tls_cert", self.tls_cert.clone()),
             ("tls_key", self.tls_key.clone()),
             ("allow_insecure", self.allow_insecure.then(|| "true".to_owned())),
@@ -186,11 +190,14 @@ fn server_config(settings: &Settings) -> Result<ServerConfig, Failure> {
     };
     let hosts = list(settings, "allowed_hosts")
         .map(|text| text.parse().map_err(|error| Failure::from(format!("allowed_hosts: {error}"))));
+    let public_url = Some(settings.text("public_url")).filter(|text| !text.is_empty());
+    let public_url = public_url.map(|text| text.parse().map_err(Failure::from)).transpose()?;
     Ok(ServerConfig {
         listen: settings.parse("listen", "an address like 127.0.0.1:7480")?,
         store: store_config(settings)?,
         tokens: list(settings, "tokens").map(|text| Token(text.to_owned())).collect(),
         allowed_hosts: hosts.collect::<Result<Vec<Authority>, _>>()?,
+        public_url,
         tls,
         partitions: settings.parse("partitions", "a number from 1 to 65535")?,
         allow_insecure: settings.parse("allow_insecure", "true or false")?,
@@ -204,18 +211,10 @@ fn list<'a>(settings: &'a Settings, name: &'static str) -> impl Iterator<Item = 
 }
 
 fn store_config(settings: &Settings) -> Result<StoreConfig, Failure> {
-    let journal = match settings.text("journal") {
-        "always" => SyncMode::Always,
-        "everysec" => SyncMode::EverySec,
-        "off" => SyncMode::Off,
-        _ => return Err("journal must be always, everysec or off".into()),
-    };
+    let journal: SyncMode = settings.parse("journal", "always, everysec or off")?;
     let store = StoreConfig::parse(settings.text("store"))
         .map_err(|error| Failure::from(format!("store: {error}")))?;
-    let store = match store {
-        StoreConfig::Embedded { dir, .. } => StoreConfig::Embedded { dir, sync: journal },
-        other => other,
-    };
+    let store = store.with_sync(journal);
     let required: bool = settings.parse("require_durable", "true or false")?;
     if required { store.require_durable().map_err(Failure::from) } else { Ok(store) }
 }

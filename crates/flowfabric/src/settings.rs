@@ -34,6 +34,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     setting("partitions", "256"),
     Setting { secret: true, ..reloaded("tokens") },
     reloaded("allowed_hosts"),
+    setting("public_url", ""),
     reloaded("tls_cert"),
     reloaded("tls_key"),
     setting("allow_insecure", "false"),

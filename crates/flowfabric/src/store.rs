@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use ff_backend_embedded::store::{self, CheckReport, StoreError};
 use ff_script::audit::{self, Report};
 
-use crate::bar::{self, Bar};
 use crate::failure::{EXIT_CODES, Failure};
+use crate::progress_bar::{self, ProgressBar};
 
 /// What can be done with a data directory.
 #[derive(clap::Subcommand)]
@@ -30,28 +30,33 @@ pub(crate) enum Command {
         /// Only the keys of these cluster slots, as in 0-5460: the part that one node takes.
         #[arg(long, value_name = "FIRST-LAST", value_parser = parse_slots)]
         slots: Option<RangeInclusive<u16>>,
+        /// Also the keys that sign tokens and approval links: without them, those that are out are
+        /// worth nothing where the export is loaded.
+        #[arg(long)]
+        secrets: bool,
     },
 }
 
 pub(crate) fn run(command: &Command, json: bool) -> Result<(), Failure> {
     match command {
         Command::Check { dir } => check(dir, json),
-        Command::Export { dir, output, slots } => {
-            export(dir, output.as_deref(), slots.clone().unwrap_or(0..=SLOT_LAST), json)
+        Command::Export { dir, output, slots, secrets } => {
+            let slots = slots.clone().unwrap_or(0..=SLOT_LAST);
+            export(dir, output.as_deref(), Part { slots, secrets: *secrets }, json)
         }
     }
 }
 
 fn check(dir: &Path, json: bool) -> Result<(), Failure> {
     let reading = Reading::begin(dir);
-    let checked = bar::during(
-        Bar::new("reading", reading.total, json),
+    let checked = progress_bar::during(
+        ProgressBar::new("reading", reading.total, json),
         || store::check(dir),
         || reading.progress(),
     )
     .map_err(explain)?;
-    let report = bar::during(
-        Bar::new("checking", None, json),
+    let report = progress_bar::during(
+        ProgressBar::new("checking", None, json),
         || audit::audit(&checked.dump, &audit::partition_config(&checked.dump)),
         || (0, format!("{} keys", checked.dump.len())),
     );
@@ -113,20 +118,21 @@ fn parse_slots(text: &str) -> Result<RangeInclusive<u16>, String> {
     }
 }
 
-fn export(
-    dir: &Path,
-    output: Option<&Path>,
+/// What of a store is exported.
+struct Part {
     slots: RangeInclusive<u16>,
-    json: bool,
-) -> Result<(), Failure> {
+    secrets: bool,
+}
+
+fn export(dir: &Path, output: Option<&Path>, part: Part, json: bool) -> Result<(), Failure> {
     let read = match output {
-        Some(path) => replace(path, |file| write_to(dir, slots, file, json))?,
+        Some(path) => replace(path, |file| write_to(dir, part, file, json))?,
         None if io::stdout().is_terminal() => {
             return Err(
                 "the export is not for eyes: redirect it, or name a file with --output".into()
             );
         }
-        None => write_to(dir, slots, io::stdout(), json)?,
+        None => write_to(dir, part, io::stdout(), json)?,
     };
     let (transactions, keys) = (read.transactions, read.keys);
     if json {
@@ -187,15 +193,15 @@ fn sync_directory_of(path: &Path) -> io::Result<()> {
 
 fn write_to(
     dir: &Path,
-    slots: RangeInclusive<u16>,
+    part: Part,
     out: impl Write + Send,
     json: bool,
 ) -> Result<store::RecoveryReport, Failure> {
     let mut out = BufWriter::new(out);
     let reading = Reading::begin(dir);
-    let read = bar::during(
-        Bar::new("exporting", reading.total, json),
-        || store::export_slots(dir, slots, &mut out),
+    let read = progress_bar::during(
+        ProgressBar::new("exporting", reading.total, json),
+        || store::export_slots(dir, part.slots, part.secrets, &mut out),
         || reading.progress(),
     )
     .map_err(explain)?;

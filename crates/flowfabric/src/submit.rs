@@ -1,6 +1,6 @@
 //! `flowfabric submit`: one execution, or many.
 
-mod input;
+mod inputs;
 mod many;
 
 use std::time::Duration;
@@ -8,8 +8,10 @@ use std::time::Duration;
 use ff_sdk::{Client, ExecutionPolicy, Submission};
 
 use crate::failure::{EXIT_CODES, Failure};
+use crate::input;
 use crate::remote::{Remote, block_on};
 use crate::result;
+use inputs::Inputs;
 
 /// What to submit.
 #[derive(clap::Args)]
@@ -64,14 +66,14 @@ fn parse_tag(text: &str) -> Result<(String, String), String> {
 
 pub(crate) fn run(remote: &Remote, json: bool, options: &Options) -> Result<(), Failure> {
     let nothing_said = if options.lines { "-" } else { "" };
-    let bytes = input::read(options.input.as_deref().unwrap_or(nothing_said))?;
+    let bytes = input::read("--input", options.input.as_deref().unwrap_or(nothing_said))?;
     block_on(async {
         let template =
             Template { options, client: remote.client().await?, policy: policy(options)? };
         match (options.lines, options.count) {
-            (true, _) => many::submit(&template, &input::Inputs::lines(bytes), json).await,
+            (true, _) => many::submit(&template, &Inputs::lines(bytes), json).await,
             (false, Some(count)) => {
-                many::submit(&template, &input::Inputs::repeated(bytes, count), json).await
+                many::submit(&template, &Inputs::repeated(bytes, count), json).await
             }
             (false, None) => submit_one(&template, bytes, json).await,
         }
@@ -118,15 +120,14 @@ impl Template<'_> {
 async fn submit_one(template: &Template<'_>, payload: Vec<u8>, json: bool) -> Result<(), Failure> {
     let options = template.options;
     let created = template.submission(payload, options.idempotency_key.clone()).send().await?;
+    let id = created.execution_id();
     if options.wait {
-        let id = created.execution_id();
-        return result::print(&template.client, id, options.timeout_ms, json).await;
+        return result::print(&template.client, id.into(), options.timeout_ms, json).await;
     }
     if json {
-        let answer = ff_api::create::CreatedExecution::from(created);
-        say!("{}", serde_json::to_string(&answer)?);
+        say!("{}", serde_json::to_string(&created)?);
     } else {
-        say!("{}", created.execution_id());
+        say!("{}", template.client.connection().shortest(id));
     }
     Ok(())
 }

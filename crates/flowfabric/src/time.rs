@@ -30,6 +30,15 @@ pub(crate) fn time_of_day(at: TimestampMs) -> String {
     moment(at)[11..19].to_owned()
 }
 
+/// How long it is from one time to another, in the largest unit that it has at least one of: `3h`.
+pub(crate) fn between(from: TimestampMs, to: TimestampMs) -> String {
+    let millis = to.as_millis().saturating_sub(from.as_millis());
+    let units = [(DAY_MS, "d"), (HOUR_MS, "h"), (MINUTE_MS, "m")];
+    let largest = units.into_iter().find(|(unit_ms, _)| millis >= *unit_ms);
+    let (unit_ms, unit) = largest.unwrap_or((SECOND_MS, "s"));
+    format!("{}{unit}", millis / unit_ms)
+}
+
 /// What `--since` and `--until` take: an age (`90s`, `10m`, `2h`, `7d`), a day, a moment as it is
 /// printed, with T and Z if you like, or milliseconds since 1970.
 pub(crate) fn parse(text: &str) -> Result<TimestampMs, String> {

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use ff_sdk::{Client, ExecutionId, ExecutionSummary, PublicState};
 
-use crate::bar::Bar;
 use crate::failure::Failure;
 use crate::list::{self, Filter, Found};
 use crate::output::Out;
+use crate::progress_bar::ProgressBar;
 use crate::remote::{Remote, block_on};
 use crate::signals::Signals;
 use crate::{terminal, time};
@@ -42,8 +42,9 @@ pub(crate) fn run(remote: &Remote, json: bool, options: &Options) -> Result<(), 
 
 async fn look(client: &Client, options: &Options, view: &mut View<'_>) -> Result<(), Failure> {
     loop {
-        let found = options.filter.fetch(client, &mut Bar::new("looking", None, true)).await;
-        view.show(found)?;
+        let found =
+            options.filter.fetch(client, &mut ProgressBar::new("looking", None, true)).await;
+        view.show(client, found)?;
         tokio::time::sleep(Duration::from_millis(options.every_ms)).await;
     }
 }
@@ -67,10 +68,12 @@ impl<'a> View<'a> {
         Self::Lines { json, known: HashMap::new() }
     }
 
-    fn show(&mut self, found: Result<Found, Failure>) -> Result<(), Failure> {
+    fn show(&mut self, client: &Client, found: Result<Found, Failure>) -> Result<(), Failure> {
         let mut out = Out::new();
         match (self, found) {
-            (Self::Live { url }, Ok(found)) => out.write_all(screen(url, &found).as_bytes())?,
+            (Self::Live { url }, Ok(found)) => {
+                out.write_all(screen(url, client, &found).as_bytes())?;
+            }
             // The table stays; its first line says that it is old.
             (Self::Live { .. }, Err(failure)) => {
                 let line: String = failure.message.lines().next().unwrap_or_default().into();
@@ -79,7 +82,7 @@ impl<'a> View<'a> {
             (Self::Lines { .. }, Err(failure)) => failure.report(false),
             (Self::Lines { json, known }, Ok(found)) => {
                 for summary in changes(found.newest, known) {
-                    writeln!(out, "{}", line(summary, *json)?)?;
+                    writeln!(out, "{}", line(client, summary, *json)?)?;
                 }
             }
         }
@@ -98,7 +101,7 @@ impl Drop for View<'_> {
 
 /// A head, the counts, and as many rows as fit. Each line is overwritten in place: a screen that is
 /// cleared first would flicker.
-fn screen(url: &str, found: &Found) -> String {
+fn screen(url: &str, client: &Client, found: &Found) -> String {
     let (rows, columns) = terminal::size();
     let mut screen = String::from("\x1b[H");
     let mut put = |line: &str| {
@@ -108,7 +111,7 @@ fn screen(url: &str, found: &Found) -> String {
     put(&cut(&format!("{url}   {clock} UTC   Ctrl-C to leave"), columns));
     put(&cut(&counts(found), columns));
     put("");
-    let table = list::table(&found.newest).to_string();
+    let table = list::table(client, &found.newest).to_string();
     table.lines().take(rows.saturating_sub(4)).for_each(|line| put(&cut(line, columns)));
     screen + "\x1b[J"
 }
@@ -158,14 +161,15 @@ fn changes(
     changed
 }
 
-fn line(summary: ExecutionSummary, json: bool) -> serde_json::Result<String> {
+fn line(client: &Client, summary: ExecutionSummary, json: bool) -> serde_json::Result<String> {
     if json {
         return list::row(summary);
     }
-    let ExecutionSummary { execution_id, kind, public_state, total_attempt_count, .. } = summary;
+    let name = client.connection().shortest(summary.execution_id);
+    let ExecutionSummary { kind, public_state, total_attempt_count, .. } = summary;
     let clock = time::time_of_day(time::now());
     let state = public_state.to_string();
-    Ok(format!("{clock}  {execution_id}  {state:<9}  attempts {total_attempt_count}  {kind}"))
+    Ok(format!("{clock}  {name}  {state:<9}  attempts {total_attempt_count}  {kind}"))
 }
 
 #[cfg(test)]

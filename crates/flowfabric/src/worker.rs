@@ -1,13 +1,14 @@
 //! `flowfabric worker run`: any program as a worker. The payload is its standard input, its
 //! standard output the result, and a non-zero exit a failure with the end of its standard error
-//! as the reason.
+//! as the reason. Whoever follows the execution sees its standard error as it comes.
 
+mod files;
 mod log;
 mod program;
 
 use std::time::{Duration, Instant};
 
-use ff_sdk::{Context, TaskError, Worker};
+use ff_sdk::{Connection, Context, ExecutionRef, TaskError, Worker};
 
 use crate::failure::Failure;
 use crate::remote::{Remote, block_on};
@@ -17,6 +18,12 @@ use log::Log;
 const AFTER_HELP: &str = "\
 The program sees FLOWFABRIC_EXECUTION_ID, FLOWFABRIC_KIND, FLOWFABRIC_ATTEMPT (from 1) and \
 FLOWFABRIC_FENCE.
+What it writes to standard error is the execution's output: `flowfabric tail ID` follows it.
+To wait for signals it writes a suspension as JSON to the file $FLOWFABRIC_SUSPEND and exits with 80, \
+as in
+  {\"condition\":{\"type\":\"any\",\"signals\":[\"approved\",\"rejected\"]},\"timeout_ms\":86400000}
+When the wait is over it is run again in the same attempt: $FLOWFABRIC_RESUMED_BY is signal, operator \
+or timeout, and the file $FLOWFABRIC_SIGNALS has the signals, a line of JSON each.
 SIGTERM or Ctrl-C lets running programs finish; a second one stops at once.";
 
 /// Which executions to take, and what to run for them.
@@ -56,7 +63,15 @@ pub(crate) struct Options {
 /// What every run of the program needs.
 struct Job {
     command: Vec<String>,
+    connection: Connection,
     log: Log,
+}
+
+impl Job {
+    /// What people and the program call an execution.
+    fn name(context: &Context<Self>) -> ExecutionRef {
+        context.state().connection.shortest(context.execution_id())
+    }
 }
 
 pub(crate) fn run(remote: &Remote, json: bool, options: Options) -> Result<(), Failure> {
@@ -67,7 +82,7 @@ pub(crate) fn run(remote: &Remote, json: bool, options: Options) -> Result<(), F
         let connection = remote.connect().await?;
         let log = Log::new(json, options.quiet);
         log.begin(&options.kinds, &options.command);
-        let job = Job { command: options.command, log };
+        let job = Job { command: options.command, connection: connection.clone(), log };
         let mut builder = Worker::builder(&options.name)
             .state(job)
             .connection(&connection)

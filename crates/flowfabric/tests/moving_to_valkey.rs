@@ -10,13 +10,10 @@ use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost};
 use ff_backend_valkey::{ValkeyConfig, ValkeyHost};
 use ff_core::backend::Handle;
 use ff_core::contracts::{Claimed, NewExecution, WorkRequest};
-use ff_core::engine_backend::EngineBackend;
+use ff_core::engine_backend::roles::*;
 use ff_core::partition::{Partition, PartitionConfig};
-use ff_core::policy::ExecutionPolicy;
 use ff_core::state::PublicState;
-use ff_core::types::{
-    ExecutionId, ExecutionKind, LaneId, Namespace, TimestampMs, WorkerId, WorkerInstanceId,
-};
+use ff_core::types::{ExecutionId, ExecutionKind, LaneId, TimestampMs, WorkerId, WorkerInstanceId};
 use ff_engine::{Engine, EngineConfig};
 use ff_scheduler::Scheduler;
 use ff_script::audit;
@@ -32,18 +29,14 @@ fn config() -> PartitionConfig {
 
 fn execution(kind: &str, delay_until: Option<TimestampMs>) -> NewExecution {
     NewExecution {
-        execution_id: ExecutionId::solo(SystemIds.ordered(), &config()),
-        namespace: Namespace::default(),
-        lane: LaneId::try_new("default").expect("valid"),
-        kind: ExecutionKind::try_new(kind).expect("valid"),
-        priority: 0,
         creator: "test".to_owned(),
-        policy: ExecutionPolicy::default(),
         payload: (0..=255).cycle().take(1000).collect(),
         delay_until: delay_until.map(Into::into),
-        deadline_at: None,
         tags: [("team.name".to_owned(), "a".to_owned())].into(),
-        idempotency_key: None,
+        ..NewExecution::new(
+            ExecutionId::solo(SystemIds.ordered(), &config()),
+            ExecutionKind::try_new(kind).expect("valid"),
+        )
     }
 }
 
@@ -56,7 +49,7 @@ fn request(worker: &str, lease_ttl_ms: u64) -> WorkRequest {
         capabilities: Default::default(),
         lease_ttl_ms,
         count: 1,
-        max_wait: Duration::from_secs(10),
+        max_wait: Duration::from_secs(60),
     }
 }
 

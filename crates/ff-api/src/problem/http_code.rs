@@ -53,6 +53,8 @@ http_codes! {
         "Web pages of other sites may not use this server.";
     RouteNotFound "route_not_found" Terminal 404
         "There is no such path; /openapi.json lists all of them.";
+    LinkNotFound "link_not_found" Terminal 404
+        "This link leads nowhere: it is not whole, or not one of this server's.";
     MethodNotAllowed "method_not_allowed" Terminal 405
         "The path does not know this method; the Allow header lists those it does.";
     RequestTimeout "request_timeout" Retryable 408
@@ -67,6 +69,16 @@ http_codes! {
         "The execution ran out of time, so it has no result.";
     ExecutionSkipped "execution_skipped" Terminal 409
         "The execution was skipped, so it has no result.";
+    DecisionStands "decision_stands" Terminal 409
+        "The approver has decided already, and the first decision stands.";
+    NothingToApprove "nothing_to_approve" Terminal 409
+        "The execution asks nobody for an approval.";
+    LinkExpired "link_expired" Terminal 410
+        "The link is no longer good; ask for another one.";
+    ApprovalClosed "approval_closed" Terminal 410
+        "This is no longer open to decisions.";
+    NoPublicUrl "no_public_url" Terminal 409
+        "Links need the server's address as people see it: set public_url.";
     BodyTooLarge "body_too_large" Terminal 413
         "The body is larger than this path accepts.";
     UriTooLong "uri_too_long" Terminal 414

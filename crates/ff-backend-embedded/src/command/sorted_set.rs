@@ -1,7 +1,7 @@
 //! Commands on sorted sets.
 
 use super::{Arguments, Effect, Stage, changed, integer, stretch};
-use crate::fault::Fault;
+use crate::error::CommandError;
 use crate::keyspace::{Bound, SortedSet};
 use crate::number;
 use crate::reply::Reply;
@@ -14,12 +14,12 @@ struct AddOptions {
 }
 
 /// `ZADD key [NX | XX] score member [score member …]`
-pub(super) fn zadd(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
+pub(super) fn zadd(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
     let (options, pairs) = add_options(&args[2..])?;
-    let first = number::parse_score(pairs[0]).ok_or(Fault::NOT_A_FLOAT)?;
+    let first = number::parse_score(pairs[0]).ok_or(CommandError::NOT_A_FLOAT)?;
     // Nothing may be changed before every score was looked at.
     for pair in pairs[2..].chunks_exact(2) {
-        number::parse_score(pair[0]).ok_or(Fault::NOT_A_FLOAT)?;
+        number::parse_score(pair[0]).ok_or(CommandError::NOT_A_FLOAT)?;
     }
     if options.only_known && stage.keyspace.get::<SortedSet>(args[1])?.is_none() {
         stage.reply.int(0);
@@ -30,7 +30,7 @@ pub(super) fn zadd(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect,
     for (index, pair) in pairs.chunks_exact(2).enumerate() {
         let score = match index {
             0 => first,
-            _ => number::parse_score(pair[0]).ok_or(Fault::NOT_A_FLOAT)?,
+            _ => number::parse_score(pair[0]).ok_or(CommandError::NOT_A_FLOAT)?,
         };
         match set.score(pair[1]) {
             None if options.only_known => {}
@@ -49,7 +49,7 @@ pub(super) fn zadd(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect,
     Ok(changed(added + rescored > 0))
 }
 
-fn add_options<'a>(mut rest: Arguments<'a>) -> Result<(AddOptions, Arguments<'a>), Fault> {
+fn add_options<'a>(mut rest: Arguments<'a>) -> Result<(AddOptions, Arguments<'a>), CommandError> {
     let mut options = AddOptions::default();
     while let [option, tail @ ..] = rest {
         if option.eq_ignore_ascii_case(b"NX") {
@@ -62,16 +62,33 @@ fn add_options<'a>(mut rest: Arguments<'a>) -> Result<(AddOptions, Arguments<'a>
         rest = tail;
     }
     if rest.is_empty() || !rest.len().is_multiple_of(2) {
-        return Err(Fault::SYNTAX);
+        return Err(CommandError::SYNTAX);
     }
     if options.only_new && options.only_known {
-        return Err(Fault::new("ERR XX and NX options at the same time are not compatible"));
+        return Err(CommandError::new("ERR XX and NX options at the same time are not compatible"));
     }
     Ok((options, rest))
 }
 
+/// `ZINCRBY key increment member`
+pub(super) fn zincrby(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
+    let increment = number::parse_score(args[2]).ok_or(CommandError::NOT_A_FLOAT)?;
+    let stored = stage.keyspace.get::<SortedSet>(args[1])?.and_then(|set| set.score(args[3]));
+    let score = stored.unwrap_or(0.0) + increment;
+    if score.is_nan() {
+        return Err(CommandError::new("ERR resulting score is not a number (NaN)"));
+    }
+    let set: &mut SortedSet = stage.keyspace.get_or_new(args[1])?;
+    match stored {
+        None => set.add(args[3], score),
+        Some(_) => set.rescore(args[3], score),
+    }
+    stage.reply.double(score);
+    Ok(Effect::AsCalled)
+}
+
 /// `ZREM key member [member …]`
-pub(super) fn zrem(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
+pub(super) fn zrem(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
     let Some(set) = stage.keyspace.get_mut::<SortedSet>(args[1])? else {
         stage.reply.int(0);
         return Ok(Effect::None);
@@ -85,29 +102,49 @@ pub(super) fn zrem(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect,
 }
 
 /// `ZSCORE key member`
-pub(super) fn zscore(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
+pub(super) fn zscore(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
     let set = stage.keyspace.get::<SortedSet>(args[1])?;
-    match set.and_then(|set| set.score(args[2])) {
-        Some(score) => stage.reply.double(score),
-        None => stage.reply.nil(),
+    answer_score(stage.reply, set, args[2]);
+    Ok(Effect::None)
+}
+
+/// `ZMSCORE key member [member …]`
+pub(super) fn zmscore(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
+    let set = stage.keyspace.get::<SortedSet>(args[1])?;
+    stage.reply.list(args.len() - 2);
+    args[2..].iter().for_each(|member| answer_score(stage.reply, set, member));
+    Ok(Effect::None)
+}
+
+fn answer_score(reply: &mut Reply, set: Option<&SortedSet>, member: &[u8]) {
+    match set.and_then(|set| set.score(member)) {
+        Some(score) => reply.double(score),
+        None => reply.nil(),
     }
+}
+
+/// `ZCOUNT key min max`
+pub(super) fn zcount(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
+    let (min, max) = (bound(args[2])?, bound(args[3])?);
+    let set = stage.keyspace.get::<SortedSet>(args[1])?;
+    stage.reply.count(set.map_or(0, |set| set.count(min, max)));
     Ok(Effect::None)
 }
 
 /// `ZCARD key`
-pub(super) fn zcard(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
+pub(super) fn zcard(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
     let count = stage.keyspace.get::<SortedSet>(args[1])?.map_or(0, SortedSet::len);
     stage.reply.count(count);
     Ok(Effect::None)
 }
 
 /// `ZRANK key member`
-pub(super) fn zrank(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
+pub(super) fn zrank(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
     rank(stage, args, |_, rank| rank)
 }
 
 /// `ZREVRANK key member`
-pub(super) fn zrevrank(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
+pub(super) fn zrevrank(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
     rank(stage, args, |set, rank| set.len() - 1 - rank)
 }
 
@@ -115,7 +152,7 @@ fn rank(
     stage: &mut Stage<'_>,
     args: Arguments<'_>,
     counted: fn(&SortedSet, usize) -> usize,
-) -> Result<Effect, Fault> {
+) -> Result<Effect, CommandError> {
     let set = stage.keyspace.get::<SortedSet>(args[1])?;
     match set.and_then(|set| Some(counted(set, set.rank_of(args[2])?))) {
         Some(rank) => stage.reply.count(rank),
@@ -134,12 +171,12 @@ struct RangeOptions {
 }
 
 /// `ZRANGE key start stop [BYSCORE] [REV] [LIMIT offset count] [WITHSCORES]`
-pub(super) fn zrange(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
+pub(super) fn zrange(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
     let options = range_options(&args[4..])?;
     if options.by_score { by_score(stage, args, options) } else { by_rank(stage, args, options) }
 }
 
-fn range_options(mut rest: Arguments<'_>) -> Result<RangeOptions, Fault> {
+fn range_options(mut rest: Arguments<'_>) -> Result<RangeOptions, CommandError> {
     let mut options = RangeOptions::default();
     while let [option, tail @ ..] = rest {
         rest = tail;
@@ -155,11 +192,11 @@ fn range_options(mut rest: Arguments<'_>) -> Result<RangeOptions, Fault> {
             options.limit = Some((integer(offset)?, integer(count)?));
             rest = tail;
         } else {
-            return Err(Fault::SYNTAX);
+            return Err(CommandError::SYNTAX);
         }
     }
     if options.limit.is_some() && !options.by_score {
-        return Err(Fault::new(
+        return Err(CommandError::new(
             "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX",
         ));
     }
@@ -170,7 +207,7 @@ fn by_rank(
     stage: &mut Stage<'_>,
     args: Arguments<'_>,
     options: RangeOptions,
-) -> Result<Effect, Fault> {
+) -> Result<Effect, CommandError> {
     let (start, stop) = (integer(args[2])?, integer(args[3])?);
     let set = stage.keyspace.get::<SortedSet>(args[1])?;
     let Some((set, (first, last))) =
@@ -192,7 +229,7 @@ fn by_score(
     stage: &mut Stage<'_>,
     args: Arguments<'_>,
     options: RangeOptions,
-) -> Result<Effect, Fault> {
+) -> Result<Effect, CommandError> {
     let (first, second) = (bound(args[2])?, bound(args[3])?);
     let (min, max) = if options.descending { (second, first) } else { (first, second) };
     let (offset, count) = options.limit.unwrap_or((0, -1));
@@ -230,11 +267,12 @@ fn answer<'a>(
 }
 
 /// A limit of a score range: a number, exclusive after an opening bracket.
-fn bound(text: &[u8]) -> Result<Bound, Fault> {
+fn bound(text: &[u8]) -> Result<Bound, CommandError> {
     let (exclusive, number) = match text {
         [b'(', rest @ ..] => (true, rest),
         _ => (false, text),
     };
-    let score = number::parse_bound(number).ok_or(Fault::new("ERR min or max is not a float"))?;
+    let score =
+        number::parse_bound(number).ok_or(CommandError::new("ERR min or max is not a float"))?;
     Ok(Bound { score, exclusive })
 }

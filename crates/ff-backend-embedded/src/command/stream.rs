@@ -1,14 +1,19 @@
 //! Commands on streams.
 
-use super::{Arguments, Effect, Stage, integer};
+use super::{Arguments, Effect, Stage, changed, integer};
 use crate::effects::Effects;
-use crate::fault::Fault;
+use crate::error::CommandError;
 use crate::keyspace::{EntryId, Stream};
 use crate::number;
 
-const INVALID_ID: Fault = Fault::new("ERR Invalid stream ID specified as stream command argument");
-const ID_TOO_SMALL: Fault =
-    Fault::new("ERR The ID specified in XADD is equal or smaller than the target stream top item");
+const INVALID_ID: CommandError =
+    CommandError::new("ERR Invalid stream ID specified as stream command argument");
+const ID_TOO_SMALL: CommandError = CommandError::new(
+    "ERR The ID specified in XADD is equal or smaller than the target stream top item",
+);
+const EXHAUSTED: CommandError = CommandError::new(
+    "ERR The stream has exhausted the last possible ID, unable to add more items",
+);
 
 /// How long a stream may become.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -19,15 +24,18 @@ enum Limit {
 }
 
 /// `XADD key [MAXLEN [~ | =] count] * | id field value [field value …]`
-pub(super) fn xadd(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
+pub(super) fn xadd(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
     let (limit, rest) = length_limit(&args[2..])?;
-    let [id, fields @ ..] = rest else { return Err(Fault::SYNTAX) };
+    let [id, fields @ ..] = rest else { return Err(CommandError::SYNTAX) };
     if fields.is_empty() || !fields.len().is_multiple_of(2) {
-        return Err(Fault::new("ERR wrong number of arguments for 'xadd' command"));
+        return Err(CommandError::new("ERR wrong number of arguments for 'xadd' command"));
     }
     let given = if *id == b"*" { None } else { Some(given_id(id)?) };
     let known = stage.keyspace.get::<Stream>(args[1])?;
     let last = known.map_or(EntryId::MIN, Stream::last_id);
+    if last == EntryId::MAX {
+        return Err(EXHAUSTED);
+    }
     let id = match given {
         Some(id) if id > last => id,
         Some(_) => return Err(ID_TOO_SMALL),
@@ -46,7 +54,7 @@ pub(super) fn xadd(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect,
 }
 
 /// `XTRIM key MAXLEN | MINID [~ | =] bound`
-pub(super) fn xtrim(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
+pub(super) fn xtrim(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
     let cut = cut(&args[2..])?;
     let Some(stream) = stage.keyspace.get_mut::<Stream>(args[1])? else {
         stage.reply.int(0);
@@ -62,23 +70,44 @@ pub(super) fn xtrim(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect
     Ok(if left < before { Effect::Recorded } else { Effect::None })
 }
 
+/// `XDEL key id [id …]`: the greatest id that was used stays used.
+pub(super) fn xdel(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
+    let Some(stream) = stage.keyspace.get_mut::<Stream>(args[1])? else {
+        stage.reply.int(0);
+        return Ok(Effect::None);
+    };
+    // Nothing may be changed before every id was looked at.
+    let ids = args[2..].iter().map(|id| EntryId::parse(id, 0).ok_or(INVALID_ID));
+    let ids: Vec<EntryId> = ids.collect::<Result<_, _>>()?;
+    let removed = ids.into_iter().filter(|id| stream.remove(*id)).count();
+    stage.reply.count(removed);
+    Ok(changed(removed > 0))
+}
+
+/// `XLEN key`
+pub(super) fn xlen(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
+    let count = stage.keyspace.get::<Stream>(args[1])?.map_or(0, Stream::len);
+    stage.reply.count(count);
+    Ok(Effect::None)
+}
+
 /// What a trim does to a stream.
 type Cut = Box<dyn Fn(&mut Stream) -> bool>;
 
-fn cut(args: Arguments<'_>) -> Result<Cut, Fault> {
-    let [option, rest @ ..] = args else { return Err(Fault::SYNTAX) };
+fn cut(args: Arguments<'_>) -> Result<Cut, CommandError> {
+    let [option, rest @ ..] = args else { return Err(CommandError::SYNTAX) };
     if option.eq_ignore_ascii_case(b"MAXLEN") {
         return match length_limit(args)? {
             (Limit::About(keep), []) => Ok(Box::new(move |stream| stream.trim_blocks(keep))),
             (Limit::Exactly(keep), []) => Ok(Box::new(move |stream| stream.trim(keep))),
-            _ => Err(Fault::SYNTAX),
+            _ => Err(CommandError::SYNTAX),
         };
     }
     if !option.eq_ignore_ascii_case(b"MINID") {
-        return Err(Fault::SYNTAX);
+        return Err(CommandError::SYNTAX);
     }
     let (about, rest) = precision(rest);
-    let [id] = rest else { return Err(Fault::SYNTAX) };
+    let [id] = rest else { return Err(CommandError::SYNTAX) };
     let id = EntryId::parse(id, 0).ok_or(INVALID_ID)?;
     Ok(if about {
         Box::new(move |stream| stream.trim_blocks_before(id))
@@ -118,15 +147,15 @@ fn record(
     fields.iter().for_each(|part| effects.argument(part));
 }
 
-fn length_limit<'a>(args: Arguments<'a>) -> Result<(Limit, Arguments<'a>), Fault> {
-    let [option, rest @ ..] = args else { return Err(Fault::SYNTAX) };
+fn length_limit<'a>(args: Arguments<'a>) -> Result<(Limit, Arguments<'a>), CommandError> {
+    let [option, rest @ ..] = args else { return Err(CommandError::SYNTAX) };
     if !option.eq_ignore_ascii_case(b"MAXLEN") {
         return Ok((Limit::None, args));
     }
     let (about, rest) = precision(rest);
-    let [count, rest @ ..] = rest else { return Err(Fault::SYNTAX) };
+    let [count, rest @ ..] = rest else { return Err(CommandError::SYNTAX) };
     let count = usize::try_from(integer(count)?)
-        .map_err(|_| Fault::new("ERR The MAXLEN argument must be >= 0."))?;
+        .map_err(|_| CommandError::new("ERR The MAXLEN argument must be >= 0."))?;
     Ok((if about { Limit::About(count) } else { Limit::Exactly(count) }, rest))
 }
 
@@ -139,21 +168,24 @@ fn precision<'a>(rest: Arguments<'a>) -> (bool, Arguments<'a>) {
     }
 }
 
-fn given_id(text: &[u8]) -> Result<EntryId, Fault> {
+fn given_id(text: &[u8]) -> Result<EntryId, CommandError> {
     let id = EntryId::parse(text, 0).ok_or(INVALID_ID)?;
     if id == EntryId::MIN {
-        return Err(Fault::new("ERR The ID specified in XADD must be greater than 0-0"));
+        return Err(CommandError::new("ERR The ID specified in XADD must be greater than 0-0"));
     }
     Ok(id)
 }
 
 /// `XRANGE key start end [COUNT count]`
-pub(super) fn xrange(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
+pub(super) fn xrange(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
     range(stage, args[1], args[2], args[3], &args[4..], false)
 }
 
 /// `XREVRANGE key end start [COUNT count]`
-pub(super) fn xrevrange(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
+pub(super) fn xrevrange(
+    stage: &mut Stage<'_>,
+    args: Arguments<'_>,
+) -> Result<Effect, CommandError> {
     range(stage, args[1], args[3], args[2], &args[4..], true)
 }
 
@@ -164,13 +196,13 @@ fn range(
     end: &[u8],
     options: Arguments<'_>,
     descending: bool,
-) -> Result<Effect, Fault> {
+) -> Result<Effect, CommandError> {
     let from = range_start(start)?;
     let to = range_end(end)?;
     let count = match options {
         [] => i64::MAX,
         [option, count] if option.eq_ignore_ascii_case(b"COUNT") => integer(count)?,
-        _ => return Err(Fault::SYNTAX),
+        _ => return Err(CommandError::SYNTAX),
     };
     match stage.keyspace.get::<Stream>(key)? {
         None => stage.reply.list(0),
@@ -203,26 +235,26 @@ fn answer(
     reply.end_list(list, answered);
 }
 
-fn range_start(text: &[u8]) -> Result<EntryId, Fault> {
+fn range_start(text: &[u8]) -> Result<EntryId, CommandError> {
     match text {
         b"-" => Ok(EntryId::MIN),
         b"+" => Ok(EntryId::MAX),
         [b'(', rest @ ..] => EntryId::parse(rest, 0)
             .ok_or(INVALID_ID)?
             .next()
-            .ok_or(Fault::new("ERR invalid start ID for the interval")),
+            .ok_or(CommandError::new("ERR invalid start ID for the interval")),
         _ => EntryId::parse(text, 0).ok_or(INVALID_ID),
     }
 }
 
-fn range_end(text: &[u8]) -> Result<EntryId, Fault> {
+fn range_end(text: &[u8]) -> Result<EntryId, CommandError> {
     match text {
         b"-" => Ok(EntryId::MIN),
         b"+" => Ok(EntryId::MAX),
         [b'(', rest @ ..] => EntryId::parse(rest, u64::MAX)
             .ok_or(INVALID_ID)?
             .previous()
-            .ok_or(Fault::new("ERR invalid end ID for the interval")),
+            .ok_or(CommandError::new("ERR invalid end ID for the interval")),
         _ => EntryId::parse(text, u64::MAX).ok_or(INVALID_ID),
     }
 }

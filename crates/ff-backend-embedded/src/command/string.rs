@@ -1,20 +1,70 @@
 //! Commands on strings.
 
-use super::{Arguments, Effect, Stage};
-use crate::fault::Fault;
+use super::{Arguments, Effect, Stage, integer, sum};
+use crate::error::CommandError;
 use crate::keyspace::Bytes;
+use crate::number;
 
 /// `GET key`
-pub(super) fn get(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
+pub(super) fn get(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
     let value = stage.keyspace.get::<Bytes>(args[1])?;
     stage.reply.bytes_or_nil(value.map(|value| &**value));
     Ok(Effect::None)
 }
 
 /// `SET key value`, without options.
-pub(super) fn set(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, Fault> {
-    let [_, key, value] = args else { return Err(Fault::SYNTAX) };
+pub(super) fn set(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
+    let [_, key, value] = args else { return Err(CommandError::SYNTAX) };
     stage.keyspace.put::<Bytes>(key, (*value).into());
     stage.reply.status("OK");
+    Ok(Effect::AsCalled)
+}
+
+/// `APPEND key value`
+pub(super) fn append(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
+    let value: &mut Bytes = stage.keyspace.get_or_new(args[1])?;
+    let mut longer = std::mem::take(value).into_vec();
+    longer.extend_from_slice(args[2]);
+    *value = longer.into_boxed_slice();
+    stage.reply.count(value.len());
+    Ok(Effect::AsCalled)
+}
+
+/// `STRLEN key`
+pub(super) fn strlen(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
+    let length = stage.keyspace.get::<Bytes>(args[1])?.map_or(0, |value| value.len());
+    stage.reply.count(length);
+    Ok(Effect::None)
+}
+
+/// `GETRANGE key start end`
+pub(super) fn getrange(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
+    let (start, end) = (integer(args[2])?, integer(args[3])?);
+    let value = stage.keyspace.get::<Bytes>(args[1])?;
+    let part = value.map_or(&[][..], |value| part(value, start, end));
+    stage.reply.bytes(part);
+    Ok(Effect::None)
+}
+
+/// Unlike in a list, an end before the first byte means the first byte.
+fn part(value: &[u8], start: i64, end: i64) -> &[u8] {
+    if start < 0 && end < 0 && start > end {
+        return &[];
+    }
+    let length = value.len() as i64;
+    let from_end = |index: i64| if index < 0 { length.saturating_add(index).max(0) } else { index };
+    let (start, end) = (from_end(start), from_end(end).min(length - 1));
+    if start <= end { &value[start as usize..=end as usize] } else { &[] }
+}
+
+/// `INCRBY key increment`
+pub(super) fn incrby(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
+    let increment = integer(args[2])?;
+    let stored = stage.keyspace.get::<Bytes>(args[1])?.map_or(Ok(0), |text| integer(text))?;
+    let value = sum(stored, increment)?;
+    let mut text = Vec::new();
+    number::write_int(&mut text, value);
+    stage.keyspace.put::<Bytes>(args[1], text.into());
+    stage.reply.int(value);
     Ok(Effect::AsCalled)
 }

@@ -10,7 +10,7 @@ use ff_core::backend_error::BackendError;
 use super::room::{self, Room};
 use super::writer::OpenFile;
 use crate::effects::Transactions;
-use crate::refusal;
+use crate::error::backend as errors;
 use crate::shard::{Answer, Commit};
 use crate::stop::Stop;
 use crate::vm::Machine;
@@ -25,8 +25,8 @@ pub(crate) struct Batch {
 
 /// Whether calls are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Gate {
-    Open,
+pub(crate) enum JournalState {
+    Writable,
     /// There is no room for what a call may write: only reads are run.
     Full,
     /// The disk failed: nothing is run.
@@ -66,7 +66,7 @@ pub(crate) struct Shared {
     answered: Condvar,
     /// Room in the journal for the calls to come.
     pub(crate) room: Room,
-    gate: AtomicU8,
+    state: AtomicU8,
     /// Number of the last batch whose effects are as durable as configured.
     committed: AtomicU64,
     /// Length of the rewritten journal.
@@ -99,17 +99,17 @@ impl Shared {
         Self { stop, ..Self::default() }
     }
 
-    pub(crate) fn gate(&self) -> Gate {
-        match self.gate.load(Ordering::Acquire) {
-            0 => Gate::Open,
-            1 => Gate::Full,
-            _ => Gate::Stopped,
+    pub(crate) fn state(&self) -> JournalState {
+        match self.state.load(Ordering::Acquire) {
+            0 => JournalState::Writable,
+            1 => JournalState::Full,
+            _ => JournalState::Stopped,
         }
     }
 
-    pub(crate) fn set_gate(&self, gate: Gate) {
-        self.gate.store(gate as u8, Ordering::Release);
-        if gate != Gate::Open {
+    pub(crate) fn set_state(&self, state: JournalState) {
+        self.state.store(state as u8, Ordering::Release);
+        if state != JournalState::Writable {
             self.answer_waiting(true);
         }
     }
@@ -129,7 +129,7 @@ impl Shared {
 
     fn wait_for_room(&self, bytes: u64) -> bool {
         let mut queue = self.lock();
-        while self.gate() == Gate::Open {
+        while self.state() == JournalState::Writable {
             queue.work.wanted = queue.work.wanted.max(bytes);
             self.arrived.notify_one();
             let answers = queue.answers;
@@ -166,7 +166,7 @@ impl Shared {
         if queue.abandoned {
             let ticket = queue.work.ticket;
             drop(queue);
-            refuse_all(vec![batch]);
+            self.refuse_all(vec![batch]);
             return ticket;
         }
         queue.work.batches.push(batch);
@@ -216,17 +216,29 @@ impl Shared {
 
     /// The journal's thread is gone: refuses what is there and what will come.
     pub(crate) fn abandon(&self) {
-        self.set_gate(Gate::Stopped);
+        self.set_state(JournalState::Stopped);
         let mut queue = self.lock();
         queue.abandoned = true;
         let left = std::mem::take(&mut queue.work.batches);
         drop(queue);
-        refuse_all(left);
+        self.refuse_all(left);
+    }
+
+    /// Tells calls that the store has stopped.
+    pub(crate) fn refuse_all(&self, batches: Vec<Batch>) {
+        for answer in batches.into_iter().flat_map(|batch| batch.answers) {
+            let error = if answer.wrote { errors::stopped_midway } else { errors::stopped };
+            answer.refuse(error(self.stop_reason()));
+        }
+    }
+
+    fn stop_reason(&self) -> &str {
+        self.stop.reason().unwrap_or("the journal has ended")
     }
 
     /// Waits until there is something to do, or for the given time at most. If there are calls to
     /// answer, waits a little longer until there are as many as `gather` says.
-    pub(crate) fn wait(&self, patience: Option<Duration>, gather: (usize, Duration)) -> Work {
+    pub(crate) fn wait(&self, time_limit: Option<Duration>, gather: (usize, Duration)) -> Work {
         let nothing = |queue: &mut Queue| {
             let work = &queue.work;
             let asked = work.retry || work.closing || work.wanted > 0 || work.synced.is_some();
@@ -238,7 +250,7 @@ impl Shared {
             waiting > 0 && waiting < calls && !queue.work.closing
         };
         let queue = self.lock();
-        let mut queue = match patience {
+        let mut queue = match time_limit {
             None => self.arrived.wait_while(queue, nothing).unwrap_or_else(PoisonError::into_inner),
             Some(time) => {
                 let waited = self.arrived.wait_timeout_while(queue, time, nothing);
@@ -252,14 +264,6 @@ impl Shared {
         let (ticket, closing) = (queue.work.ticket, queue.work.closing);
         let fresh = Work { ticket, closing, ..Work::default() };
         std::mem::replace(&mut queue.work, fresh)
-    }
-}
-
-/// Tells calls that the store has stopped.
-pub(crate) fn refuse_all(batches: Vec<Batch>) {
-    for answer in batches.into_iter().flat_map(|batch| batch.answers) {
-        let error = if answer.wrote { refusal::stopped_midway() } else { refusal::stopped() };
-        answer.refuse(error);
     }
 }
 
@@ -295,8 +299,10 @@ impl CommitToJournal {
             self.promised = needed;
             return Ok(());
         }
-        let stopped = self.shared.gate() == Gate::Stopped;
-        Err(if stopped { refusal::stopped() } else { refusal::disk_full() })
+        Err(match self.shared.state() {
+            JournalState::Stopped => errors::stopped(self.shared.stop_reason()),
+            JournalState::Writable | JournalState::Full => errors::disk_full(),
+        })
     }
 
     /// The call was run: gives back what it did not use.
@@ -315,14 +321,14 @@ impl CommitToJournal {
 
 impl Commit for CommitToJournal {
     fn admits(&mut self, read_only: bool, argument_bytes: usize) -> Result<(), BackendError> {
-        match self.shared.gate() {
-            Gate::Open | Gate::Full if read_only => Ok(()),
-            Gate::Open => self.promise(argument_bytes),
-            Gate::Full => {
+        match self.shared.state() {
+            JournalState::Writable | JournalState::Full if read_only => Ok(()),
+            JournalState::Writable => self.promise(argument_bytes),
+            JournalState::Full => {
                 self.shared.ask_for_retry();
-                Err(refusal::disk_full())
+                Err(errors::disk_full())
             }
-            Gate::Stopped => Err(refusal::stopped()),
+            JournalState::Stopped => Err(errors::stopped(self.shared.stop_reason())),
         }
     }
 

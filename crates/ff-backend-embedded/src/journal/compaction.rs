@@ -32,7 +32,7 @@ use crate::keyspace::Keyspace;
 use crate::stats::{self, Counters};
 
 /// How often a compaction that waits looks whether the store is being closed.
-const PATIENCE: Duration = Duration::from_millis(100);
+const TIME_LIMIT: Duration = Duration::from_millis(100);
 /// What a rewrite leaves free on the disk, for the journal and for everybody else.
 const KEPT_FREE: u64 = 2 * ROOM_HIGH;
 
@@ -138,7 +138,7 @@ impl Compaction {
     /// Waits for the journal's thread, unless that has ended.
     fn wait_for(&self, seal: &mpsc::Receiver<u64>) -> io::Result<u64> {
         loop {
-            match seal.recv_timeout(PATIENCE) {
+            match seal.recv_timeout(TIME_LIMIT) {
                 Ok(sequence) => return Ok(sequence),
                 Err(RecvTimeoutError::Timeout) if !self.cancelled.load(Ordering::Relaxed) => {}
                 Err(_) => return Err(io::Error::other("the store is being closed")),

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use ff_core::clock::Clock;
 use ff_core::partition::Partition;
+use ff_core::slot::hash_tag;
 
 use crate::command::{self, Keys, Stage};
 use crate::effects::Effects;
 use crate::keyspace::Keyspace;
 use crate::moment::Moment;
 use crate::reply::Reply;
-use crate::session::hash_tag;
 
 /// Keyspaces that a journal is repeated on: one for each shard.
 pub(crate) struct Replay {
@@ -61,7 +61,7 @@ impl Replay {
             effects: &mut self.effects,
             moment: &mut self.moment,
         };
-        (command.run)(&mut stage, args).map_err(|fault| format!("{}: {fault}", command.name))?;
+        (command.run)(&mut stage, args).map_err(|error| format!("{}: {error}", command.name))?;
         Ok(())
     }
 

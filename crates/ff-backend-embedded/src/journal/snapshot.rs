@@ -86,9 +86,12 @@ fn stream_commands(key: &[u8], stream: &Stream, emit: &mut Emit<'_>) -> io::Resu
             [&b"XADD"[..], key, &id].into_iter().chain(entry.parts()).collect();
         emit(&command)?;
     }
-    if stream.len() == 0 {
-        // An empty stream is remembered for its last id: add an entry with it and trim it.
-        emit(&[b"XADD", key, b"MAXLEN", b"=", b"0", &text(stream.last_id()), b"x", b"y"])?;
+    let last = stream.last_id();
+    if stream.iter().next_back().is_none_or(|entry| entry.id < last) {
+        // An id stays used when its entry is gone: add an entry with it and delete that.
+        let id = text(last);
+        emit(&[b"XADD", key, &id, b"x", b"y"])?;
+        emit(&[b"XDEL", key, &id])?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use super::commit::{Batch, Gate, NextFile, Shared, Work, refuse_all};
+use super::commit::{Batch, JournalState, NextFile, Shared, Work};
 use super::compaction::Request;
 use super::disk::{self, JournalFile};
 use super::record::{self, LINE_MAX, Word};
@@ -124,7 +124,7 @@ impl Writer {
     pub(crate) fn run(mut self) -> Option<u64> {
         self.keep_room(0);
         loop {
-            let work = self.shared.wait(self.patience(), self.gathering());
+            let work = self.shared.wait(self.time_limit(), self.gathering());
             let closing = work.closing;
             self.step(work);
             if closing {
@@ -133,20 +133,20 @@ impl Writer {
         }
     }
 
-    fn gate(&self) -> Gate {
-        self.shared.gate()
+    fn state(&self) -> JournalState {
+        self.shared.state()
     }
 
     /// How long to wait for work before there is something else to do.
-    fn patience(&self) -> Option<Duration> {
+    fn time_limit(&self) -> Option<Duration> {
         let unsynced = self.synced < self.sequence && !self.syncing;
         let sync_in = unsynced.then(|| self.sync_in()).flatten();
-        match self.gate() {
-            Gate::Stopped => None,
-            Gate::Full => Some(self.policy.full_disk_retry),
-            Gate::Open if sync_in.is_some() => sync_in,
-            Gate::Open if self.announced < self.synced => Some(IDLE),
-            Gate::Open => None,
+        match self.state() {
+            JournalState::Stopped => None,
+            JournalState::Full => Some(self.policy.full_disk_retry),
+            JournalState::Writable if sync_in.is_some() => sync_in,
+            JournalState::Writable if self.announced < self.synced => Some(IDLE),
+            JournalState::Writable => None,
         }
     }
 
@@ -175,8 +175,8 @@ impl Writer {
             self.next_file = Some(next);
         }
         let idle = work.batches.is_empty() && !work.retry;
-        if self.gate() == Gate::Stopped {
-            refuse_all(work.batches);
+        if self.state() == JournalState::Stopped {
+            self.shared.refuse_all(work.batches);
             return;
         }
         let noted = self.note_synced(work.synced.take());
@@ -189,7 +189,7 @@ impl Writer {
         self.shared.set_committed(work.ticket);
         self.keep_room(work.wanted);
         self.sync_in_background();
-        if self.gate() == Gate::Open {
+        if self.state() == JournalState::Writable {
             self.ask_for_compaction();
         }
     }
@@ -256,7 +256,11 @@ impl Writer {
     /// for a sync, another thread does one now and then.
     fn sync_in_background(&mut self) {
         let due = self.policy.sync == SyncMode::Off && self.sync_in() == Some(Duration::ZERO);
-        if !due || self.syncing || self.synced >= self.sequence || self.gate() == Gate::Stopped {
+        if !due
+            || self.syncing
+            || self.synced >= self.sequence
+            || self.state() == JournalState::Stopped
+        {
             return;
         }
         match self.open.file.later_sync() {
@@ -329,7 +333,7 @@ impl Writer {
     /// True while calls are served from what is left, and a full disk need not be asked again.
     fn was_full_just_now(&self) -> bool {
         let just_now = |at: Instant| at.elapsed() < self.policy.full_disk_retry;
-        self.gate() == Gate::Open && self.found_full.is_some_and(just_now)
+        self.state() == JournalState::Writable && self.found_full.is_some_and(just_now)
     }
 
     fn reserve(&mut self, bytes: u64) -> io::Result<()> {
@@ -343,18 +347,18 @@ impl Writer {
 
     fn found_room(&mut self) {
         self.found_full = None;
-        if self.gate() == Gate::Full {
+        if self.state() == JournalState::Full {
             tracing::info!("there is room on the disk again: writes are taken");
-            self.shared.set_gate(Gate::Open);
+            self.shared.set_state(JournalState::Writable);
         }
     }
 
     /// While enough is left, only a very large call is refused.
     fn found_no_room(&mut self, left: u64) {
         self.found_full = Some(monotonic());
-        if left < ROOM_LOW && self.gate() == Gate::Open {
+        if left < ROOM_LOW && self.state() == JournalState::Writable {
             tracing::error!("the disk is full: writes are refused until there is room");
-            self.shared.set_gate(Gate::Full);
+            self.shared.set_state(JournalState::Full);
         }
     }
 
@@ -371,8 +375,8 @@ impl Writer {
     /// What is on the disk is no longer known: nothing may be answered from here on.
     fn stop(&mut self, batches: Vec<Batch>, error: &io::Error) {
         self.shared.stop.because(format!("the journal could not be written or synced: {error}"));
-        self.shared.set_gate(Gate::Stopped);
-        refuse_all(batches);
+        self.shared.set_state(JournalState::Stopped);
+        self.shared.refuse_all(batches);
     }
 
     fn ask_for_compaction(&mut self) {
@@ -389,7 +393,7 @@ impl Writer {
     /// Leaves a file in which any damage can be told from a torn write, and without reserved room.
     /// Answers the last transaction.
     fn finish(&mut self) -> Option<u64> {
-        if self.gate() == Gate::Stopped {
+        if self.state() == JournalState::Stopped {
             return None;
         }
         let written = self.sync().and_then(|()| self.announce());

@@ -169,6 +169,13 @@ impl SortedSet {
         self.between(from, until)
     }
 
+    /// How many members have a score in the range.
+    pub(crate) fn count(&self, min: Bound, max: Bound) -> usize {
+        let (from, until) = self.range(min, max);
+        let before_until: usize = self.runs[from.run..until.run].iter().map(Vec::len).sum();
+        before_until + until.at - from.at
+    }
+
     /// The members from one rank to another, both included.
     pub(crate) fn by_rank(
         &self,
@@ -298,6 +305,7 @@ mod tests {
             assert_eq!(set.by_score(min, max).collect::<Vec<_>>(), within);
             let reversed: Vec<_> = within.into_iter().rev().collect();
             assert_eq!(set.by_score(min, max).rev().collect::<Vec<_>>(), reversed);
+            assert_eq!(set.count(min, max), reversed.len());
         }
         ranks_agree(set, &sorted);
     }

@@ -8,8 +8,12 @@ use crate::number;
 
 /// Entries per block, as in Valkey: an approximate trim drops whole blocks.
 const BLOCK_ENTRIES_MAX: usize = 100;
-/// Bytes after which a block is full, so that offsets stay small.
-const BLOCK_BYTES_MAX: usize = 1 << 20;
+/// Bytes that the entries of a block share, as in Valkey: what was trimmed or deleted takes no more
+/// room than this. A longer entry has a block of its own.
+const BLOCK_BYTES_MAX: usize = 4096;
+
+/// In front of every field and value.
+const LENGTH_BYTES: usize = 4;
 
 /// The id of an entry: milliseconds and a sequence number within them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,7 +88,7 @@ impl<'a> Entry<'a> {
     pub(crate) fn parts(self) -> impl Iterator<Item = &'a [u8]> {
         let mut rest = self.bytes;
         std::iter::from_fn(move || {
-            let (length, tail) = rest.split_first_chunk::<4>()?;
+            let (length, tail) = rest.split_first_chunk::<LENGTH_BYTES>()?;
             let (part, tail) = tail.split_at(u32::from_le_bytes(*length) as usize);
             rest = tail;
             Some(part)
@@ -99,8 +103,8 @@ impl<'a> Entry<'a> {
 }
 
 impl Block {
-    fn is_full(&self) -> bool {
-        self.entries.len() >= BLOCK_ENTRIES_MAX || self.bytes.len() >= BLOCK_BYTES_MAX
+    fn has_room(&self, more: usize) -> bool {
+        self.entries.len() < BLOCK_ENTRIES_MAX && self.bytes.len() + more <= BLOCK_BYTES_MAX
     }
 
     fn live(&self) -> usize {
@@ -131,6 +135,17 @@ impl Block {
         }
     }
 
+    /// True if the entry was there.
+    fn remove(&mut self, id: EntryId) -> bool {
+        let found = self.entries.binary_search_by_key(&id, |(id, _)| *id);
+        let Some(index) = found.ok().filter(|index| *index >= self.trimmed) else { return false };
+        let length = self.entry(index).bytes.len();
+        let (_, start) = self.entries.remove(index);
+        self.bytes.drain(start as usize..start as usize + length);
+        self.entries[index..].iter_mut().for_each(|(_, start)| *start -= length as u32);
+        true
+    }
+
     fn between(&self, from: EntryId, to: EntryId) -> impl DoubleEndedIterator<Item = Entry<'_>> {
         let first = self.entries.partition_point(|(id, _)| *id < from).max(self.trimmed);
         let end = self.entries.partition_point(|(id, _)| *id <= to).max(first);
@@ -156,13 +171,26 @@ impl Stream {
     /// Appends an entry; the id must be greater than the last one.
     pub(crate) fn push(&mut self, id: EntryId, parts: &[&[u8]]) {
         debug_assert!(id > self.last, "ids only grow");
-        if self.blocks.back().is_none_or(Block::is_full) {
+        let length = parts.iter().map(|part| LENGTH_BYTES + part.len()).sum();
+        if self.blocks.back().is_none_or(|block| !block.has_room(length)) {
             self.blocks.push_back(Block::default());
         }
         let block = self.blocks.back_mut().expect("a block with room was just made sure of");
         block.push(id, parts);
         self.last = id;
         self.len += 1;
+    }
+
+    /// Takes an entry out. True if it was there.
+    pub(crate) fn remove(&mut self, id: EntryId) -> bool {
+        let at = self.blocks.partition_point(|block| block.last_id() < id);
+        let Some(block) = self.blocks.get_mut(at) else { return false };
+        let was_there = block.remove(id);
+        self.len -= usize::from(was_there);
+        if block.live() == 0 {
+            self.blocks.remove(at);
+        }
+        was_there
     }
 
     /// Drops the oldest whole blocks while at least `keep` entries remain. True if any was dropped.
@@ -268,6 +296,35 @@ mod tests {
         assert_eq!(stream.last_id(), EntryId { ms: 350, seq: 0 });
         stream.push(EntryId { ms: 351, seq: 0 }, &[b"a", b"b"]);
         assert_eq!(times(&stream, 0, 999), [351]);
+    }
+
+    #[test]
+    fn a_deleted_entry_is_gone_and_its_neighbours_are_whole() {
+        let id = |ms| EntryId { ms, seq: 0 };
+        let mut stream = stream(350);
+        stream.trim(300);
+        assert!(!stream.remove(id(50)), "it was trimmed");
+        for ms in (51..=350).filter(|ms| ms % 3 != 0) {
+            assert!(stream.remove(id(ms)) && !stream.remove(id(ms)));
+        }
+        let numbers =
+            (51..=350).filter(|ms| ms % 3 == 0).map(|ms: u64| ms.to_string().into_bytes());
+        let found = stream.iter().map(|entry| entry.parts().nth(1).map(<[u8]>::to_vec));
+        assert!(found.eq(numbers.map(Some)));
+        assert_eq!((stream.len(), stream.last_id()), (100, id(350)));
+    }
+
+    #[test]
+    fn entries_that_went_take_room_for_one_block_at_most() {
+        let mut stream = Stream::default();
+        for ms in 1..=50 {
+            stream.push(EntryId { ms, seq: 0 }, &[b"frame", &[7; 1000]]);
+        }
+        stream.trim(1);
+        let kept: usize = stream.blocks.iter().map(|block| block.bytes.len()).sum();
+        assert!(kept <= BLOCK_BYTES_MAX, "{kept}");
+        stream.push(EntryId { ms: 51, seq: 0 }, &[b"frame", &[7; 100_000]]);
+        assert_eq!(stream.blocks.len(), 2);
     }
 
     #[test]

@@ -11,7 +11,8 @@ use super::Anchors;
 /// Replies nested deeper than this are a bug, most likely a table that contains itself.
 pub(super) const REPLY_DEPTH_MAX: c_int = 64;
 
-/// The bytes of the string at this index; only for strings, which it does not convert.
+/// The bytes of the string at this index. Only for strings, or, where raising does no harm, for
+/// numbers, which it turns into strings.
 pub(super) unsafe fn text_at<'a>(state: *mut lua_State, index: c_int) -> &'a [u8] {
     unsafe {
         let mut length = 0;

@@ -1,8 +1,8 @@
 -- Builds the world in which the library runs: what Valkey offers to a library, and no more. Takes
--- the three functions that reach the keyspace and the log; answers the library's globals, the list
--- of registered functions, and a function that ends loading.
+-- the functions that reach the keyspace, the log and the processor's digests; answers the library's
+-- globals, the list of registered functions, and a function that ends loading.
 
-local command, protected_command, log = ...
+local command, protected_command, log, sha1hex = ...
 
 local error, next, pairs, pcall, rawset = error, next, pairs, pcall, rawset
 local setmetatable, tostring, type = setmetatable, tostring, type
@@ -145,7 +145,7 @@ local while_running = {
 }
 while_running.redis = seal(copy(shared, {
   call = command, pcall = protected_command, error_reply = error_reply,
-  status_reply = status_reply,
+  status_reply = status_reply, sha1hex = sha1hex,
   -- There are no users here: everything is allowed.
   acl_check_cmd = function() return true end,
 }))

@@ -7,6 +7,7 @@ use std::ptr;
 
 use ff_script::args::Args;
 use mlua_sys::{self as lua, lua_State};
+use sha1::{Digest, Sha1};
 
 use super::Anchors;
 use super::read::text_at;
@@ -166,6 +167,35 @@ pub(super) unsafe extern "C-unwind" fn protected_command(state: *mut lua_State) 
         }
         1
     }
+}
+
+/// `redis.sha1hex(text)`: the digest in lower-case digits. As in Valkey, a number is its text, and
+/// what has no text is as good as empty.
+pub(super) unsafe extern "C-unwind" fn sha1hex(state: *mut lua_State) -> c_int {
+    unsafe {
+        if lua::lua_gettop(state) != 1 {
+            let world = world_of(state);
+            (*world).fault.clear();
+            (*world).fault.extend_from_slice(b"ERR wrong number of arguments");
+            push_fault(state, world);
+            lua::lua_error(state);
+        }
+        let text = match lua::lua_type(state, 1) {
+            lua::LUA_TSTRING | lua::LUA_TNUMBER => text_at(state, 1),
+            _ => &[],
+        };
+        push(state, &hexadecimal(Sha1::digest(text).into()));
+        1
+    }
+}
+
+fn hexadecimal(digest: [u8; 20]) -> [u8; 40] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    std::array::from_fn(|at| {
+        let byte = digest[at / 2];
+        let digit = if at % 2 == 0 { byte >> 4 } else { byte & 15 };
+        DIGITS[usize::from(digit)]
+    })
 }
 
 /// `redis.log(level, text, …)`

@@ -11,10 +11,10 @@ use tokio::sync::mpsc;
 
 use crate::Failure;
 use crate::arguments::{HostKind, ServedOptions};
+use crate::machine_speed;
 use crate::report::Report;
 use crate::server::ServedStore;
 use crate::statistics::Latencies;
-use crate::yardstick;
 
 /// Options of `claim`.
 #[derive(Clone, Debug, Args)]
@@ -50,7 +50,7 @@ const LANE: &str = "bench";
 const PAUSE: Duration = Duration::from_millis(2);
 /// Executions that are not counted.
 const WARM_UP: u32 = 100;
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 /// Runs the scenario.
 pub(crate) async fn run(options: &Options) -> Result<Report, Failure> {
@@ -79,7 +79,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report, Failure> {
         .measured("throughput_per_s", Some(found.per_second))
         .percentiles(["submit_p50_us", "submit_p99_us"], &mut found.submit)
         .measured("bare_rtt_us", found.bare_rtt.percentile_us(0.5))
-        .measured("yardstick_us", found.yardstick.percentile_us(0.5)))
+        .measured("yardstick_us", found.machine_speed.percentile_us(0.5)))
 }
 
 #[derive(Default)]
@@ -90,7 +90,7 @@ struct Found {
     whole: Latencies,
     submit: Latencies,
     bare_rtt: Latencies,
-    yardstick: Latencies,
+    machine_speed: Latencies,
     per_second: f64,
 }
 
@@ -120,7 +120,7 @@ async fn measure(
             (found, begun) = (Found::default(), Instant::now());
         }
         if number % 100 == 0 {
-            yardstick::measure(&mut found.yardstick);
+            machine_speed::measure(&mut found.machine_speed);
         }
         tokio::time::sleep(PAUSE).await;
         let start = Instant::now();
@@ -129,7 +129,7 @@ async fn measure(
         let start = Instant::now();
         submitter.submit().await?;
         found.submit.add(start.elapsed());
-        let one = tokio::time::timeout(PATIENCE, worked.recv()).await?;
+        let one = tokio::time::timeout(TIME_LIMIT, worked.recv()).await?;
         let one = one.ok_or("no worker is left")?;
         found.pickup.add(one.started.duration_since(start));
         found.whole.add(one.ended.duration_since(start));

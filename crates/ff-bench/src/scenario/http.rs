@@ -15,11 +15,11 @@ use clap::{Args, value_parser};
 use crate::Failure;
 use crate::arguments::ServedOptions;
 use crate::http_client::HttpClient;
+use crate::machine_speed;
 use crate::report::Report;
 use crate::server::{ServedStore, ServerProcess};
 use crate::statistics::{Latencies, Rounds};
 use crate::threads::{self, ThreadTimes};
-use crate::yardstick;
 use client::{Client, Times};
 
 /// Options of `http`.
@@ -81,7 +81,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report, Failure> {
     };
     Ok(report
         .known("resident_bytes", run.server.resident_bytes())
-        .measured("yardstick_us", run.yardstick.percentile_us(0.5)))
+        .measured("yardstick_us", run.machine_speed.percentile_us(0.5)))
 }
 
 /// The names of a part's times: whole lives, then each request.
@@ -111,7 +111,7 @@ struct Run<'a> {
     options: &'a Options,
     server: ServerProcess,
     clients: Vec<Client>,
-    yardstick: Latencies,
+    machine_speed: Latencies,
 }
 
 /// What a part of a run found.
@@ -134,7 +134,7 @@ impl<'a> Run<'a> {
         if let Some(first) = clients.first_mut() {
             first.http.get("/healthz").await?;
         }
-        Ok(Self { options, server, clients, yardstick: Latencies::default() })
+        Ok(Self { options, server, clients, machine_speed: Latencies::default() })
     }
 
     /// What a request costs that asks for nothing, with nobody else there.
@@ -215,7 +215,7 @@ impl<'a> Run<'a> {
 
     /// Lets all clients live for a while.
     async fn part(&mut self, lasting: Duration, rate: Option<f64>) -> Result<Part, Failure> {
-        yardstick::measure(&mut self.yardstick);
+        machine_speed::measure(&mut self.machine_speed);
         let (server, own) = (self.server.times(), threads::times().unwrap_or_default());
         let begun = Instant::now();
         let pace = Arc::new(Pace::new(begun, lasting, rate, self.options.claim_batch));

@@ -9,12 +9,12 @@ use tokio::task::JoinSet;
 
 use crate::Failure;
 use crate::arguments::{HostKind, StoreOptions};
+use crate::machine_speed;
 use crate::metering;
 use crate::report::Report;
 use crate::server::ServedStore;
 use crate::statistics::Latencies;
 use crate::store::{Inside, Store};
-use crate::yardstick;
 
 use super::sdk;
 
@@ -70,9 +70,9 @@ pub(crate) async fn run(options: &Options) -> Result<Report, Failure> {
     Ok(report(&on, options, &before, &after))
 }
 
-type Counts = BTreeMap<String, f64>;
+pub(super) type Counts = BTreeMap<String, f64>;
 
-async fn counted(store: &Store) -> Result<Counts, Failure> {
+pub(super) async fn counted(store: &Store) -> Result<Counts, Failure> {
     let Inside::Valkey(host) = &store.inside else { return Err("there is no Valkey".into()) };
     metering::calls_by_command(host).await
 }
@@ -92,8 +92,8 @@ fn report(on: &StoreOptions, options: &Options, before: &Counts, after: &Counts)
     let inside: f64 = rates.iter().filter(|(name, _)| !is_sent(name)).map(|(_, rate)| rate).sum();
     let by_command: Vec<String> =
         rates.iter().map(|(name, rate)| format!("{name}={rate:.1}")).collect();
-    let mut yardstick = Latencies::default();
-    yardstick::measure(&mut yardstick);
+    let mut machine_speed = Latencies::default();
+    machine_speed::measure(&mut machine_speed);
     Report::about("idle", on)
         .field("workers", options.workers)
         .field("servers", options.servers)
@@ -101,12 +101,12 @@ fn report(on: &StoreOptions, options: &Options, before: &Counts, after: &Counts)
         .measured("commands_per_s", Some(sent))
         .measured("commands_inside_functions_per_s", Some(inside))
         .field("by_command", by_command.join(" "))
-        .measured("yardstick_us", yardstick.percentile_us(0.5))
+        .measured("yardstick_us", machine_speed.percentile_us(0.5))
 }
 
 /// Valkey counts what functions do like what is sent. Data is only ever touched by functions, so
 /// that all other commands were sent.
-fn is_sent(command: &str) -> bool {
+pub(super) fn is_sent(command: &str) -> bool {
     const KINDS: [&str; 9] =
         ["fcall", "function", "client", "hello", "ping", "cluster", "ssubscribe", "auth", "config"];
     KINDS.iter().any(|kind| command.starts_with(kind))

@@ -18,6 +18,7 @@ use crate::Failure;
 use crate::arguments::{HostKind, Lifecycle};
 use crate::caller::{self, Caller};
 use crate::fill;
+use crate::machine_speed;
 use crate::metering;
 use crate::noop::{self, NoopCaller};
 use crate::progress::Progress;
@@ -25,7 +26,6 @@ use crate::report::Report;
 use crate::statistics::{Latencies, Rounds};
 use crate::store::{Inside, Store};
 use crate::worker::Worker;
-use crate::yardstick;
 use phases::PhaseCosts;
 
 const ROUNDS: u64 = 20;
@@ -107,7 +107,7 @@ struct Run<'a> {
 #[derive(Default)]
 struct Found {
     bare_rtt: Latencies,
-    yardstick: Latencies,
+    machine_speed: Latencies,
     lifecycle_wall: Duration,
     throughput: Rounds,
     store_us: Rounds,
@@ -131,7 +131,7 @@ impl<'a> Run<'a> {
 
     /// Does one round; answers how many executions it measured.
     async fn round(&mut self, round: u64) -> Result<u64, Failure> {
-        yardstick::measure(&mut self.found.yardstick);
+        machine_speed::measure(&mut self.found.machine_speed);
         self.bare_calls().await?;
         self.noop_calls().await?;
         let executions = self.lifecycles(self.plan.steps_of(round)).await?;
@@ -205,7 +205,7 @@ impl<'a> Run<'a> {
             .measured("client_us_per_execution", found.client_us.median())
             .measured("noop_call_us", noop_us)
             .measured("noop_ratio", store_us.zip(noop_us).map(|(whole, noop)| whole / noop))
-            .measured("yardstick_us", found.yardstick.percentile_us(0.5))
+            .measured("yardstick_us", found.machine_speed.percentile_us(0.5))
             .measured(bytes_name, bytes.map(|bytes| bytes / completed as f64))
     }
 }

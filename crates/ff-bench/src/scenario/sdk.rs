@@ -15,11 +15,11 @@ use crate::Failure;
 use crate::arguments::{HostKind, LoadOptions, StoreOptions};
 use crate::caller::{self, Caller};
 use crate::fill;
+use crate::machine_speed;
 use crate::report::Report;
 use crate::server::ServedStore;
 use crate::statistics::{Latencies, Rounds};
 use crate::store::{Inside, Store};
-use crate::yardstick;
 
 /// Options of `sdk`.
 #[derive(Clone, Debug, Args)]
@@ -49,7 +49,7 @@ pub(crate) struct Options {
 const PAIRS: u64 = 5_000;
 const LANE: &str = "bench";
 const LEASE_TTL_MS: u64 = 30_000;
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 /// Runs the scenario.
 pub(crate) async fn run(options: &Options) -> Result<Report, Failure> {
@@ -65,7 +65,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report, Failure> {
     }
     for drainer in drainers {
         found.latencies.merge(drainer.latencies);
-        drainer.worker.shutdown(PATIENCE).await?;
+        drainer.worker.shutdown(TIME_LIMIT).await?;
     }
     Ok(found.report(&on, options))
 }
@@ -108,7 +108,7 @@ struct Found {
     client_us: Rounds,
     latencies: Latencies,
     bare_rtt: Latencies,
-    yardstick: Latencies,
+    machine_speed: Latencies,
 }
 
 impl Found {
@@ -118,7 +118,7 @@ impl Found {
         drainers: Vec<Drainer>,
         options: &Options,
     ) -> Result<Vec<Drainer>, Failure> {
-        yardstick::measure(&mut self.yardstick);
+        machine_speed::measure(&mut self.machine_speed);
         let load = LoadOptions {
             executions: options.waiting,
             concurrency: options.workers,
@@ -167,7 +167,7 @@ impl Found {
             .measured("raw_pushpop_per_s", self.pushpop.median())
             .measured("raw_pushpop_together_per_s", self.pushpop_together.median())
             .measured("pushpop_ratio", self.ratio.median())
-            .measured("yardstick_us", self.yardstick.percentile_us(0.5))
+            .measured("yardstick_us", self.machine_speed.percentile_us(0.5))
     }
 }
 
@@ -186,7 +186,7 @@ impl Drainer {
 impl Caller for Drainer {
     async fn step(&mut self) -> Result<(), Failure> {
         let start = Instant::now();
-        let task = self.worker.claim(PATIENCE).await?.ok_or("nothing waits any more")?;
+        let task = self.worker.claim(TIME_LIMIT).await?.ok_or("nothing waits any more")?;
         task.complete(Some(vec![b'r'; 16])).await?;
         self.latencies.add(start.elapsed());
         Ok(())

@@ -25,12 +25,14 @@ use ff_script::wire::{Joined, Rest};
 
 use ff_script::call::Call;
 
-use super::apt::{self, Way, is_apt, is_live, is_stale, is_usable, queue, way};
 use super::create::{CATEGORIES, abilities, bytes, kind, lane, moment, new_execution, span};
-use super::crew::{self, ttl_ms, worker};
 use super::dice::Dice;
+use super::eligible::{self, Way, is_eligible, is_live, is_stale, is_usable, queue, way};
+use super::output;
 use super::plan::Op;
 use super::sent::Sent;
+use super::wait;
+use super::workers::{self, ttl_ms, worker};
 use super::world::{Grant, LANES, Lease, World};
 
 /// The call of a step; none if there is nothing yet that it could be about.
@@ -43,9 +45,11 @@ pub(super) fn choose(op: Op, dice: &mut Dice, world: &mut World) -> Option<Sent>
         Op::Tick => Some(tick(dice, world)),
         Op::List => Some(list(dice, world)),
         Op::Events => Some(events(dice, world)),
-        Op::Register | Op::Heartbeat | Op::Unregister | Op::Release | Op::Crew => {
-            Some(crew::choose(op, dice, world))
+        Op::Register | Op::Heartbeat | Op::Unregister | Op::Release | Op::ListWorkers => {
+            Some(workers::choose(op, dice, world))
         }
+        Op::Signal => wait::signal(dice, world),
+        Op::Rotate => Some(wait::rotate(dice, world)),
         Op::Repeat => dice.recent(&world.history).cloned(),
         Op::UseGrant => {
             let grant = dice.likely(&world.grants, |grant| is_usable(grant, world))?.clone();
@@ -54,19 +58,29 @@ pub(super) fn choose(op: Op, dice: &mut Dice, world: &mut World) -> Option<Sent>
         }
         Op::Renew
         | Op::Progress
+        | Op::Append
         | Op::Complete
         | Op::Fail
         | Op::CancelHeld
         | Op::Delay
-        | Op::WaitForChildren => {
-            let fits = if dice.chance(20) { is_stale } else { is_live };
+        | Op::WaitForChildren
+        | Op::Suspend
+        | Op::OpenWaitpoint
+        | Op::CloseWaitpoint
+        | Op::ReadSignals => {
+            let fits = match dice.below(10) {
+                0 | 1 => is_stale,
+                // A waitpoint that was opened is there to be used.
+                2..=5 if op == Op::Suspend => wait::is_expected,
+                _ => is_live,
+            };
             let lease = dice.likely(&world.leases, |lease| fits(lease, world))?.clone();
             Some(use_lease(op, dice, lease, world))
         }
         Op::Advance | Op::Back => None,
         _ => {
             let fits = |id: &ExecutionId| {
-                world.record(id).is_some_and(|record| is_apt(op, record, world.now))
+                world.record(id).is_some_and(|record| is_eligible(op, record, world.now))
             };
             let id = *dice.likely(&world.ids, fits)?;
             Some(about(op, dice, id, world))
@@ -74,7 +88,7 @@ pub(super) fn choose(op: Op, dice: &mut Dice, world: &mut World) -> Option<Sent>
     }
 }
 
-fn on<C: Call>(id: ExecutionId, call: &C) -> Sent {
+pub(super) fn on<C: Call>(id: ExecutionId, call: &C) -> Sent {
     Sent::of(id.partition(), call)
 }
 
@@ -87,15 +101,15 @@ fn create(dice: &mut Dice, world: &mut World) -> Sent {
 /// All of a batch go to the partition of the first.
 fn create_many(dice: &mut Dice, world: &mut World) -> Sent {
     let partition = *dice.pick(&world.partitions);
-    let mut items = Vec::new();
+    let mut calls = Vec::new();
     for _ in 0..1 + dice.below(3) {
         let mut call = new_execution(dice, world);
         call.execution_id = ExecutionId::from_parts(partition, call.execution_id.uuid());
         call.idempotency_key = None;
         world.ids.push(call.execution_id);
-        items.extend(call.encode().iter().map(<[u8]>::to_vec));
+        calls.push(call);
     }
-    Sent::of(partition, &CreateExecutions { items: Rest(items) })
+    Sent::of(partition, &CreateExecutions::of(&calls))
 }
 
 fn claim_next(dice: &mut Dice, world: &World) -> Sent {
@@ -170,7 +184,7 @@ fn use_grant(way: Way, dice: &mut Dice, grant: Grant) -> Sent {
 }
 
 fn use_lease(op: Op, dice: &mut Dice, lease: Lease, world: &World) -> Sent {
-    let Lease { execution_id, lease_id, lease_epoch, attempt_id } = lease;
+    let Lease { execution_id, lease_id, lease_epoch, attempt_id } = lease.clone();
     match op {
         Op::Renew => {
             let lease_ttl_ms = ttl_ms(dice);
@@ -178,6 +192,7 @@ fn use_lease(op: Op, dice: &mut Dice, lease: Lease, world: &World) -> Sent {
             on(execution_id, &call)
         }
         Op::Progress => on(execution_id, &progress(dice, lease)),
+        Op::Append => on(execution_id, &output::append(dice, lease, world)),
         Op::Complete => {
             let result = bytes(dice);
             let call =
@@ -191,6 +206,9 @@ fn use_lease(op: Op, dice: &mut Dice, lease: Lease, world: &World) -> Sent {
             let call =
                 DelayExecution { execution_id, lease_id, lease_epoch, attempt_id, delay_until };
             on(execution_id, &call)
+        }
+        Op::Suspend | Op::OpenWaitpoint | Op::CloseWaitpoint | Op::ReadSignals => {
+            wait::of_holder(op, dice, &lease, world)
         }
         _ => {
             let call = MoveToWaitingChildren { execution_id, lease_id, lease_epoch, attempt_id };
@@ -226,7 +244,7 @@ fn fail(dice: &mut Dice, lease: Lease) -> FailExecution {
 }
 
 /// Half of the changes from outside name themselves.
-fn request(dice: &mut Dice) -> Option<RequestId> {
+pub(super) fn request(dice: &mut Dice) -> Option<RequestId> {
     dice.sometimes(50, |dice| RequestId::from_uuid(dice.uuid()))
 }
 
@@ -264,6 +282,8 @@ fn about(op: Op, dice: &mut Dice, id: ExecutionId, world: &World) -> Sent {
             on(id, &ChangePriority { execution_id: id, priority, request_id: request(dice) })
         }
         Op::Tag => on(id, &tag(dice, id)),
+        Op::ReadOutput => on(id, &output::read(dice, id)),
+        Op::Resume | Op::ExpireSuspension | Op::Waits => wait::of_anybody(op, dice, id),
         Op::Replay => on(id, &replay(dice, id, world)),
         _ => read(dice, id),
     }
@@ -363,14 +383,23 @@ fn read(dice: &mut Dice, execution_id: ExecutionId) -> Sent {
 
 fn tick(dice: &mut Dice, world: &World) -> Sent {
     let items_max = *dice.pick(&[1, 2, 1000, 1000, 1000]);
-    let due = |partition: &Partition| apt::is_due(*partition, world);
+    let due = |partition: &Partition| eligible::is_due(*partition, world);
     let partition = *dice.likely(&world.partitions, due).expect("there are partitions");
     Sent::of(partition, &Tick { items_max, log_length_max: None })
 }
 
 fn list(dice: &mut Dice, world: &World) -> Sent {
     let lanes = LANES.iter().map(|lane| lane.parse().expect("a valid name"));
-    let states = ["waiting", "delayed", "active", "completed", "failed", "cancelled", "expired"];
+    let states = [
+        "waiting",
+        "delayed",
+        "active",
+        "completed",
+        "failed",
+        "cancelled",
+        "expired",
+        "suspended",
+    ];
     let state = dice.sometimes(80, |dice| dice.pick(&states).parse().expect("a known state"));
     let call = ListExecutions {
         namespace: None,

@@ -1,7 +1,8 @@
 //! New executions of every kind that policies, delays, deadlines, tags and keys can make.
 
 use ff_core::policy::{
-    Backoff, CapabilitySet, ExecutionPolicy, RetryPolicy, RoutingRequirements, TimeoutPolicy,
+    Backoff, CapabilitySet, DurabilityMode, ExecutionPolicy, RetryPolicy, RoutingRequirements,
+    StreamPolicy, TimeoutPolicy,
 };
 use ff_core::types::{ExecutionId, ExecutionKind, IdempotencyKey, LaneId, Namespace, TimestampMs};
 use ff_script::calls::create::CreateExecution;
@@ -122,6 +123,9 @@ fn policy(dice: &mut Dice) -> ExecutionPolicy {
         routing_requirements: dice.sometimes(20, requirements),
         ageing_ms: dice.sometimes(30, |dice| dice.below(HOUR)),
         dedup_window_ms: dice.sometimes(20, |dice| 1 + dice.below(3 * DAY)),
+        stream_policy: dice.sometimes(40, stream_policy),
+        suspension_policy: None,
+        max_signals_per_execution: None,
     }
 }
 
@@ -153,6 +157,16 @@ fn timeout_policy(dice: &mut Dice) -> TimeoutPolicy {
         attempt_timeout_ms: dice.sometimes(70, |dice| 1 + span(dice)),
         execution_deadline_ms: dice.sometimes(40, |dice| 1 + span(dice)),
         max_reclaim_count: dice.sometimes(30, |dice| dice.below(4)),
+    }
+}
+
+/// Small bounds, so that they are reached.
+fn stream_policy(dice: &mut Dice) -> StreamPolicy {
+    StreamPolicy {
+        durability_mode: dice.sometimes(50, |dice| *dice.pick(DurabilityMode::ALL)),
+        retention_maxlen: dice.sometimes(50, |dice| 1 + dice.below(12)),
+        retention_bytes: dice.sometimes(50, |dice| 1 + dice.below(60)),
+        retention_ttl_ms: dice.sometimes(50, |dice| *dice.pick(&[0, SECOND, HOUR])),
     }
 }
 

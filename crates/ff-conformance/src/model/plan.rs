@@ -32,6 +32,10 @@ ops! {
     Renew 5;
     /// Reports progress.
     Progress 3;
+    /// Writes output.
+    Append 10;
+    /// Reads output.
+    ReadOutput 2;
     /// Ends in success.
     Complete 7;
     /// Ends an attempt as failed.
@@ -44,6 +48,24 @@ ops! {
     Delay 5;
     /// Gives a lease back until the children are done.
     WaitForChildren 5;
+    /// Gives a lease back until signals come.
+    Suspend 9;
+    /// Opens a waitpoint before that.
+    OpenWaitpoint 6;
+    /// Closes it again.
+    CloseWaitpoint 1;
+    /// Reads the signals that ended a wait.
+    ReadSignals 1;
+    /// Signals a waitpoint.
+    Signal 14;
+    /// Ends a wait, as an operator.
+    Resume 2;
+    /// Ends a wait that lasted too long.
+    ExpireSuspension 2;
+    /// Reads what waits.
+    Waits 3;
+    /// Replaces the key of tokens.
+    Rotate 1;
     /// Takes a lease away.
     Revoke 4;
     /// Ends a lease that ran out.
@@ -69,7 +91,7 @@ ops! {
     /// Hands back the leases of a worker process.
     Release 2;
     /// Reads who is there and what waits.
-    Crew 1;
+    ListWorkers 1;
     /// Reads one execution.
     Describe 2;
     /// Reads a page of executions.

@@ -22,6 +22,7 @@ use super::world::{LANES, World};
 use crate::answer::Answer;
 use crate::deployment::FLOW_PARTITIONS;
 use crate::dump;
+use crate::waiting::{SECRET, rotation};
 
 const HOUR: u64 = 3_600_000;
 
@@ -95,6 +96,9 @@ impl<'a> Game<'a> {
             num_quota_partitions: config.num_quota_partitions,
         };
         self.send(&Sent::of(first, &open)).await?;
+        for partition in self.world.partitions {
+            self.send(&Sent::of(partition, &rotation("k1", SECRET, 0))).await?;
+        }
         for lane in LANES {
             let lane = lane.parse().expect("a valid name");
             self.send(&Sent::of(first, &RegisterLane { lane })).await?;
@@ -181,6 +185,12 @@ impl<'a> Game<'a> {
         let reply = reply.map_err(|error| format!("the store failed: {error}"))?;
         self.compare_answers(sent, &reply).await?;
         let answer = Answer::open(reply);
+        if answer.done
+            && sent.contract.args.contains(&"waitpoint_token")
+            && !self.world.was_told(sent)
+        {
+            return Err("a token opened a waitpoint that it was not made for".to_owned());
+        }
         *self.played.entry((sent.name(), answer.word.clone())).or_default() += 1;
         let after = self.stores[0].dump().await;
         let seen = Seen {

@@ -1,22 +1,24 @@
 //! What must hold after every call, judged by what the store held before and after it.
 
 mod claim;
-mod crew;
 mod fence;
 mod fire;
 mod history;
 mod idempotency;
-mod may;
+mod permitted;
 mod read;
 mod repetition;
 mod retry;
 mod scope;
 mod stored;
+mod stream;
 mod tick;
+mod wait;
+mod workers;
 
 pub(super) use repetition::check_repetition;
 
-use ff_script::dump::Dump;
+use ff_script::dump::{Dump, StreamEntry};
 
 use super::sent::Sent;
 use super::view::View;
@@ -46,6 +48,14 @@ impl<'a> Seen<'a> {
         View::new(self.after, self.sent.partition)
     }
 
+    /// The events that the call wrote.
+    fn events(&self) -> &'a [StreamEntry] {
+        let last = self.before().log().last().map(|entry| (entry.ms, entry.seq));
+        let after = self.after().log();
+        let old = after.iter().take_while(|entry| Some((entry.ms, entry.seq)) <= last).count();
+        &after[old..]
+    }
+
     /// True if the call did what it was asked to do, now.
     fn done(&self) -> bool {
         self.answer.done && self.answer.word == "OK"
@@ -56,21 +66,25 @@ impl<'a> Seen<'a> {
 pub(super) fn check(seen: &Seen<'_>) -> Checked {
     only_done_calls_change_anything(seen)?;
     fence::check(seen)?;
-    may::check(seen)?;
+    permitted::check(seen)?;
     claim::check(seen)?;
     idempotency::check(seen)?;
     scope::check(seen)?;
     history::check(seen)?;
     stored::check(seen)?;
+    stream::check(seen)?;
     retry::check(seen)?;
     fire::check(seen)?;
     read::check(seen)?;
-    crew::check(seen)?;
+    workers::check(seen)?;
+    wait::check(seen)?;
     tick::check(seen)
 }
 
 fn only_done_calls_change_anything(seen: &Seen<'_>) -> Checked {
-    let may_write = seen.done() && !seen.sent.function.read_only;
+    // A suspension that is not necessary closes its waitpoint.
+    let satisfied = seen.sent.name() == "ff_suspend_execution" && seen.answer.done;
+    let may_write = seen.done() && !seen.sent.function.read_only || satisfied;
     if may_write || seen.before == seen.after {
         return Ok(());
     }

@@ -1,14 +1,15 @@
 //! I10: once nothing goes wrong any more, everything ends, and what has ended is forgotten.
 
 use ff_core::capability::CapabilitySet;
-use ff_core::types::{LaneId, LeaseId, WorkerId, WorkerInstanceId};
+use ff_core::types::{ExecutionId, LaneId, LeaseId, WorkerId, WorkerInstanceId};
 use ff_script::calls::claim_next::ClaimNext;
 use ff_script::calls::complete::CompleteExecution;
+use ff_script::calls::suspend::ResumeExecution;
 use ff_script::calls::tick::Tick;
 use ff_script::wire::{Joined, Rest};
 
-use super::apt::is_due;
 use super::dice::Dice;
+use super::eligible::is_due;
 use super::play::Game;
 use super::sent::Sent;
 use super::view::{View, records};
@@ -27,6 +28,7 @@ const TICKS: usize = 4;
 pub(super) async fn end_everything(game: &mut Game<'_>) -> Result<(), String> {
     for _ in 0..ROUNDS {
         tick_until_quiet(game).await?;
+        resume_all(game).await?;
         work(game).await?;
         if records(&game.world.held).all(|record| record.is_ended()) {
             return Ok(());
@@ -47,7 +49,7 @@ pub(super) async fn forget_everything(game: &mut Game<'_>) -> Result<(), String>
         tick_until_quiet(game).await?;
     }
     let kept = |key: &[u8]| {
-        [":log", ":trimmed", ":deployment", ":lanes"]
+        [":log", ":trimmed", ":deployment", ":lanes", ":secrets"]
             .iter()
             .any(|end| key.ends_with(end.as_bytes()))
     };
@@ -81,6 +83,26 @@ async fn tick_until_quiet(game: &mut Game<'_>) -> Result<(), String> {
             game.send(&Sent::of(partition, &Tick { items_max: ITEMS, log_length_max: None }))
                 .await?;
             ticks += 1;
+        }
+    }
+    Ok(())
+}
+
+/// An operator ends every wait.
+async fn resume_all(game: &mut Game<'_>) -> Result<(), String> {
+    for partition in game.world.partitions {
+        let view = View::new(&game.world.held, partition);
+        let waiting: Vec<String> =
+            view.ranked("suspended").into_iter().map(|(uuid, _)| uuid.to_owned()).collect();
+        for uuid in waiting {
+            let uuid = uuid.parse().map_err(|_| format!("{uuid} is no id"))?;
+            let call = ResumeExecution {
+                execution_id: ExecutionId::from_parts(partition, uuid),
+                requested_by: String::new(),
+                resume_delay_ms: None,
+                request_id: None,
+            };
+            game.send(&Sent::of(partition, &call)).await?;
         }
     }
     Ok(())

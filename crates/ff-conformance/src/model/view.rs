@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use ff_core::partition::Partition;
 use ff_script::dump::{Dump, Stored, StreamEntry};
+use ff_script::value::Value;
+use ff_script::wire::{Packed, Reading};
 
 /// The fields that rules look at, by their stored names.
 pub(super) mod field {
@@ -43,11 +45,17 @@ pub(super) mod field {
     pub(crate) const REPLAY_COUNT: &str = "rp";
     pub(crate) const TAGGED: &str = "tg";
     pub(crate) const REQUESTS: &str = "rq";
+    pub(crate) const STREAM_RULE: &str = "sr";
+    pub(crate) const FRAMES: &str = "fm";
+    pub(crate) const KEPT_FROM: &str = "kf";
     pub(crate) const MUTATION_AT: &str = "lm";
+    pub(crate) const SUSPEND_UNTIL: &str = "su";
+    pub(crate) const WAITPOINT_ID: &str = "wp";
     /// What is decided when an execution is created, and never again.
-    pub(crate) const FIXED: [&str; 26] = [
-        "ct", "iu", "la", "ki", "ns", "by", "ca", "dm", "at", "rr", "mc", "mp", "re", "ag", "in",
-        "in2", "in3", "in4", "po", "po2", "po3", "po4", "id", "id2", "id3", "id4",
+    pub(crate) const FIXED: [&str; 30] = [
+        "sm", "sb", "sx", "ct", "iu", "la", "ki", "ns", "by", "ca", "dm", "at", "rr", "sr", "mc",
+        "mp", "re", "ag", "in", "in2", "in3", "in4", "po", "po2", "po3", "po4", "id", "id2", "id3",
+        "id4",
     ];
 }
 
@@ -158,6 +166,16 @@ impl<'a> View<'a> {
         pieces.iter().filter_map(|piece| record.bytes(piece)).flatten().copied().collect()
     }
 
+    /// A waitpoint by its id.
+    pub(super) fn waitpoint(self, id: &str) -> Option<Waitpoint<'a>> {
+        let hash = |rest: String| match self.stored(&rest) {
+            Some(Stored::Hash(fields)) => Some(Fields(fields)),
+            _ => None,
+        };
+        let fields = hash(format!("wp:{id}"))?;
+        Some(Waitpoint { fields, signals: hash(format!("wp:{id}:signals")) })
+    }
+
     pub(super) fn log(self) -> &'a [StreamEntry] {
         match self.stored("log") {
             Some(Stored::Stream(entries)) => entries,
@@ -170,6 +188,30 @@ impl<'a> View<'a> {
             Some(Stored::List(lines)) => lines,
             _ => &[],
         }
+    }
+}
+
+/// A waitpoint of a copy of a store.
+#[derive(Clone, Copy)]
+pub(super) struct Waitpoint<'a> {
+    fields: Fields<'a>,
+    signals: Option<Fields<'a>>,
+}
+
+impl<'a> Waitpoint<'a> {
+    pub(super) fn text(&self, name: &str) -> &'a str {
+        self.fields.text(name)
+    }
+
+    /// Name and sender of each signal, in their order.
+    pub(super) fn signals(&self) -> Vec<(String, String)> {
+        let packed = |number: u64| {
+            let bytes = self.signals?.bytes(&number.to_string())?.to_vec();
+            let parts = Packed::read(Value::Bytes(bytes))?.0;
+            let text = |place: usize| String::from_utf8(parts.get(place)?.clone()).ok();
+            Some((text(1)?, text(4)?))
+        };
+        (1..=self.fields.count("count")).filter_map(packed).collect()
     }
 }
 

@@ -1,13 +1,15 @@
 //! What the test knows: the time, what it created, every lease and reservation it ever got, and
 //! every call it ever made.
 
+use ff_core::contracts::OpenWaitpoint;
 use ff_core::partition::Partition;
 use ff_core::types::{
-    AttemptId, ExecutionId, GrantId, LeaseEpoch, LeaseId, WorkerId, WorkerInstanceId,
+    AttemptId, ExecutionId, GrantId, LeaseEpoch, LeaseId, WaitpointId, WaitpointToken, WorkerId,
+    WorkerInstanceId,
 };
 use ff_script::calls::claim::ClaimRow;
 use ff_script::dump::Dump;
-use ff_script::wire::{Reading, Rows};
+use ff_script::wire::{List, Reading, Rows};
 
 use super::sent::Sent;
 use super::view::{Fields, View};
@@ -49,6 +51,15 @@ pub(super) struct Grant {
     pub(super) worker_instance_id: WorkerInstanceId,
 }
 
+/// A waitpoint that the test was told of, with the token that it was told.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub(super) execution_id: ExecutionId,
+    pub(super) waitpoint_id: WaitpointId,
+    pub(super) key: String,
+    pub(super) token: WaitpointToken,
+}
+
 /// What the test knows.
 pub(super) struct World {
     pub(super) now: u64,
@@ -58,6 +69,7 @@ pub(super) struct World {
     pub(super) ids: Vec<ExecutionId>,
     pub(super) leases: Vec<Lease>,
     pub(super) grants: Vec<Grant>,
+    pub(super) waitpoints: Vec<Known>,
     pub(super) history: Vec<Sent>,
 }
 
@@ -70,6 +82,7 @@ impl World {
             ids: Vec::new(),
             leases: Vec::new(),
             grants: Vec::new(),
+            waitpoints: Vec::new(),
             history: Vec::new(),
         }
     }
@@ -77,6 +90,17 @@ impl World {
     /// The record of an execution.
     pub(super) fn record(&self, id: &ExecutionId) -> Option<Fields<'_>> {
         View::new(&self.held, id.partition()).record(&id.uuid().to_string())
+    }
+
+    /// Was a token that opened a waitpoint ever told for that one?
+    pub(super) fn was_told(&self, sent: &Sent) -> bool {
+        let (id, key) = (sent.text("waitpoint_id"), sent.text("waitpoint_key"));
+        self.waitpoints.iter().any(|known| {
+            known.execution_id.to_string() == sent.text("execution_id")
+                && known.token.as_str() == sent.text("waitpoint_token")
+                && (id.is_empty() || id == known.waitpoint_id.to_string())
+                && (key.is_empty() || key == known.key)
+        })
     }
 
     /// Takes from an answer what a later call can use.
@@ -92,6 +116,7 @@ impl World {
                 attempt_id: row.attempt_id,
             });
         }
+        self.waitpoints.extend(waitpoints(sent, answer));
         if sent.name().contains("_grant") {
             self.grants.extend(grant(sent, answer));
         }
@@ -106,6 +131,36 @@ fn grant(sent: &Sent, answer: &Answer) -> Option<Grant> {
         worker_id: WorkerId::try_new(sent.text("worker_id")).ok()?,
         worker_instance_id: WorkerInstanceId::try_new(sent.text("worker_instance_id")).ok()?,
     })
+}
+
+/// The waitpoints that an answer tells of.
+fn waitpoints(sent: &Sent, answer: &Answer) -> Vec<Known> {
+    let Ok(execution_id) = sent.text("execution_id").parse() else { return Vec::new() };
+    let known = |waitpoint_id: WaitpointId, key: String, token: WaitpointToken| Known {
+        execution_id,
+        waitpoint_id,
+        key,
+        token,
+    };
+    let read = |from: usize| {
+        let mut values = answer.values.iter().skip(from).cloned();
+        Some(known(
+            WaitpointId::read(values.next()?)?,
+            String::read(values.next()?)?,
+            WaitpointToken::read(values.next()?)?,
+        ))
+    };
+    match (sent.name(), answer.values.as_slice()) {
+        ("ff_suspend_execution", _) => read(1).into_iter().collect(),
+        ("ff_create_pending_waitpoint", _) => read(0).into_iter().collect(),
+        ("ff_list_pending_waitpoints", [rows]) => {
+            let rows = List::<OpenWaitpoint>::read(rows.clone()).map_or_else(Vec::new, |it| it.0);
+            rows.into_iter()
+                .map(|one| known(one.waitpoint_id, one.waitpoint_key, one.waitpoint_token))
+                .collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// What a claim answered: one row, or a list of them.

@@ -10,18 +10,17 @@ use ff_core::backend::{CompletionPayload, Handle, ScannerFilter};
 use ff_core::backend_error::BackendError;
 use ff_core::capability::CapabilitySet;
 use ff_core::completion_backend::{CompletionBackend, CompletionCursor, CompletionStream};
-use ff_core::contracts::{ClaimRequest, NewExecution, Tags, WorkerRegistration};
-use ff_core::engine_backend::EngineBackend;
+use ff_core::contracts::{ClaimRequest, Disconnect, NewExecution, WorkerRegistration};
+use ff_core::engine_backend::PartitionBackend;
 use ff_core::error::{Code, EngineError};
 use ff_core::partition::{Partition, PartitionConfig};
-use ff_core::policy::ExecutionPolicy;
 use ff_core::types::{
     ExecutionId, ExecutionKind, LaneId, LeaseId, Namespace, WorkerId, WorkerInstanceId,
     WorkerSession,
 };
 use ff_script::args::Args;
 use ff_script::backend::{Completions, ScriptBackend};
-use ff_script::host::{Function, Host, Subscription, Topic, Wake};
+use ff_script::host::{Function, Host, Subject, Subscription, Topic, Wake};
 use ff_script::ids::{IdSource, SystemIds};
 use ff_script::library::Library;
 use ff_script::value::Value;
@@ -32,14 +31,14 @@ use tokio::sync::broadcast;
 
 pub(crate) const PARTITIONS: u16 = 3;
 /// How long a test waits for what must come.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// How long nothing more must come. What is wrong is caught often enough, not always.
 const QUIET: Duration = Duration::from_millis(50);
 const LEASE_MS: u64 = 600_000;
 
 /// A deployment, and what it stands on.
 pub(crate) struct Site {
-    engine: Arc<dyn EngineBackend>,
+    engine: Arc<dyn PartitionBackend>,
     completions: Arc<dyn CompletionBackend>,
     ground: Ground,
 }
@@ -175,18 +174,12 @@ impl Site {
 
     async fn submit(&self, namespace: &Namespace, lane: &str, partition: u16, count: usize) {
         let new = || NewExecution {
-            execution_id: ExecutionId::from_parts(Partition::flow(partition), SystemIds.ordered()),
             namespace: namespace.clone(),
             lane: LaneId::try_new(lane).expect("valid"),
-            kind: ExecutionKind::try_new("some").expect("valid"),
-            priority: 0,
-            creator: String::new(),
-            policy: ExecutionPolicy::default(),
-            payload: Vec::new(),
-            delay_until: None,
-            deadline_at: None,
-            tags: Tags::new(),
-            idempotency_key: None,
+            ..NewExecution::new(
+                ExecutionId::from_parts(Partition::flow(partition), SystemIds.ordered()),
+                ExecutionKind::try_new("some").expect("valid"),
+            )
         };
         let created = self.engine.create_many((0..count).map(|_| new()).collect()).await;
         assert!(created.iter().all(Result::is_ok), "{created:?}");
@@ -256,7 +249,7 @@ impl Site {
         let registration = WorkerRegistration {
             worker_id: WorkerId::try_new("worker").expect("valid"),
             worker_instance_id: WorkerInstanceId::try_new(instance).expect("valid"),
-            session,
+            session: Some(session),
             lanes: Vec::new(),
             capabilities: CapabilitySet::default(),
             ttl_ms: LEASE_MS,
@@ -271,12 +264,14 @@ impl Site {
         session: WorkerSession,
     ) -> Result<u32, Code> {
         let instance = WorkerInstanceId::try_new(instance).expect("valid");
-        let answer = self.engine.disconnect_worker(&instance, session).await;
-        answer.map_err(|error: EngineError| error.code().expect("a refusal"))
+        let answer = self.engine.disconnect_worker(instance, Disconnect { session }).await;
+        answer
+            .map(|disconnected| disconnected.handed_back)
+            .map_err(|error: EngineError| error.code().expect("a refusal"))
     }
 
     pub(crate) async fn workers(&self) -> Vec<String> {
-        let listed = self.engine.list_workers().await.expect("listed");
+        let listed = self.engine.list_workers().await.expect("listed").workers;
         listed.into_iter().map(|worker| worker.worker_instance_id.to_string()).collect()
     }
 }
@@ -294,7 +289,7 @@ impl Heard {
     pub(crate) async fn take(&mut self, count: usize) -> Vec<CompletionPayload> {
         let mut heard = Vec::new();
         for _ in 0..count {
-            let next = tokio::time::timeout(PATIENCE, self.next()).await;
+            let next = tokio::time::timeout(TIME_LIMIT, self.next()).await;
             heard.push(next.unwrap_or_else(|_| panic!("only {} of {count} came", heard.len())));
         }
         heard
@@ -361,6 +356,11 @@ impl<H: Host> Host for Deaf<H> {
     }
 
     fn subscribe(&self, _: Topic) -> BoxFuture<'_, Result<Subscription, BackendError>> {
+        let subscription = Subscription::new(self.pushes.subscribe());
+        Box::pin(std::future::ready(Ok(subscription)))
+    }
+
+    fn follow(&self, _: Subject) -> BoxFuture<'_, Result<Subscription, BackendError>> {
         let subscription = Subscription::new(self.pushes.subscribe());
         Box::pin(std::future::ready(Ok(subscription)))
     }

@@ -6,10 +6,12 @@ use ff_conformance::{
 };
 use ff_core::backend::{FailOutcome, FailureClass, FailureReason, Handle, HandleKind};
 use ff_core::contracts::{
-    CancelSource, ClaimRequest, Created, GrantRequest, LeaseRequest, NewExecution, NextGrant,
-    NextGrantRequest, PriorityChange, RevokeOutcome, Tags, WorkerRegistration,
+    CancelExecution, ChangePriority, ClaimRequest, Created, GrantRequest, Heartbeat, LaneQuery,
+    LeaseRequest, NewExecution, NextGrant, NextGrantRequest, PriorityChange, ReplayExecution,
+    RevokeLease, RevokeOutcome, SetTags, Tags, WorkerRegistration,
 };
-use ff_core::engine_backend::EngineBackend;
+use ff_core::engine_backend::PartitionBackend;
+use ff_core::engine_backend::roles::*;
 use ff_core::error::{Code, EngineError};
 use ff_core::policy::ExecutionPolicy;
 use ff_core::state::PublicState;
@@ -22,18 +24,11 @@ const LOSSES_MAX: u32 = 3;
 
 fn new(d: &Deployment, id: ExecutionId) -> NewExecution {
     NewExecution {
-        execution_id: id,
         namespace: Namespace::try_new("tests").expect("a valid name"),
         lane: lane(LANE),
-        kind: ExecutionKind::try_new("work").expect("a valid name"),
-        priority: 0,
-        creator: String::new(),
         policy: ExecutionPolicy::from_json(br#"{"retry_policy":{}}"#).expect("a valid policy"),
         payload: d.now().to_string().into_bytes(),
-        delay_until: None,
-        deadline_at: None,
-        tags: Tags::new(),
-        idempotency_key: None,
+        ..NewExecution::new(id, ExecutionKind::try_new("work").expect("a valid name"))
     }
 }
 
@@ -76,7 +71,7 @@ async fn held(d: &Deployment) -> Handle {
 }
 
 /// Lets replies get lost before a call.
-fn lossy(d: &Deployment, losses: u32) -> &impl EngineBackend {
+fn lossy(d: &Deployment, losses: u32) -> &impl PartitionBackend {
     d.host().lose_replies(losses);
     &d.backend
 }
@@ -167,14 +162,16 @@ conformance! {
         for losses in 1..=LOSSES_MAX {
             let handle = held(d).await;
             let id = handle.execution_id;
-            let revoked = lossy(d, losses).revoke_lease(id, None, "drain", None).await;
+            let revoked = lossy(d, losses).revoke_lease(id, RevokeLease::default()).await;
             assert_eq!(revoked, Ok(RevokeOutcome::AlreadyRevoked), "done by the first send");
-            let changed = lossy(d, losses).change_priority(id, 7, None).await;
+            let seven = ChangePriority { priority: 7, request_id: None };
+            let changed = lossy(d, losses).change_priority(id, seven).await;
             assert_eq!(changed, Ok(PriorityChange { old: 7, new: 7 }), "done by the first send");
             let tags = Tags::from([("a.b".to_owned(), "c".to_owned())]);
-            lossy(d, losses).set_tags(id, tags, None).await.expect("tagged");
-            let source = CancelSource::OperatorOverride;
-            lossy(d, losses).cancel_execution(id, "enough", source, None).await.expect("cancelled");
+            let tags = SetTags { tags, request_id: None };
+            lossy(d, losses).set_tags(id, tags).await.expect("tagged");
+            let cancel = CancelExecution::default();
+            lossy(d, losses).cancel_execution(id, cancel).await.expect("cancelled");
             let described = d.describe(id).await;
             assert_eq!((described.priority, described.tags.len()), (7, 1));
             assert_eq!(described.public_state(), PublicState::Cancelled);
@@ -186,8 +183,8 @@ conformance! {
             let handle = held(d).await;
             d.backend.complete(&handle, None).await.expect("completed");
             let id = handle.execution_id;
-            let replayed = lossy(d, losses).replay(id, "again", "alice", None).await;
-            assert_eq!(replayed, Ok(PublicState::Waiting));
+            let replayed = lossy(d, losses).replay(id, ReplayExecution::default()).await;
+            assert_eq!(replayed.map(|now| now.public_state), Ok(PublicState::Waiting));
             assert_eq!(d.describe(id).await.replay_count, 1);
             d.call(d.claim(LANE).await.complete(b"")).await;
         }
@@ -205,7 +202,7 @@ conformance! {
             let Ok(Some(NextGrant::Resume(grant))) = next else { panic!("{next:?}") };
             let claimed = lossy(d, losses).claim_resumed(&grant, lease(d)).await.expect("claimed");
             assert_eq!(claimed.handle.kind, HandleKind::Resumed);
-            d.backend.revoke_lease(id, None, "", None).await.expect("revoked");
+            d.backend.revoke_lease(id, RevokeLease::default()).await.expect("revoked");
             let grant = lossy(d, losses).issue_reclaim_grant(grant_request(d, id)).await;
             let grant = grant.expect("granted");
             let claimed = lossy(d, losses).claim_from_reclaim_grant(&grant, lease(d)).await;
@@ -279,8 +276,9 @@ conformance! {
         let mut after = None;
         let mut found = false;
         loop {
-            let page = d.backend.list_lanes(after, 50).await.expect("lanes can be listed");
-            found |= page.lanes.iter().any(|lane| lane.as_str() == name);
+            let query = LaneQuery { cursor: after, limit: Some(50), partition: Some(0) };
+            let page = d.backend.list_lanes(query).await.expect("lanes can be listed");
+            found |= page.lanes.iter().any(|depth| depth.lane.as_str() == name);
             match page.next_cursor {
                 Some(next) => after = Some(next),
                 None => break,
@@ -308,16 +306,17 @@ conformance! {
         let registration = WorkerRegistration {
             worker_id: worker(WORKER),
             worker_instance_id: instance(&name),
-            session,
+            session: Some(session),
             lanes: vec![lane("a"), lane("b")],
             capabilities: capabilities(&["gpu"]),
             ttl_ms: 60_000,
         };
-        let until = lossy(d, 1).register_worker(registration).await.expect("registered");
-        let process = instance(&name);
-        let later = lossy(d, 1).heartbeat_worker(&process, session, 90_000).await.expect("heard");
+        let until = lossy(d, 1).register_worker(registration).await.expect("registered").expires_at;
+        let (process, heartbeat) = (instance(&name), Heartbeat { session, ttl_ms: 90_000 });
+        let later = lossy(d, 1).heartbeat_worker(process.clone(), heartbeat).await;
+        let later = later.expect("heard").expires_at;
         assert_eq!(later, until.plus_millis(30_000));
-        let workers = d.backend.list_workers().await.expect("listed");
+        let workers = d.backend.list_workers().await.expect("listed").workers;
         let ours = workers.iter().find(|one| one.worker_instance_id == process).expect("listed");
         assert_eq!((ours.lanes.len(), ours.capabilities.csv().as_str()), (2, "gpu"));
         assert_eq!(ours.expires_at, later);

@@ -15,7 +15,8 @@ use super::scenario::prepare;
 const MIB: usize = 1 << 20;
 
 /// Arguments that are kept as they are, whatever their bytes.
-const KEPT: [&str; 8] = [
+const KEPT: [&str; 9] = [
+    "details",
     "creator",
     "payload",
     "result",
@@ -183,12 +184,17 @@ functions! {
     ff_open_deployment ff_register_lane ff_create_execution ff_create_executions ff_claim_next
     ff_grant_next ff_issue_claim_grant ff_issue_reclaim_grant ff_claim_execution
     ff_claim_resumed_execution ff_reclaim_execution ff_renew_lease ff_revoke_lease
-    ff_mark_lease_expired_if_due ff_update_progress ff_complete_execution ff_fail_execution
+    ff_mark_lease_expired_if_due ff_update_progress ff_append_frame ff_read_attempt_stream
+    ff_complete_execution ff_fail_execution
     ff_cancel_execution ff_delay_execution ff_move_to_waiting_children ff_expire_execution
     ff_promote_delayed ff_replay_execution ff_change_priority ff_set_execution_tags
     ff_describe_execution ff_read_payload ff_read_result ff_list_attempts ff_list_executions
     ff_read_events ff_tick ff_register_worker ff_heartbeat_worker ff_unregister_worker
-    ff_release_worker_leases ff_lane_depths ff_mark_shard
+    ff_release_worker_leases ff_lane_depths ff_mark_shard ff_suspend_execution ff_resume_execution
+    ff_expire_suspension ff_read_resume_signals ff_create_pending_waitpoint ff_close_waitpoint
+    ff_list_pending_waitpoints ff_deliver_signal ff_buffer_signal_for_pending_waitpoint
+    ff_rotate_waitpoint_hmac_secret ff_list_suspended ff_record_decision ff_read_approval
+    ff_list_approvals ff_rotate_link_secret
 }
 
 /// A function that nobody attacks fails the run.

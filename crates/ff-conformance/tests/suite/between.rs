@@ -4,10 +4,9 @@
 use std::collections::BTreeSet;
 
 use ff_conformance::{
-    Answer, Case, Deployment, LANE, Running, conformance, dump, instance, lane, worker,
+    Answer, Case, Deployment, LANE, Running, Waiting, conformance, dump, instance, lane, worker,
 };
 use ff_core::contracts::ListFilter;
-use ff_core::engine_backend::EngineBackend;
 use ff_core::error::Code;
 use ff_core::state::PublicState;
 use ff_core::types::{ExecutionId, GrantId, RequestId};
@@ -18,6 +17,7 @@ use ff_script::calls::create::CreateExecutionReply;
 use ff_script::calls::deployment::RegisterLane;
 use ff_script::calls::fail::FailExecutionReply;
 use ff_script::calls::lease::{RevokeLease, RevokeLeaseReply};
+use ff_script::calls::waitpoint::{ListPendingWaitpoints, ListPendingWaitpointsReply};
 use ff_script::calls::worker::RegisterWorker;
 use ff_script::wire::Rest;
 use libtest_mimic::Trial;
@@ -31,6 +31,8 @@ use super::scenario::{prepare, registration};
 enum Step {
     /// Another worker takes the execution, from its holder if need be.
     Take,
+    /// It is signalled, and another worker takes it.
+    SignalAndTake,
     /// It is replayed, and another worker takes it.
     ReplayAndTake,
     /// Another worker takes it and completes it.
@@ -54,6 +56,16 @@ enum Step {
 async fn step(d: &Deployment, step: Step, args: &[Vec<u8>]) {
     match step {
         Step::Take => drop(take(d, newest(d).await).await),
+        Step::SignalAndTake => {
+            let execution_id = newest(d).await;
+            let open = d.call(ListPendingWaitpoints { execution_id }).await;
+            let ListPendingWaitpointsReply::Waitpoints { waitpoints } = open;
+            let one = &waitpoints.0[0];
+            let (key, token) = (one.waitpoint_key.clone(), one.waitpoint_token.clone());
+            let on = Waiting { execution_id, waitpoint_id: one.waitpoint_id, key, token };
+            d.deliver(&on, "go").await;
+            take(d, execution_id).await;
+        }
         Step::ReplayAndTake => {
             d.call(replay(newest(d).await)).await;
             take(d, newest(d).await).await;
@@ -88,7 +100,7 @@ async fn step(d: &Deployment, step: Step, args: &[Vec<u8>]) {
 }
 
 async fn newest(d: &Deployment) -> ExecutionId {
-    let page = d.backend.list_executions(d.home(), &ListFilter::default(), None, 1).await;
+    let page = d.list_page(&ListFilter::default(), None, 1).await;
     page.expect("a listing").items[0].execution_id
 }
 
@@ -125,7 +137,7 @@ async fn grant_to_other(d: &Deployment, id: ExecutionId) {
     }
 }
 
-fn revoke(execution_id: ExecutionId, request_id: Option<RequestId>) -> RevokeLease {
+pub(crate) fn revoke(execution_id: ExecutionId, request_id: Option<RequestId>) -> RevokeLease {
     let (expected_lease_id, reason) = (None, "moved".to_owned());
     RevokeLease { execution_id, expected_lease_id, reason, request_id }
 }
@@ -178,11 +190,22 @@ functions! {
     ff_revoke_lease Take "ALREADY_SATISFIED"
     ff_mark_lease_expired_if_due Take "ALREADY_SATISFIED"
     ff_update_progress Take "stale_lease"
+    ff_append_frame Take "stale_owner_cannot_append"
     ff_complete_execution ReplayAndTake "DUPLICATE"
     ff_fail_execution Take "DUPLICATE"
     ff_cancel_execution ReplayAndTake "ALREADY_SATISFIED"
     ff_delay_execution Take "DUPLICATE"
     ff_move_to_waiting_children Take "DUPLICATE"
+    ff_suspend_execution SignalAndTake "DUPLICATE"
+    ff_resume_execution Take "DUPLICATE"
+    ff_expire_suspension Take "ALREADY_SATISFIED"
+    ff_create_pending_waitpoint Take "DUPLICATE"
+    ff_close_waitpoint Take "ALREADY_SATISFIED"
+    ff_deliver_signal Take "DUPLICATE"
+    ff_buffer_signal_for_pending_waitpoint Take "DUPLICATE"
+    ff_record_decision Cancel "DUPLICATE"
+    ff_rotate_waitpoint_hmac_secret AddLane "ALREADY_SATISFIED"
+    ff_rotate_link_secret AddLane "ALREADY_SATISFIED"
     ff_expire_execution Take "ALREADY_SATISFIED"
     ff_promote_delayed Take "ALREADY_SATISFIED"
     ff_replay_execution Finish "DUPLICATE"

@@ -2,7 +2,7 @@
 
 use ff_conformance::record::{listed_in, record, score, story};
 use ff_conformance::{LANE, conformance};
-use ff_core::engine_backend::EngineBackend;
+use ff_core::engine_backend::roles::*;
 use ff_core::limits;
 use ff_core::state::{AttemptLifecycle, PublicState};
 use ff_script::calls::complete::CompleteExecutionReply;

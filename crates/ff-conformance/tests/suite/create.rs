@@ -2,7 +2,7 @@
 
 use ff_conformance::record::{hash, key_of, listed_in, record, score, story};
 use ff_conformance::{Deployment, LANE, conformance};
-use ff_core::engine_backend::EngineBackend;
+use ff_core::engine_backend::roles::*;
 use ff_core::error::{Code, EngineError};
 use ff_core::limits;
 use ff_core::state::PublicState;
@@ -13,7 +13,6 @@ use ff_script::calls::create::{
 };
 use ff_script::host::Topic;
 use ff_script::value::Value;
-use ff_script::wire::Rest;
 
 fn refusal(reply: Result<CreateExecutionReply, EngineError>) -> (Code, String) {
     match reply {
@@ -24,9 +23,10 @@ fn refusal(reply: Result<CreateExecutionReply, EngineError>) -> (Code, String) {
 
 /// Sends several creations in one call; gives their answers as `1 OK` or `0 code`.
 async fn create_together(d: &Deployment, calls: &[CreateExecution]) -> Vec<String> {
-    let items =
-        calls.iter().flat_map(|call| call.encode().iter().map(<[u8]>::to_vec).collect::<Vec<_>>());
-    let call = CreateExecutions { items: Rest(items.collect()) };
+    answers(d, CreateExecutions::of(calls)).await
+}
+
+async fn answers(d: &Deployment, call: CreateExecutions) -> Vec<String> {
     let CreateExecutionsReply::Answers { answers } = d.call(call).await;
     let word = |answer: Value| match answer {
         Value::Array(parts) => match parts.as_slice() {
@@ -238,12 +238,34 @@ conformance! {
     }
 
     async fn items_come_in_whole_groups(d: &Deployment) {
-        let call = d.create().call().encode();
+        let call = CreateExecutions::of([&d.create().call()]).encode();
         let mut args: Vec<&[u8]> = call.iter().collect();
         args.push(b"one too many");
         let answer = d.raw("ff_create_executions", &args).await;
         assert_eq!(answer.code(), "invalid_input");
-        assert!(answer.text(0).ends_with(&format!("groups of {}", call.len())), "{answer:?}");
+        let groups = format!("groups of {}, at most", call.len() - 1);
+        assert!(answer.text(0).contains(&groups), "{answer:?}");
+    }
+
+    async fn items_of_an_older_caller_have_fewer_arguments(d: &Deployment) {
+        let calls = [d.create().payload(b"one").call(), d.create().payload(b"two").call()];
+        let short = |call: &CreateExecution| {
+            call.encode().iter().take(8).map(<[u8]>::to_vec).collect::<Vec<_>>()
+        };
+        let items: Vec<Vec<u8>> = calls.iter().flat_map(short).collect();
+        let args: Vec<&[u8]> =
+            std::iter::once(b"8".as_slice()).chain(items.iter().map(Vec::as_slice)).collect();
+        assert!(d.raw("ff_create_executions", &args).await.done);
+        for call in &calls {
+            assert_eq!(d.backend.read_payload(call.execution_id).await.expect("a read").expect("there"), call.payload);
+        }
+    }
+
+    async fn an_argument_that_this_version_does_not_know_is_refused(d: &Deployment) {
+        let mut call = CreateExecutions::of([&d.create().call()]);
+        call.width += 1;
+        call.items.0.push(b"from a newer caller".to_vec());
+        assert_eq!(answers(d, call).await, ["0 invalid_input"]);
     }
 
     async fn a_broken_policy_says_where_it_is_broken(d: &Deployment) {

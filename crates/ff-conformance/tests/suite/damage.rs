@@ -3,8 +3,8 @@
 
 use ff_conformance::record::{key_of, listed_in, member_score, record};
 use ff_conformance::{Deployment, Held, INSTANCE, LANE, LEASE_MS, WORKER, conformance};
-use ff_core::contracts::CancelSource;
-use ff_core::engine_backend::EngineBackend;
+use ff_core::contracts::CancelExecution;
+use ff_core::engine_backend::roles::*;
 use ff_core::error::Code;
 use ff_core::state::PublicState;
 use ff_core::types::ExecutionId;
@@ -171,7 +171,7 @@ conformance! {
         let dump = d.dump().await;
         assert_eq!(listed_in(&dump, ids[0]), ["due"]);
         assert_eq!(listed_in(&dump, ids[1]), ["q:default"]);
-        let cancelled = d.backend.cancel_execution(ids[1], "", CancelSource::OperatorOverride, None);
+        let cancelled = d.backend.cancel_execution(ids[1], CancelExecution::default());
         assert!(cancelled.await.is_err(), "only what knows the state may change it");
         assert_eq!(record(&d.dump().await, ids[1])["st"], "dreaming");
         d.host().clear(&d.partitions).await;

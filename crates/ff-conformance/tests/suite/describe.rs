@@ -1,7 +1,7 @@
 //! Reading one execution.
 
 use ff_conformance::{Deployment, LANE, conformance};
-use ff_core::engine_backend::EngineBackend;
+use ff_core::engine_backend::roles::*;
 use ff_core::error::Code;
 use ff_core::state::{AttemptLifecycle, PublicState};
 use ff_core::types::ExecutionId;

@@ -9,8 +9,8 @@ use ff_conformance::{
 use ff_core::limits;
 use ff_core::state::{AttemptLifecycle, AttemptState, PublicState};
 use ff_core::types::{GrantId, WorkerSession};
-use ff_script::call::Call;
 use ff_script::calls::claim_next::ClaimNext;
+use ff_script::calls::create::CreateExecutions;
 use ff_script::calls::grant::{GrantNext, GrantNextReply};
 use ff_script::calls::tick::{Tick, TickReply};
 use ff_script::calls::worker::{
@@ -145,13 +145,8 @@ conformance! {
 
     async fn one_call_wakes_all_who_wait(d: &Deployment) {
         let mut ready = d.listen(Topic::Ready).await;
-        let call = |lane: &str| {
-            let call = d.create().lane(lane).call().encode();
-            call.iter().map(<[u8]>::to_vec).collect::<Vec<_>>()
-        };
-        let items: Vec<Vec<u8>> = ["a", "a", "b", "c", "c", "a"].into_iter().flat_map(call).collect();
-        let items: Vec<&[u8]> = items.iter().map(Vec::as_slice).collect();
-        assert!(d.raw("ff_create_executions", &items).await.done);
+        let calls = ["a", "a", "b", "c", "c", "a"].map(|lane| d.create().lane(lane).call());
+        d.call(CreateExecutions::of(&calls)).await;
         for lane in ["a", "b", "c", "a"] {
             assert_eq!(ready.next().await, lane, "who was just woken is not woken again");
         }

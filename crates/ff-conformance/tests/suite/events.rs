@@ -3,14 +3,13 @@
 use ff_conformance::record::log;
 use ff_conformance::{Deployment, HostKind, INSTANCE, LANE, conformance};
 use ff_core::contracts::Event;
-use ff_core::engine_backend::EngineBackend;
 use ff_core::limits;
 use ff_core::types::EventCursor;
 use ff_script::calls::events::{ReadEvents, ReadEventsReply};
 use ff_script::calls::tick::Tick;
 
 async fn events(d: &Deployment, after: Option<EventCursor>) -> (Vec<Event>, Option<EventCursor>) {
-    let page = d.backend.read_events(d.home(), after, 1000).await.expect("the log can be read");
+    let page = d.read_events(after, 1000).await;
     assert!(!page.truncated);
     (page.events, page.next_cursor)
 }

@@ -4,14 +4,22 @@ use ff_conformance::{Deployment, Held, LANE, LEASE_MS, conformance};
 use ff_core::types::ExecutionId;
 use ff_script::calls::lease::RevokeLease;
 
+/// An id that nothing else has.
+const ID: &str = "00000000-0000-4000-8000-000000000001";
+const OTHER: &str = "00000000-0000-4000-8000-000000000002";
+const CONDITION: &str = r#"{"type":"any","signals":["go"]}"#;
+
 /// The fenced functions, with their own arguments behind the fence.
-pub(crate) const FENCED: [(&str, &[&str]); 7] = [
+pub(crate) const FENCED: [(&str, &[&str]); 10] = [
     ("ff_renew_lease", &["1000"]),
     ("ff_update_progress", &["50", "half"]),
     ("ff_complete_execution", &["result"]),
     ("ff_fail_execution", &["reason", "transient", "detail", "0"]),
     ("ff_cancel_execution", &["reason", "lease_holder"]),
     ("ff_delay_execution", &["+1000"]),
+    ("ff_read_resume_signals", &["1", "1000"]),
+    ("ff_create_pending_waitpoint", &[ID, "key", "1000"]),
+    ("ff_suspend_execution", &[ID, OTHER, "", "", "", "", "", CONDITION]),
     ("ff_move_to_waiting_children", &[]),
 ];
 
@@ -106,6 +114,7 @@ conformance! {
     }
 
     async fn a_lease_counts_until_its_last_millisecond(d: &Deployment) {
+        d.install_secret().await;
         for (name, own) in FENCED {
             let held = d.create_and_claim().await;
             d.advance(LEASE_MS - 1).await;

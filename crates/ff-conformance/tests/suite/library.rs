@@ -62,13 +62,21 @@ fn same_rights() {
     assert_eq!(commands(&source), used_commands());
 }
 
+/// Commands that the embedded host offers ahead of the functions that will call them.
+const OFFERED_AHEAD: [&str; 20] = [
+    "APPEND", "GETRANGE", "HEXISTS", "HINCRBY", "HKEYS", "HSETNX", "INCRBY", "LINDEX", "LLEN",
+    "LPOP", "RENAME", "SCARD", "SREM", "STRLEN", "UNLINK", "XDEL", "XLEN", "ZCOUNT", "ZINCRBY",
+    "ZMSCORE",
+];
+
 fn same_commands() {
     let used = used_commands();
     let offered: BTreeSet<String> =
         ff_backend_embedded::COMMANDS.iter().map(|name| (*name).to_owned()).collect();
     let missing: Vec<&String> = used.difference(&offered).collect();
     assert!(missing.is_empty(), "the embedded host lacks {missing:?}");
-    let unused: Vec<&String> = offered.difference(&used).collect();
+    let unused = offered.difference(&used).map(String::as_str);
+    let unused: Vec<&str> = unused.filter(|name| !OFFERED_AHEAD.contains(name)).collect();
     assert!(unused.is_empty(), "the library does not use {unused:?}");
 }
 
@@ -194,7 +202,9 @@ conformance! {
 
     /// A store at its memory limit must drain: workers and servers come back, claim and finish.
     async fn only_what_adds_work_is_refused_at_the_memory_limit(d: &Deployment) {
-        let adds_work = ["ff_create_execution", "ff_create_executions", "ff_replay_execution"];
+        let adds_work = ["ff_create_execution", "ff_create_executions", "ff_replay_execution",
+            "ff_append_frame", "ff_create_pending_waitpoint", "ff_deliver_signal",
+            "ff_buffer_signal_for_pending_waitpoint"];
         let lua = descriptions(d).await;
         for contract in calls::contracts().filter(|contract| !contract.read_only) {
             let allowed = lua[contract.name].flags.split(',').any(|flag| flag == "allow-oom");
@@ -229,7 +239,9 @@ conformance! {
             }
             if !contract.args.is_empty() {
                 let answer = d.raw(contract.name, &[]).await;
-                assert_eq!(answer.code(), "invalid_input", "{} {answer:?}", contract.name);
+                let rotates = contract.name.starts_with("ff_rotate_");
+                let code = if rotates { "invalid_kid" } else { "invalid_input" };
+                assert_eq!(answer.code(), code, "{} {answer:?}", contract.name);
             }
         }
     }

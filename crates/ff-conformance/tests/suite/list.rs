@@ -4,13 +4,10 @@ use std::collections::BTreeSet;
 
 use ff_conformance::{Deployment, LANE, LEASE_MS, conformance, lane};
 use ff_core::contracts::ListFilter;
-use ff_core::engine_backend::EngineBackend;
 use ff_core::limits;
 use ff_core::state::PublicState;
 use ff_core::types::{ExecutionId, ExecutionKind, Namespace};
-use ff_script::call::Call;
 use ff_script::calls::create::CreateExecutions;
-use ff_script::wire::Rest;
 
 use super::cancel::outside;
 
@@ -19,7 +16,7 @@ async fn list(d: &Deployment, filter: &ListFilter, limit: u32) -> Vec<ExecutionI
     let mut ids = Vec::new();
     let mut cursor = None;
     loop {
-        let page = d.backend.list_executions(d.home(), filter, cursor, limit).await;
+        let page = d.list_page(filter, cursor, limit).await;
         let page = page.expect("a cursor of this listing is accepted");
         assert!(page.items.len() <= limit as usize);
         ids.extend(page.items.iter().map(|item| item.execution_id));
@@ -131,7 +128,7 @@ conformance! {
         let created_at = d.now();
         d.advance(10).await;
         d.call(held.complete(b"")).await;
-        let page = d.backend.list_executions(d.home(), &ListFilter::default(), None, 10).await;
+        let page = d.list_page(&ListFilter::default(), None, 10).await;
         let page = page.expect("a listing");
         let item = &page.items[0];
         assert_eq!((item.execution_id, item.public_state), (id, PublicState::Completed));
@@ -147,7 +144,7 @@ conformance! {
             d.create_one().await;
         }
         let filter = ListFilter::default();
-        let first = d.backend.list_executions(d.home(), &filter, None, 2).await.expect("a page");
+        let first = d.list_page(&filter, None, 2).await.expect("a page");
         d.create_one().await;
         let held = d.claim(LANE).await;
         d.call(held.complete(b"")).await;
@@ -155,7 +152,7 @@ conformance! {
             first.items.iter().map(|item| item.execution_id).collect();
         let mut cursor = first.next_cursor;
         while cursor.is_some() {
-            let page = d.backend.list_executions(d.home(), &filter, cursor, 2).await;
+            let page = d.list_page(&filter, cursor, 2).await;
             let page = page.expect("a page");
             assert!(page.items.iter().all(|item| seen.insert(item.execution_id)));
             cursor = page.next_cursor;
@@ -174,15 +171,14 @@ conformance! {
     async fn a_page_costs_the_same_however_many_share_one_time(d: &Deployment) {
         d.host().watch(false);
         for _ in 0..40 {
-            let call = || d.create().call().encode().iter().map(<[u8]>::to_vec).collect::<Vec<_>>();
-            let batch: Vec<Vec<u8>> = (0..250).flat_map(|_| call()).collect();
-            d.call(CreateExecutions { items: Rest(batch) }).await;
+            let batch: Vec<_> = (0..250).map(|_| d.create().call()).collect();
+            d.call(CreateExecutions::of(&batch)).await;
         }
         let (mut cursor, mut costs, mut seen) = (None, Vec::new(), BTreeSet::new());
         loop {
             let begin = std::time::Instant::now();
             let filter = ListFilter::default();
-            let page = d.backend.list_executions(d.home(), &filter, cursor, 200).await;
+            let page = d.list_page(&filter, cursor, 200).await;
             costs.push(begin.elapsed());
             let page = page.expect("a page");
             seen.extend(page.items.iter().map(|item| item.execution_id));
@@ -192,12 +188,9 @@ conformance! {
             }
         }
         assert_eq!(seen.len(), 10_000);
-        let median = |costs: &mut [std::time::Duration]| {
-            costs.sort_unstable();
-            costs[costs.len() / 2]
-        };
-        let count = costs.len();
-        let (first, last) = (median(&mut costs[..15].to_vec()), median(&mut costs[count - 15..]));
+        // What else the machine does only adds to a cost.
+        let least = |costs: &[std::time::Duration]| costs.iter().min().copied().expect("some");
+        let (first, last) = (least(&costs[..15]), least(&costs[costs.len() - 15..]));
         assert!(last < first * 3, "{last:?} at the end, {first:?} at the beginning");
     }
 
@@ -210,7 +203,7 @@ conformance! {
             ids
         };
         let filter = ListFilter::default();
-        let first = d.backend.list_executions(d.home(), &filter, None, 4).await.expect("a page");
+        let first = d.list_page(&filter, None, 4).await.expect("a page");
         for held in d.claimed(d.claim_call(LANE, 9)).await {
             if held.id == first.items[3].execution_id {
                 d.call(held.complete(b"")).await;
@@ -218,7 +211,7 @@ conformance! {
         }
         d.advance(limits::PURGED_REMEMBERED_MS).await;
         d.tick().await;
-        let rest = d.backend.list_executions(d.home(), &filter, first.next_cursor, 9).await;
+        let rest = d.list_page(&filter, first.next_cursor, 9).await;
         let listed = first.items.iter().chain(&rest.as_ref().expect("a page").items);
         let listed: Vec<ExecutionId> = listed.map(|item| item.execution_id).collect();
         assert_eq!(listed.len(), 9, "none twice");

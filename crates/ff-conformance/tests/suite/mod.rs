@@ -1,7 +1,9 @@
 //! The tests. Files that test one module have the name of its file in `lua/`.
 
+mod approval;
 mod arg;
 mod backend;
+mod backend_waiting;
 mod bad_input;
 mod between;
 mod cancel;
@@ -11,6 +13,7 @@ mod claim;
 mod claim_next;
 mod clock;
 mod complete;
+mod condition;
 mod create;
 mod damage;
 mod deployment;
@@ -20,6 +23,7 @@ mod events;
 mod expire;
 mod fail;
 mod fence;
+mod following;
 mod grant;
 mod hosts;
 mod json;
@@ -27,6 +31,7 @@ mod lease;
 mod library;
 mod list;
 mod mark;
+mod patch;
 mod pause;
 mod payloads;
 mod policy;
@@ -34,14 +39,23 @@ mod progress;
 mod repeats;
 mod replay;
 mod scenario;
+mod secret;
+mod signal;
+mod stream;
+mod stream_kept;
+mod suspend;
 mod tags;
 mod tick;
+mod waitpoint;
+mod waits;
 mod weakness_indexes;
 mod weakness_lifecycle;
 mod weakness_numbers;
 mod weakness_repairs;
 mod weakness_replies;
+mod weakness_resumed;
 mod weakness_validation;
+mod weakness_waiting;
 mod worker;
 
 use ff_conformance::Case;
@@ -59,10 +73,20 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         fence::CASES,
         lease::CASES,
         progress::CASES,
+        stream::CASES,
+        stream_kept::CASES,
+        patch::CASES,
         complete::CASES,
         fail::CASES,
         cancel::CASES,
         pause::CASES,
+        suspend::CASES,
+        waitpoint::CASES,
+        waits::CASES,
+        signal::CASES,
+        approval::CASES,
+        condition::CASES,
+        secret::CASES,
         expire::CASES,
         replay::CASES,
         change::CASES,
@@ -73,6 +97,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         worker::CASES,
         mark::CASES,
         backend::CASES,
+        backend_waiting::CASES,
         payloads::CASES,
         clock::CASES,
         repeats::CASES,
@@ -86,12 +111,15 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         weakness_indexes::CASES,
         weakness_validation::CASES,
         weakness_repairs::CASES,
+        weakness_waiting::CASES,
+        weakness_resumed::CASES,
         arg::CASES,
         json::CASES,
         policy::CASES,
         capability::CASES,
         tags::CASES,
         edges::CASES,
+        following::CASES,
     ]
     .into_iter()
     .flatten()

@@ -2,9 +2,10 @@
 
 use ff_conformance::record::{key_of, record};
 use ff_conformance::{Deployment, LANE, conformance};
-use ff_core::engine_backend::EngineBackend;
+use ff_core::engine_backend::roles::*;
 use ff_core::limits;
 use ff_core::types::ExecutionId;
+use ff_script::calls::create::CreateExecutions;
 use ff_script::calls::fail::FailExecution;
 
 use super::scenario::encode;
@@ -91,11 +92,12 @@ conformance! {
         let cap = limits::PAYLOAD_BYTES_MAX;
         let value = vec![0; cap as usize + 1];
         let held = d.create_and_claim().await;
-        let create = encode(&d.create().payload(&value).call());
+        let create = d.create().payload(&value).call();
+        let (create, creates) = (encode(&create), encode(&CreateExecutions::of([&create])));
         let complete = encode(&held.complete(&value));
         for (name, args, field) in [
             ("ff_create_execution", &create, "payload"),
-            ("ff_create_executions", &create, "items"),
+            ("ff_create_executions", &creates, "items"),
             ("ff_complete_execution", &complete, "result"),
         ] {
             let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();

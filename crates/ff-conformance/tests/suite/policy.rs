@@ -1,5 +1,6 @@
 //! Policies at the edges of what they may say.
 
+use ff_conformance::record::record;
 use ff_conformance::{Deployment, LANE, LEASE_MS, conformance};
 use ff_core::error::{Code, EngineError};
 use ff_core::limits;
@@ -23,6 +24,10 @@ fn retry(field: &str) -> String {
 
 fn timeout(field: &str) -> String {
     format!(r#"{{"timeout_policy":{{{field}}}}}"#)
+}
+
+fn stream(field: &str) -> String {
+    format!(r#"{{"stream_policy":{{{field}}}}}"#)
 }
 
 fn backoff(field: &str) -> String {
@@ -54,6 +59,9 @@ conformance! {
                 limits::MAX_REPLAYS_MAX),
             ("retention_ms", r#"{"retention_ms":@}"#.to_owned(), 0, limits::RETENTION_MS_MAX),
             ("ageing_ms", r#"{"ageing_ms":@}"#.to_owned(), 0, longest),
+            ("retention_maxlen", stream(r#""retention_maxlen":@"#), 1, limits::STREAM_FRAMES_MAX),
+            ("retention_bytes", stream(r#""retention_bytes":@"#), 1, limits::STREAM_BYTES_MAX),
+            ("retention_ttl_ms", stream(r#""retention_ttl_ms":@"#), 0, limits::RETENTION_MS_MAX),
             ("dedup_window_ms", r#"{"dedup_window_ms":@}"#.to_owned(), 1, limits::DEDUP_MS_MAX),
         ] {
             let with = |value: i64| policy.replace('@', &value.to_string());
@@ -137,6 +145,27 @@ conformance! {
         }
         let equal = backoff(r#""initial_delay_ms":60000"#);
         assert_eq!(refusal(d, &equal).await, None, "the first delay may be the longest");
+    }
+
+    async fn a_stream_policy_is_stored_with_what_it_does_not_say(d: &Deployment) {
+        for (policy, rule) in [
+            ("", "durable:10000:16777216:"),
+            (r#""durability_mode":"durable","retention_bytes":5"#, "durable:10000:5:"),
+            (r#""durability_mode":"best_effort""#, "best_effort:100:1048576:"),
+            (r#""durability_mode":"summary","retention_ttl_ms":0"#, "summary:100:1048576:0"),
+            (r#""retention_maxlen":7,"durability_mode":null"#, "durable:7:16777216:"),
+        ] {
+            let id = d.create().policy(&stream(policy)).send().await;
+            assert_eq!(record(&d.dump().await, id)["sr"], rule, "{policy}");
+        }
+        let words = "stream_policy.durability_mode: must be \"durable\", \"best_effort\" or \
+            \"summary\"";
+        for wrong in ["\"lossy\"", "1", "{}", "[]", "true", "\"\""] {
+            let text = refusal(d, &stream(&format!(r#""durability_mode":{wrong}"#))).await;
+            assert_eq!(text.as_deref(), Some(words), "{wrong}");
+        }
+        assert_eq!(refusal(d, r#"{"stream_policy":[]}"#).await.as_deref(),
+            Some("stream_policy:not_object"));
     }
 
     async fn of_two_reclaim_limits_the_smaller_holds(d: &Deployment) {

@@ -99,11 +99,22 @@ functions! {
     ff_revoke_lease Recognised
     ff_mark_lease_expired_if_due Recognised
     ff_update_progress Same
+    ff_append_frame Recognised
     ff_complete_execution Recognised
     ff_fail_execution Recognised
     ff_cancel_execution Recognised
     ff_delay_execution Recognised
     ff_move_to_waiting_children Recognised
+    ff_suspend_execution Recognised
+    ff_resume_execution Recognised
+    ff_expire_suspension Recognised
+    ff_create_pending_waitpoint Recognised
+    ff_close_waitpoint Recognised
+    ff_deliver_signal Recognised
+    ff_buffer_signal_for_pending_waitpoint Recognised
+    ff_record_decision Recognised
+    ff_rotate_waitpoint_hmac_secret Recognised
+    ff_rotate_link_secret Recognised
     ff_expire_execution Recognised
     ff_promote_delayed Recognised
     ff_replay_execution Recognised

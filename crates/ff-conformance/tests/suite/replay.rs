@@ -2,7 +2,7 @@
 
 use ff_conformance::record::{key_of, listed_in, story};
 use ff_conformance::{Deployment, LANE, LEASE_MS, conformance};
-use ff_core::engine_backend::EngineBackend;
+use ff_core::engine_backend::roles::*;
 use ff_core::error::Code;
 use ff_core::state::{AttemptState, AttemptType, PublicState};
 use ff_core::types::{ExecutionId, TimestampMs};

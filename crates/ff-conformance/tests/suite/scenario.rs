@@ -1,14 +1,19 @@
 //! For every function, a state in which it has something to do, and the arguments to do it.
 
 use ff_conformance::{
-    Deployment, Held, INSTANCE, LEASE_MS, WORKER, capabilities, instance, lane, worker,
+    Deployment, Held, INSTANCE, LEASE_MS, SECRET, WORKER, Waiting, capabilities, instance, lane,
+    rotation, worker,
 };
+use ff_core::contracts::{Condition, TimeoutBehavior};
 use ff_core::limits;
-use ff_core::types::{AttemptId, ExecutionId, GrantId, LeaseId, RequestId, WorkerSession};
+use ff_core::types::{
+    AttemptId, AttemptIndex, ExecutionId, GrantId, LeaseId, RequestId, WorkerSession,
+};
 use ff_script::call::Call;
 use ff_script::calls::cancel::CancelExecution;
 use ff_script::calls::change::{ChangePriority, SetExecutionTags};
 use ff_script::calls::claim::{ClaimExecution, ClaimResumedExecution, ReclaimExecution};
+use ff_script::calls::create::CreateExecutions;
 use ff_script::calls::deployment::{ListLanes, OpenDeployment, RegisterLane};
 use ff_script::calls::describe::{DescribeExecution, ListAttempts, ReadPayload, ReadResult};
 use ff_script::calls::events::ReadEvents;
@@ -18,12 +23,19 @@ use ff_script::calls::lease::{MarkLeaseExpired, RevokeLease};
 use ff_script::calls::library::{CheckRights, Version};
 use ff_script::calls::list::ListExecutions;
 use ff_script::calls::mark::MarkShard;
+use ff_script::calls::secret::ListWaitpointHmacKids;
+use ff_script::calls::signal::DeliverSignal;
+use ff_script::calls::stream::ReadAttemptStream;
+use ff_script::calls::suspend::ExpireSuspension;
 use ff_script::calls::tick::Tick;
+use ff_script::calls::waitpoint::ListPendingWaitpoints;
+use ff_script::calls::waits::ListSuspended;
 use ff_script::calls::worker::{
     HeartbeatWorker, LaneDepths, ListWorkers, RegisterWorker, ReleaseWorkerLeases, UnregisterWorker,
 };
 use ff_script::wire::Rest;
 
+use super::approval;
 use super::replay::replay;
 
 /// Retries and limits, so that every timer of an execution can be reached.
@@ -110,7 +122,11 @@ pub(crate) async fn prepare(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         "ff_create_execution" | "ff_create_executions" => {
             let new = d.create().lane(&fresh_lane(d)).policy(POLICY).payload(b"input");
             let key = d.new_uuid().to_string();
-            encode(&new.tags(r#"{"a.b":"c"}"#).idempotency(&key, "digest").dedup_ms(9000).call())
+            let new = new.tags(r#"{"a.b":"c"}"#).idempotency(&key, "digest").dedup_ms(9000);
+            match name {
+                "ff_create_execution" => encode(&new.call()),
+                _ => encode(&CreateExecutions::of([&new.call()])),
+            }
         }
         "ff_claim_next"
         | "ff_grant_next"
@@ -119,6 +135,18 @@ pub(crate) async fn prepare(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         | "ff_claim_execution"
         | "ff_claim_resumed_execution"
         | "ff_reclaim_execution" => prepare_claim(d, name).await,
+        "ff_suspend_execution"
+        | "ff_resume_execution"
+        | "ff_expire_suspension"
+        | "ff_read_resume_signals"
+        | "ff_create_pending_waitpoint"
+        | "ff_close_waitpoint"
+        | "ff_list_pending_waitpoints"
+        | "ff_list_suspended"
+        | "ff_deliver_signal"
+        | "ff_buffer_signal_for_pending_waitpoint"
+        | "ff_rotate_waitpoint_hmac_secret"
+        | "ff_list_waitpoint_hmac_kids" => prepare_wait(d, name).await,
         "ff_register_worker"
         | "ff_heartbeat_worker"
         | "ff_unregister_worker"
@@ -130,7 +158,13 @@ pub(crate) async fn prepare(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         | "ff_read_result"
         | "ff_list_attempts"
         | "ff_list_executions"
+        | "ff_read_attempt_stream"
         | "ff_read_events" => prepare_read(d, name).await,
+        "ff_record_decision"
+        | "ff_read_approval"
+        | "ff_list_approvals"
+        | "ff_rotate_link_secret"
+        | "ff_read_link_secrets" => approval::prepare(d, name).await,
         "ff_promote_delayed"
         | "ff_expire_execution"
         | "ff_mark_lease_expired_if_due"
@@ -201,11 +235,61 @@ async fn prepare_claim(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
     }
 }
 
+async fn prepare_wait(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
+    d.install_secret().await;
+    if name == "ff_rotate_waitpoint_hmac_secret" {
+        return encode(&rotation(&format!("k-{}", d.new_uuid()), SECRET, 0));
+    }
+    let (held, go) = (held(d).await, Condition::any(["go"]));
+    match name {
+        "ff_suspend_execution" => encode(&d.suspension(&held, &go)),
+        "ff_read_resume_signals" => encode(&held.read_signals(None, 1000)),
+        "ff_create_pending_waitpoint" => encode(&d.opening(&held, "key", 5000)),
+        "ff_close_waitpoint" => {
+            let on = d.open_waitpoint(&held, "key", 5000).await;
+            encode(&held.close_waitpoint(on.waitpoint_id))
+        }
+        "ff_buffer_signal_for_pending_waitpoint" => {
+            let on = d.open_waitpoint(&held, "key", 5000).await;
+            encode(&signal(d, &on))
+        }
+        _ => prepare_suspended(d, name, held).await,
+    }
+}
+
+async fn prepare_suspended(d: &Deployment, name: &str, held: Held) -> Vec<Vec<u8>> {
+    let mut call = d.suspension(&held, &Condition::any(["go"]));
+    (call.timeout_ms, call.timeout_behavior) = (Some(900), Some(TimeoutBehavior::AutoResume));
+    let it = d.suspend_by(&held, call).await;
+    match name {
+        "ff_resume_execution" => encode(&d.resumption(held.id)),
+        "ff_deliver_signal" => encode(&signal(d, &it.on)),
+        "ff_list_pending_waitpoints" => encode(&ListPendingWaitpoints { execution_id: held.id }),
+        "ff_list_suspended" => encode(&ListSuspended { cursor: String::new(), limit: 10 }),
+        "ff_list_waitpoint_hmac_kids" => encode(&ListWaitpointHmacKids {}),
+        _ => {
+            d.advance(900).await;
+            encode(&ExpireSuspension { execution_id: held.id })
+        }
+    }
+}
+
+/// A signal with everything that one can have.
+fn signal(d: &Deployment, on: &Waiting) -> DeliverSignal {
+    DeliverSignal {
+        payload: b"payload".to_vec(),
+        idempotency_key: "once".to_owned(),
+        correlation_id: "correlation".to_owned(),
+        ..d.signal(on, "go")
+    }
+}
+
 async fn prepare_holder(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
     let held = held(d).await;
     match name {
         "ff_renew_lease" => encode(&held.renew(LEASE_MS)),
         "ff_update_progress" => encode(&held.progress("50", "half")),
+        "ff_append_frame" => encode(&held.append(1, &["a", "b"])),
         "ff_complete_execution" => encode(&held.complete(b"result")),
         "ff_fail_execution" => encode(&held.fail("reason", "transient")),
         "ff_cancel_execution" => {
@@ -275,6 +359,14 @@ async fn prepare_read(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         "ff_describe_execution" => encode(&DescribeExecution { execution_id }),
         "ff_read_payload" => encode(&ReadPayload { execution_id }),
         "ff_read_result" => encode(&ReadResult { execution_id }),
+        "ff_read_attempt_stream" => encode(&ReadAttemptStream {
+            execution_id,
+            attempt_index: Some(AttemptIndex(0)),
+            from_sequence: 0,
+            to_sequence: Some(5),
+            count_limit: 10,
+            bytes_max: Some(1000),
+        }),
         "ff_list_attempts" => encode(&ListAttempts { execution_id, limit: 10 }),
         "ff_read_events" => encode(&ReadEvents { cursor: "0-0".to_owned(), limit: 10 }),
         _ => encode(&ListExecutions {

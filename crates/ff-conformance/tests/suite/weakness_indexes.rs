@@ -3,7 +3,7 @@
 
 use ff_conformance::record::{key_of, listed_in, record, score};
 use ff_conformance::{Deployment, GRANT_MS, Held, HostKind, LANE, LEASE_MS, conformance, instance};
-use ff_core::engine_backend::EngineBackend;
+use ff_core::engine_backend::roles::*;
 use ff_core::error::Code;
 use ff_core::limits;
 use ff_core::state::{AttemptLifecycle, PublicState};

@@ -7,7 +7,6 @@
 
 use ff_conformance::record::{log, story};
 use ff_conformance::{Deployment, Held, LANE, LEASE_MS, conformance};
-use ff_core::engine_backend::EngineBackend;
 use ff_core::error::Code;
 use ff_core::state::PublicState;
 use ff_core::types::ExecutionId;
@@ -151,7 +150,7 @@ conformance! {
 
     async fn w55_what_nobody_heard_can_be_read_from_the_log(d: &Deployment) {
         let ids = end_in_every_way(d).await;
-        let page = d.backend.read_events(d.home(), None, 1000).await.expect("the log can be read");
+        let page = d.read_events(None, 1000).await;
         let ended: Vec<ExecutionId> = page
             .events
             .iter()

@@ -2,7 +2,7 @@
 //! operations.
 
 use ff_conformance::{Deployment, Held, LANE, conformance};
-use ff_core::engine_backend::EngineBackend;
+use ff_core::engine_backend::roles::*;
 use ff_core::error::Code;
 use ff_core::limits;
 use ff_script::call::Call;

@@ -1,26 +1,68 @@
 //! Listings, page by page.
 
+use serde::{Deserialize, Serialize};
+
+use crate::argument::check_range;
+use crate::error::EngineError;
+use crate::limits;
+use crate::partition::PartitionConfig;
 use crate::state::PublicState;
 use crate::types::{ExecutionId, ExecutionKind, LaneId, Namespace, TimestampMs, WorkerId};
 
-/// Which executions to list. What is absent does not restrict.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Which executions to list, and which page of them. What is absent does not restrict.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ListFilter {
     /// Only this namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<Namespace>,
     /// Only this lane.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub lane: Option<LaneId>,
     /// Only this state.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<PublicState>,
     /// Only this kind.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<ExecutionKind>,
     /// Only what was submitted at this time or later.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::Moment>))]
     pub from: Option<TimestampMs>,
     /// Only what was submitted before this time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::Moment>))]
     pub to: Option<TimestampMs>,
+    /// Only this partition, by its index.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::PartitionIndex>))]
+    pub partition: Option<u16>,
+    /// Where to go on: the `next_cursor` of the page before, with the same filter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(max_length = 512))]
+    pub cursor: Option<String>,
+    /// How many at most; 50 if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::PageLimit>))]
+    pub limit: Option<u32>,
 }
 
 impl ListFilter {
+    /// How many executions are asked for.
+    pub fn checked_limit(&self) -> Result<u32, EngineError> {
+        page_limit(self.limit, 50)
+    }
+
+    /// Checks what the types do not already hold.
+    pub fn validate(&self, config: &PartitionConfig) -> Result<(), EngineError> {
+        for (field, time) in [("from", self.from), ("to", self.to)] {
+            let millis = time.map_or(1, |time| time.as_millis());
+            check_range(field, millis, 1..=limits::TIMESTAMP_MS_MAX)?;
+        }
+        self.partition.map_or(Ok(()), |index| config.flow_partition(index).map(drop))
+    }
+
     /// True if an execution belongs in the listing.
     pub fn matches(&self, execution: &ExecutionSummary) -> bool {
         fn fits<T: PartialEq>(wanted: Option<&T>, actual: &T) -> bool {
@@ -36,7 +78,8 @@ impl ListFilter {
 }
 
 /// One line of a listing.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ExecutionSummary {
     /// Its id.
     pub execution_id: ExecutionId,
@@ -49,33 +92,104 @@ pub struct ExecutionSummary {
     /// The one word for where it stands.
     pub public_state: PublicState,
     /// Higher runs first.
+    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::Priority))]
     pub priority: u16,
     /// How many attempts were started.
     pub total_attempt_count: u32,
     /// When it was submitted.
     pub created_at: TimestampMs,
     /// When it ended, if it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<TimestampMs>,
     /// The worker of its latest attempt, if there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub worker_id: Option<WorkerId>,
 }
 
-/// A page of executions of one partition.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A page of executions. Partitions follow one another by index; inside a partition ended
+/// executions and unfiltered lists come newest first, live states in the order of their queue. A
+/// page may be shorter than asked for although more follow.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", schema(as = ExecutionList))]
 pub struct ListPage {
     /// The executions; may be fewer than asked for although more follow.
+    #[serde(rename = "executions")]
     pub items: Vec<ExecutionSummary>,
     /// Where the next page begins; none at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }
 
+/// Which lanes to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct LaneQuery {
+    /// Where to go on: the `next_cursor` of the page before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<LaneId>,
+    /// How many at most; 100 if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::PageLimit>))]
+    pub limit: Option<u32>,
+    /// Depths of this partition only, by its index; of all of them if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::PartitionIndex>))]
+    pub partition: Option<u16>,
+}
+
+impl LaneQuery {
+    /// How many lanes are asked for.
+    pub fn checked_limit(&self) -> Result<u32, EngineError> {
+        page_limit(self.limit, 100)
+    }
+}
+
 /// A page of lanes, in the order of their names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct LaneList {
+    /// The lanes.
+    pub lanes: Vec<LaneDepth>,
+    /// The last lane of this page if more follow; the next page begins after it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<LaneId>,
+}
+
+/// The names of some lanes, in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LanePage {
     /// The lanes.
     pub lanes: Vec<LaneId>,
     /// The last lane of this page if more follow; the next page begins after it.
     pub next_cursor: Option<LaneId>,
+}
+
+impl From<LaneList> for LanePage {
+    fn from(list: LaneList) -> Self {
+        let lanes = list.lanes.into_iter().map(|depth| depth.lane).collect();
+        Self { lanes, next_cursor: list.next_cursor }
+    }
+}
+
+/// A lane and how much waits in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct LaneDepth {
+    /// The lane.
+    pub lane: LaneId,
+    /// Executions that could be claimed now.
+    pub waiting: u64,
+    /// When the oldest of those at the head was created.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head_created_at: Option<TimestampMs>,
+}
+
+/// How many entries of a page are asked for.
+pub(super) fn page_limit(asked: Option<u32>, default: u32) -> Result<u32, EngineError> {
+    let limit = asked.unwrap_or(default);
+    check_range("limit", limit.into(), 1..=limits::LIST_LIMIT_MAX).map(|()| limit)
 }
 
 #[cfg(test)]

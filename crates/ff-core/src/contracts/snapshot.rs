@@ -1,6 +1,10 @@
 //! What is known about one execution at one moment.
 
+use serde::{Deserialize, Serialize};
+
+use super::suspensions::SuspensionRecord;
 use super::tags::Tags;
+use crate::bytes::{base64_text, json_text};
 use crate::capability::CapabilitySet;
 use crate::state::{AttemptLifecycle, AttemptType, PublicState, StateVector};
 use crate::types::{
@@ -8,12 +12,16 @@ use crate::types::{
     Namespace, TimestampMs, WaitpointId, WorkerId, WorkerInstanceId,
 };
 
-/// An execution as one call saw it: every part is of the same moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Everything about an execution but its payload and result, of one moment. Times are milliseconds
+/// since the Unix epoch by the store's clock.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", schema(as = Execution))]
 pub struct ExecutionSnapshot {
     /// Its id.
     pub execution_id: ExecutionId,
     /// The flow it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub flow_id: Option<FlowId>,
     /// The tenant or environment it belongs to.
     pub namespace: Namespace,
@@ -24,17 +32,27 @@ pub struct ExecutionSnapshot {
     /// Who submitted it; may be empty.
     pub creator: String,
     /// Higher runs first.
+    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::Priority))]
     pub priority: u16,
-    /// Where it stands.
+    /// The one word for where it stands.
+    pub public_state: PublicState,
+    /// Where it stands, in all dimensions.
     pub state: StateVector,
     /// More about what it waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub blocking_detail: Option<String>,
     /// The latest attempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub current_attempt: Option<AttemptSummary>,
     /// The lease, if somebody holds one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub current_lease: Option<LeaseSummary>,
     /// The waitpoint it is suspended on.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub current_waitpoint: Option<WaitpointId>,
+    /// The latest suspensions, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suspensions: Vec<SuspensionRecord>,
     /// How many attempts were started.
     pub total_attempt_count: u32,
     /// How many retries were scheduled in this run.
@@ -46,44 +64,61 @@ pub struct ExecutionSnapshot {
     /// When it was submitted.
     pub created_at: TimestampMs,
     /// When it was first claimed.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<TimestampMs>,
     /// When it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<TimestampMs>,
     /// When its state last changed.
     pub last_transition_at: TimestampMs,
     /// When anything about it last changed.
     pub last_mutation_at: TimestampMs,
     /// Not to be claimed before.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_until: Option<TimestampMs>,
     /// When the running attempt runs out of time.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt_timeout_at: Option<TimestampMs>,
     /// When the execution runs out of time.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_at: Option<TimestampMs>,
     /// When it will be removed.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub purge_at: Option<TimestampMs>,
     /// Why it, or its latest attempt, failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailureSummary>,
     /// Why it was cancelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cancel: Option<CancelSummary>,
     /// How far the worker says it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<ProgressSummary>,
     /// Its policy as JSON; none if it was created without one.
+    #[serde(rename = "policy", with = "json_text", skip_serializing_if = "json_text::is_none")]
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::policy::ExecutionPolicy>))]
     pub policy_json: Option<String>,
     /// What a worker must be able to do.
+    #[serde(default)]
     pub required_capabilities: CapabilitySet,
     /// Labels.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::Tags))]
     pub tags: Tags,
 }
 
 impl ExecutionSnapshot {
     /// The one word shown to people.
     pub const fn public_state(&self) -> PublicState {
-        self.state.public_state
+        self.public_state
     }
 }
 
 /// The latest attempt of an execution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", schema(as = CurrentAttempt))]
 pub struct AttemptSummary {
     /// Its id.
     pub attempt_id: AttemptId,
@@ -94,7 +129,9 @@ pub struct AttemptSummary {
 }
 
 /// Who holds an execution, and until when.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", schema(as = Lease))]
 pub struct LeaseSummary {
     /// The lease.
     pub lease_id: LeaseId,
@@ -109,18 +146,25 @@ pub struct LeaseSummary {
 }
 
 /// Why an execution failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", schema(as = Failure))]
 pub struct FailureSummary {
     /// In the worker's or the store's words.
     pub reason: String,
     /// The category that the retry policy looks at.
     pub category: String,
     /// What else the worker had to say: opaque bytes, often empty.
+    #[serde(rename = "detail_base64", with = "base64_text", skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::Base64))]
     pub detail: Vec<u8>,
 }
 
 /// Why an execution was cancelled.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", schema(as = Cancellation))]
 pub struct CancelSummary {
     /// In the words of who cancelled it.
     pub reason: String,
@@ -129,18 +173,24 @@ pub struct CancelSummary {
 }
 
 /// How far a worker says it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", schema(as = Progress))]
 pub struct ProgressSummary {
     /// 0 to 100.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub percent: Option<u8>,
     /// A sentence for a person.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// When it said so.
     pub updated_at: TimestampMs,
 }
 
 /// One attempt, in an execution's history.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", schema(as = Attempt))]
 pub struct AttemptRecord {
     /// Its number.
     pub index: AttemptIndex,
@@ -149,12 +199,14 @@ pub struct AttemptRecord {
     /// Why it was started.
     pub attempt_type: AttemptType,
     /// What led to it, in words: the failure before a retry, the reason of a replay.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
     /// How far it got.
     pub state: AttemptLifecycle,
     /// When it was claimed.
     pub started_at: TimestampMs,
     /// When it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<TimestampMs>,
     /// The kind of worker that ran it last.
     pub worker_id: WorkerId,
@@ -163,7 +215,9 @@ pub struct AttemptRecord {
     /// The epoch of its last lease.
     pub lease_epoch: LeaseEpoch,
     /// Why it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_reason: Option<String>,
     /// The category of its failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_category: Option<String>,
 }

@@ -17,10 +17,15 @@ pub struct TickReport {
     pub purged: u32,
     /// Grants that ran out unused: executions became claimable again.
     pub granted_back: u32,
-    /// Idempotency keys whose window was over.
+    /// Registrations of workers, what was left of purged executions, and output, whose time was
+    /// over.
     pub forgotten: u32,
     /// Entries that were not due after all and were put where they belong.
     pub corrected: u32,
+    /// Suspensions that lasted as long as they might.
+    pub suspensions: u32,
+    /// Waitpoints that nobody was suspended on in time.
+    pub waitpoints: u32,
     /// When the next thing is due; none if nothing waits for time.
     pub next_due_at: Option<TimestampMs>,
     /// How late the most overdue thing was when this tick came.
@@ -42,5 +47,7 @@ impl TickReport {
             + self.granted_back as u64
             + self.forgotten as u64
             + self.corrected as u64
+            + self.suspensions as u64
+            + self.waitpoints as u64
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::claim::{check_kinds, check_lease_ttl};
+use super::grants::{check_kinds, check_lease_ttl};
 use crate::argument;
 use crate::capability::CapabilitySet;
 use crate::error::EngineError;

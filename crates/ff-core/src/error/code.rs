@@ -79,6 +79,8 @@ codes! {
             "The worker lacks capabilities that the execution requires.";
         FenceRequired "fence_required" Terminal 400
             "The execution is leased: lease id, lease epoch and attempt id must be given.";
+        FrameTooLarge "frame_too_large" Terminal 413
+            "A frame is larger than allowed; cut it, or store it elsewhere and pass a reference.";
         InvalidBlockingReason "invalid_blocking_reason" Terminal 400
             "Executions cannot be held back for this reason.";
         InvalidBudgetScope "invalid_budget_scope" Terminal 400
@@ -88,7 +90,7 @@ codes! {
         InvalidDependency "invalid_dependency" Terminal 400
             "The dependency does not exist or does not belong to this execution.";
         InvalidFrameType "invalid_frame_type" SoftError 400
-            "The frame's type is unknown; the frame was not stored.";
+            "A frame's type is a word without colons and braces; the frame was not stored.";
         InvalidGraceMs "invalid_grace_ms" Terminal 400
             "The grace period must be a whole number of milliseconds, zero or more.";
         InvalidInput "invalid_input" Terminal 400
@@ -122,11 +124,13 @@ codes! {
         PayloadTooLarge "payload_too_large" Terminal 413
             "The payload is larger than allowed; store it elsewhere and pass a reference.";
         RetentionLimitExceeded "retention_limit_exceeded" Terminal 413
-            "The frame is larger than the stream keeps.";
+            "The frame, or the summary with it, is larger than the stream keeps.";
         SignalLimitExceeded "signal_limit_exceeded" Terminal 409
             "The execution has received as many signals as it accepts.";
         Unauthorized "unauthorized" Terminal 401
             "The caller may not do this.";
+        WaitpointLimitExceeded "waitpoint_limit_exceeded" Terminal 409
+            "The execution has as many open waitpoints as it may have; close some.";
         WaitpointNotTokenBound "waitpoint_not_token_bound" Terminal 400
             "The waitpoint has no token and cannot be used for signals from outside.";
     }
@@ -227,6 +231,8 @@ codes! {
             "The flow has ended and accepts no changes.";
         FlowCancelled "flow_cancelled" Terminal 409
             "The flow was cancelled; its executions do not run any more.";
+        FrameGap "frame_gap" Terminal 409
+            "Frames before this one are missing; the detail is the number that is expected.";
         GrantAlreadyExists "grant_already_exists" Informational 409
             "The execution is reserved for another worker.";
         LeaseExpired "lease_expired" Terminal 409
@@ -243,6 +249,8 @@ codes! {
             "The execution is not waiting to run.";
         OkAlreadyApplied "ok_already_applied" Informational 409
             "This was done before; nothing changed.";
+        OperatorOverrideNotAllowed "operator_override_not_allowed" Terminal 409
+            "The suspension does not let an operator end the wait.";
         PendingWaitpointExpired "pending_waitpoint_expired" Informational 409
             "The waitpoint ran out before the execution was suspended on it.";
         ReplayNotAllowed "replay_not_allowed" Terminal 409
@@ -263,6 +271,8 @@ codes! {
             "The execution has ended.";
         TokenExpired "token_expired" Terminal 401
             "The waitpoint token was signed with a key that is no longer accepted.";
+        WaitpointActive "waitpoint_active" Informational 409
+            "The execution is suspended on the waitpoint: resume or cancel it instead.";
         WaitpointClosed "waitpoint_closed" Informational 409
             "The waitpoint accepts no more signals.";
         WaitpointNotOpen "waitpoint_not_open" Informational 409

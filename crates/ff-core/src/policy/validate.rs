@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use super::{Backoff, ExecutionPolicy, RetryPolicy, TimeoutPolicy};
+use super::{Backoff, ExecutionPolicy, RetryPolicy, StreamPolicy, SuspensionPolicy, TimeoutPolicy};
 use crate::limits;
 
 /// A policy that breaks a rule.
@@ -61,7 +61,11 @@ impl ExecutionPolicy {
     pub fn validate(&self) -> Result<(), PolicyError> {
         self.retry_policy.as_ref().map_or(Ok(()), RetryPolicy::validate)?;
         self.timeout_policy.as_ref().map_or(Ok(()), TimeoutPolicy::validate)?;
+        self.stream_policy.as_ref().map_or(Ok(()), StreamPolicy::validate)?;
+        self.suspension_policy.as_ref().map_or(Ok(()), SuspensionPolicy::validate)?;
+        let signals = self.max_signals_per_execution;
         let given = [
+            ("max_signals_per_execution", signals, 1..=limits::SIGNALS_MAX),
             ("max_reclaim_count", self.max_reclaim_count, 0..=limits::MAX_RECLAIMS_MAX),
             ("max_replay_count", self.max_replay_count, 0..=limits::MAX_REPLAYS_MAX),
             ("retention_ms", self.retention_ms, 0..=limits::RETENTION_MS_MAX),
@@ -69,6 +73,13 @@ impl ExecutionPolicy {
             ("dedup_window_ms", self.dedup_window_ms, 1..=limits::DEDUP_MS_MAX),
         ];
         given.into_iter().try_for_each(|(path, value, range)| within_if_given(path, value, range))
+    }
+}
+
+impl SuspensionPolicy {
+    fn validate(&self) -> Result<(), PolicyError> {
+        let path = "suspension_policy.default_timeout_ms";
+        within_if_given(path, self.default_timeout_ms, 1..=limits::DELAY_MS_MAX)
     }
 }
 
@@ -83,6 +94,20 @@ impl TimeoutPolicy {
             time(),
         )?;
         within_if_given("timeout_policy.max_reclaim_count", self.max_reclaim_count, reclaims)
+    }
+}
+
+impl StreamPolicy {
+    fn validate(&self) -> Result<(), PolicyError> {
+        let frames = 1..=limits::STREAM_FRAMES_MAX;
+        let time = 0..=limits::RETENTION_MS_MAX;
+        within_if_given("stream_policy.retention_maxlen", self.retention_maxlen, frames)?;
+        within_if_given(
+            "stream_policy.retention_bytes",
+            self.retention_bytes,
+            1..=limits::STREAM_BYTES_MAX,
+        )?;
+        within_if_given("stream_policy.retention_ttl_ms", self.retention_ttl_ms, time)
     }
 }
 
@@ -177,6 +202,18 @@ mod tests {
             (
                 r#"{"timeout_policy":{"attempt_timeout_ms":0}}"#,
                 "timeout_policy.attempt_timeout_ms: must be from 1 to 34560000000, got 0",
+            ),
+            (
+                r#"{"stream_policy":{"retention_maxlen":0}}"#,
+                "stream_policy.retention_maxlen: must be from 1 to 100000, got 0",
+            ),
+            (
+                r#"{"stream_policy":{"retention_bytes":268435457}}"#,
+                "stream_policy.retention_bytes: must be from 1 to 268435456, got 268435457",
+            ),
+            (
+                r#"{"stream_policy":{"retention_ttl_ms":31622400001}}"#,
+                "stream_policy.retention_ttl_ms: must be from 0 to 31622400000, got 31622400001",
             ),
             (
                 r#"{"retry_policy":{"max_retries":1001}}"#,

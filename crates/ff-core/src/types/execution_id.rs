@@ -11,7 +11,9 @@ use super::{FlowId, IdempotencyKey, Namespace};
 use crate::partition::{Partition, PartitionConfig, PartitionFamily};
 use crate::wire_text::serde_as_text;
 
-/// One execution, written `{fp:N}:<uuid>`. Never changes across retries, resumes or replays.
+/// One execution, written `{fp:N}:<uuid>`. Never changes across retries, resumes or replays. An id
+/// that is made here has a UUID that hashes to its partition, so that the UUID says it all: see
+/// [`ExecutionRef`](super::ExecutionRef).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ExecutionId {
     partition_index: u16,
@@ -19,9 +21,9 @@ pub struct ExecutionId {
 }
 
 impl ExecutionId {
-    /// An execution of this flow: it lives where the flow lives.
-    pub fn for_flow(flow_id: &FlowId, uuid: Uuid, config: &PartitionConfig) -> Self {
-        Self::from_parts(config.flow_partition_of(flow_id.as_bytes()), uuid)
+    /// A new execution of this flow: it lives where the flow lives.
+    pub fn for_flow(flow_id: &FlowId, fresh: Uuid, config: &PartitionConfig) -> Self {
+        Self::made_for(config.flow_partition_of(flow_id.as_bytes()), fresh, config)
     }
 
     /// An execution in no flow: spread by its own id, so that one busy lane uses all partitions.
@@ -29,16 +31,21 @@ impl ExecutionId {
         Self::from_parts(config.flow_partition_of(uuid.as_bytes()), uuid)
     }
 
-    /// An execution submitted under an idempotency key: placed by namespace and key, so that every
-    /// repetition meets the first one on the same partition. The zero byte keeps pairs apart.
+    /// A new execution submitted under an idempotency key: placed by namespace and key, so that
+    /// every repetition meets the first one on the same partition. The zero byte keeps pairs apart.
     pub fn for_idempotency_key(
         namespace: &Namespace,
         key: &IdempotencyKey,
-        uuid: Uuid,
+        fresh: Uuid,
         config: &PartitionConfig,
     ) -> Self {
         let place = [namespace.as_str().as_bytes(), &[0], key.as_str().as_bytes()].concat();
-        Self::from_parts(config.flow_partition_of(&place), uuid)
+        Self::made_for(config.flow_partition_of(&place), fresh, config)
+    }
+
+    /// A new execution whose place is given: the end of its UUID is made to hash to it.
+    fn made_for(partition: Partition, fresh: Uuid, config: &PartitionConfig) -> Self {
+        Self::from_parts(partition, config.uuid_on(partition, fresh))
     }
 
     /// An execution on a given flow partition.
@@ -194,6 +201,27 @@ mod tests {
         };
         assert_eq!(place(1), place(2));
         assert_eq!(place(1).index, crc16(b"shop\0order-17") % 256);
+    }
+
+    #[test]
+    fn every_id_that_is_made_lives_where_its_uuid_hashes_to() {
+        let namespace = Namespace::default();
+        for count in [1, 2, 7, 256, 1000, u16::MAX] {
+            let config = PartitionConfig { num_flow_partitions: count, ..Default::default() };
+            for number in 0..100 {
+                let fresh = Uuid::from_u128(uuid().as_u128() + number);
+                let key = IdempotencyKey::try_new(format!("order-{number}")).expect("valid");
+                let flow = FlowId::from_uuid(Uuid::from_u128(number));
+                for id in [
+                    ExecutionId::solo(fresh, &config),
+                    ExecutionId::for_flow(&flow, fresh, &config),
+                    ExecutionId::for_idempotency_key(&namespace, &key, fresh, &config),
+                ] {
+                    assert_eq!(ExecutionId::solo(id.uuid(), &config), id, "{count}");
+                    assert_eq!(id.uuid().as_u128() >> 16, fresh.as_u128() >> 16, "{count}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -27,6 +27,31 @@ impl Moment {
             Self::After(millis) => argument::check_range(field, millis, 0..=limits::DELAY_MS_MAX),
         }
     }
+
+    /// The two fields that it stands in on the wire: a time, or a pause in milliseconds.
+    pub const fn into_fields(self) -> (Option<TimestampMs>, Option<u64>) {
+        match self {
+            Self::At(time) => (Some(time), None),
+            Self::After(millis) => (None, Some(millis)),
+        }
+    }
+
+    /// The moment that two fields name; at most one of them is given.
+    pub fn of_fields(
+        delay_until: Option<TimestampMs>,
+        delay_ms: Option<u64>,
+    ) -> Result<Option<Self>, EngineError> {
+        let (field, moment) = match (delay_until, delay_ms) {
+            (Some(_), Some(_)) => {
+                let rule = "must not be given together with delay_until";
+                return Err(EngineError::invalid("delay_ms", rule));
+            }
+            (Some(time), None) => ("delay_until", Self::At(time)),
+            (None, Some(millis)) => ("delay_ms", Self::After(millis)),
+            (None, None) => return Ok(None),
+        };
+        moment.check(field).map(|()| Some(moment))
+    }
 }
 
 impl From<TimestampMs> for Moment {

@@ -72,6 +72,16 @@ macro_rules! names {
             /// The longest allowed name, in bytes.
             pub const BYTES_MAX: usize = limits::$max as usize;
 
+            /// A name that stands in the program's text.
+            ///
+            /// # Panics
+            ///
+            /// If it breaks a rule: [`Self::try_new`] is for names from elsewhere.
+            #[track_caller]
+            pub fn new(name: impl AsRef<str>) -> Self {
+                Self::try_new(name).unwrap_or_else(|error| panic!("{error}"))
+            }
+
             /// Checks a text and takes it as a name.
             pub fn try_new(name: impl AsRef<str>) -> Result<Self, NameError> {
                 let name = name.as_ref();
@@ -128,6 +138,12 @@ names! {
     ExecutionKind("kind", KIND_BYTES_MAX);
     /// The caller's own name for a submission: the same key is the same execution.
     IdempotencyKey("idempotency_key", IDEMPOTENCY_KEY_BYTES_MAX);
+}
+
+impl Default for LaneId {
+    fn default() -> Self {
+        Self("default".into())
+    }
 }
 
 impl Default for Namespace {

@@ -8,7 +8,7 @@ use ff_core::limits;
 use super::contents::{Contents, Scores};
 use super::keys::Place;
 use super::record::{Record, State, field};
-use super::{Findings, shown, workers};
+use super::{Findings, shown, streams, waitpoints, workers};
 
 /// A step of priority outweighs any age unless the policy says how much age it is worth.
 const STRICT_STEP: i64 = 1_000_000_000_000;
@@ -94,6 +94,8 @@ fn invariant(place: &Place<'_>, member: &[u8]) -> &'static str {
     match place {
         Place::All => "I5",
         Place::Due if member.starts_with(workers::DUE_PREFIX) => "I9",
+        Place::Due if member.starts_with(streams::DUE_PREFIX) => "I9",
+        Place::Due if member.starts_with(waitpoints::DUE_PREFIX) => "I7",
         _ => "I1",
     }
 }
@@ -107,7 +109,9 @@ fn wanted<'a>(contents: &Contents<'a>) -> BTreeMap<Place<'a>, Wanted<'a>> {
             wanted.entry(place).or_default().insert(member, score);
         }
     }
-    for (member, until) in workers::due(contents) {
+    let others =
+        workers::due(contents).chain(streams::due(contents)).chain(waitpoints::due(contents));
+    for (member, until) in others {
         wanted.entry(Place::Due).or_default().insert(Cow::Owned(member), until);
     }
     wanted
@@ -122,11 +126,13 @@ fn places<'a>(record: &Record<'a>) -> impl Iterator<Item = (Place<'a>, i64)> {
         .map(|_| (Place::Queue(record.text(field::LANE)), queue_score(record)));
     let times = if state == Some(State::Running) { Place::Leases } else { Place::Due };
     let due = live.and_then(|state| due_at(record, state)).map(|at| (times, at));
+    let suspended = (state == Some(State::Suspended))
+        .then(|| (Place::Suspended, record.count(field::TRANSITION_AT)));
     let ended = state.and_then(|state| match state {
         State::Ended(outcome) => Some((Place::Ended(outcome), purge_at(record))),
         _ => None,
     });
-    [Some(all), queue, due, ended].into_iter().flatten()
+    [Some(all), queue, due, suspended, ended].into_iter().flatten()
 }
 
 /// Lowest first: old before young, a high priority before a low one.
@@ -142,6 +148,7 @@ fn due_at(record: &Record<'_>, state: State) -> Option<i64> {
             [record.number(field::LEASE_EXPIRES_AT), record.number(field::TIMEOUT_AT)]
         }
         State::Delayed => [record.number(field::DELAY_UNTIL), None],
+        State::Suspended => [record.number(field::SUSPEND_UNTIL), None],
         _ => [None, None],
     };
     let always = [record.number(field::DEADLINE_AT), record.number(field::GRANT_EXPIRES_AT)];

@@ -19,12 +19,24 @@ pub(super) enum Place<'a> {
     Tags(&'a str),
     /// The past attempts of an execution.
     Attempts(&'a str),
+    /// The output of one of its attempts.
+    Frames(&'a str, u32),
+    /// What that output sums up to.
+    Document(&'a str, u32),
+    /// The waitpoints of an execution.
+    Waitpoints(&'a str),
+    /// A waitpoint.
+    Waitpoint(&'a str),
+    /// The signals of a waitpoint.
+    Signals(&'a str),
     /// What can be claimed in a lane.
     Queue(&'a str),
     /// What happens later, but to what runs.
     Due,
     /// What runs.
     Leases,
+    /// What is suspended.
+    Suspended,
     /// Every execution.
     All,
     /// What ended this way.
@@ -35,6 +47,10 @@ pub(super) enum Place<'a> {
     Trimmed,
     /// What is remembered under idempotency keys.
     Idempotency,
+    /// The keys of waitpoint tokens.
+    Secrets,
+    /// The keys of approval links.
+    LinkSecrets,
     /// The partition counts.
     Deployment,
     /// The lanes in use.
@@ -86,6 +102,11 @@ pub fn deployment_key() -> String {
     name(Partition::flow(0), &Place::Deployment)
 }
 
+/// Does this key hold what signs tokens or links?
+pub fn is_secret(key: &[u8]) -> bool {
+    matches!(parse(key), Some((_, Place::Secrets | Place::LinkSecrets)))
+}
+
 /// The counts that the deployment of a dump was created with; the default ones if it was never
 /// opened.
 pub fn partition_config(dump: &Dump) -> PartitionConfig {
@@ -108,10 +129,13 @@ impl<'a> Place<'a> {
         match rest {
             "due" => Some(Self::Due),
             "leases" => Some(Self::Leases),
+            "suspended" => Some(Self::Suspended),
             "all" => Some(Self::All),
             "log" => Some(Self::Log),
             "trimmed" => Some(Self::Trimmed),
             "idem" => Some(Self::Idempotency),
+            "secrets" => Some(Self::Secrets),
+            "link-secrets" => Some(Self::LinkSecrets),
             "deployment" => Some(Self::Deployment),
             "lanes" => Some(Self::Lanes),
             "workers" => Some(Self::Workers),
@@ -120,6 +144,7 @@ impl<'a> Place<'a> {
                 ("q", lane) => LaneId::try_new(lane).is_ok().then_some(Self::Queue(lane)),
                 ("ended", outcome) => ended(outcome),
                 ("x", execution) => Self::of_execution(execution),
+                ("wp", waitpoint) => Self::of_waitpoint(waitpoint),
                 _ => None,
             },
         }
@@ -134,10 +159,31 @@ impl<'a> Place<'a> {
             "" if text.len() == uuid.len() => Some(Self::Record(uuid)),
             "tags" => Some(Self::Tags(uuid)),
             "attempts" => Some(Self::Attempts(uuid)),
+            _ if part.starts_with("s:") => Self::of_attempt(uuid, &part[2..]),
+            "waitpoints" => Some(Self::Waitpoints(uuid)),
             _ => {
                 let name = BlobName::ALL.into_iter().find(|name| name.as_str() == part)?;
                 Some(Self::Blob(uuid, name))
             }
+        }
+    }
+
+    fn of_attempt(uuid: &'a str, text: &str) -> Option<Self> {
+        let (index, is_document) = match text.strip_suffix(":d") {
+            Some(index) => (index, true),
+            None => (text, false),
+        };
+        let number: u32 = index.parse().ok().filter(|number: &u32| number.to_string() == index)?;
+        Some(if is_document { Self::Document(uuid, number) } else { Self::Frames(uuid, number) })
+    }
+
+    fn of_waitpoint(text: &'a str) -> Option<Self> {
+        let (uuid, part) = text.split_once(':').unwrap_or((text, ""));
+        match part {
+            _ if !is_uuid(uuid.as_bytes()) => None,
+            "" if text.len() == uuid.len() => Some(Self::Waitpoint(uuid)),
+            "signals" => Some(Self::Signals(uuid)),
+            _ => None,
         }
     }
 
@@ -146,23 +192,33 @@ impl<'a> Place<'a> {
         match self {
             Self::Record(_)
             | Self::Tags(_)
+            | Self::Waitpoints(_)
+            | Self::Waitpoint(_)
+            | Self::Signals(_)
+            | Self::Secrets
+            | Self::LinkSecrets
             | Self::Idempotency
             | Self::Deployment
             | Self::Workers
             | Self::Marks => matches!(stored, Stored::Hash(_)),
-            Self::Blob(..) | Self::Trimmed => matches!(stored, Stored::String(_)),
-            Self::Attempts(_) => matches!(stored, Stored::List(_)),
-            Self::Queue(_) | Self::Due | Self::Leases | Self::All | Self::Ended(_) => {
-                matches!(stored, Stored::SortedSet(_))
+            Self::Blob(..) | Self::Document(..) | Self::Trimmed => {
+                matches!(stored, Stored::String(_))
             }
-            Self::Log => matches!(stored, Stored::Stream(_)),
+            Self::Attempts(_) => matches!(stored, Stored::List(_)),
+            Self::Queue(_)
+            | Self::Due
+            | Self::Leases
+            | Self::Suspended
+            | Self::All
+            | Self::Ended(_) => matches!(stored, Stored::SortedSet(_)),
+            Self::Log | Self::Frames(..) => matches!(stored, Stored::Stream(_)),
             Self::Lanes => matches!(stored, Stored::Set(_)),
         }
     }
 
     /// Facts about the whole deployment live in the first partition alone.
     pub(super) fn only_in_first(&self) -> bool {
-        matches!(self, Self::Deployment | Self::Lanes | Self::Workers)
+        matches!(self, Self::Deployment | Self::LinkSecrets | Self::Lanes | Self::Workers)
     }
 }
 
@@ -178,14 +234,22 @@ impl fmt::Display for Place<'_> {
             Self::Blob(uuid, name) => write!(f, "x:{uuid}:{}", name.as_str()),
             Self::Tags(uuid) => write!(f, "x:{uuid}:tags"),
             Self::Attempts(uuid) => write!(f, "x:{uuid}:attempts"),
+            Self::Frames(uuid, attempt) => write!(f, "x:{uuid}:s:{attempt}"),
+            Self::Document(uuid, attempt) => write!(f, "x:{uuid}:s:{attempt}:d"),
+            Self::Waitpoints(uuid) => write!(f, "x:{uuid}:waitpoints"),
+            Self::Waitpoint(id) => write!(f, "wp:{id}"),
+            Self::Signals(id) => write!(f, "wp:{id}:signals"),
             Self::Queue(lane) => write!(f, "q:{lane}"),
             Self::Due => f.write_str("due"),
             Self::Leases => f.write_str("leases"),
+            Self::Suspended => f.write_str("suspended"),
             Self::All => f.write_str("all"),
             Self::Ended(outcome) => write!(f, "ended:{outcome}"),
             Self::Log => f.write_str("log"),
             Self::Trimmed => f.write_str("trimmed"),
             Self::Idempotency => f.write_str("idem"),
+            Self::Secrets => f.write_str("secrets"),
+            Self::LinkSecrets => f.write_str("link-secrets"),
             Self::Deployment => f.write_str("deployment"),
             Self::Lanes => f.write_str("lanes"),
             Self::Workers => f.write_str("workers"),

@@ -4,7 +4,7 @@ use ff_core::state::TerminalOutcome;
 
 use super::contents::Hash;
 use super::keys::is_uuid;
-use super::{Findings, shown};
+use super::{Findings, shown, streams};
 
 /// A field's name in the store.
 pub(super) type Field = &'static [u8];
@@ -21,6 +21,10 @@ enum Form {
     Tokens,
     /// A compiled retry policy.
     Rule,
+    /// A compiled stream policy.
+    StreamRule,
+    /// `first:last:start:stop`, what a stream holds.
+    Frames,
     /// `epoch:how it ended:until when:lease id`.
     Lease,
     /// Anything.
@@ -46,8 +50,8 @@ macro_rules! fields {
 }
 
 fields! {
-    STATE b"st" Form::Word(&["waiting", "delayed", "running", "lapsed", "revoked", "success",
-        "failed", "cancelled", "expired", "skipped"]);
+    STATE b"st" Form::Word(&["waiting", "delayed", "running", "suspended", "lapsed", "revoked",
+        "success", "failed", "cancelled", "expired", "skipped"]);
     LANE b"la" Form::Text;
     KIND b"ki" Form::Text;
     NAMESPACE b"ns" Form::Text;
@@ -61,7 +65,7 @@ fields! {
     MUTATION_AT b"lm" Form::Number;
     NEXT_ATTEMPT b"nx" Form::Word(&["retry", "replay", "resume"]);
     DELAY_UNTIL b"du" Form::Number;
-    DELAY_REASON b"dr" Form::Word(&["delay", "retry_backoff"]);
+    DELAY_REASON b"dr" Form::Word(&["delay", "retry_backoff", "resume"]);
     DEADLINE_AT b"dl" Form::Number;
     DEADLINE_MS b"dm" Form::Number;
     REMEMBERED_UNTIL b"iu" Form::Number;
@@ -80,9 +84,19 @@ fields! {
     ATTEMPT_ENDED_AT b"ae" Form::Number;
     ATTEMPT_END b"ax" Form::Word(&["fail", "timeout", "lapse", "revoke", "done", "final",
         "cancel"]);
-    PAUSE_KIND b"pk" Form::Word(&["delay", "children", "release"]);
+    PAUSE_KIND b"pk" Form::Word(&["delay", "children", "suspend", "release"]);
     PREVIOUS_LEASE b"pl" Form::Lease;
     REQUESTS b"rq" Form::Text;
+    WAITPOINT_ID b"wp" Form::Uuid;
+    SUSPEND_REASON b"sw" Form::Text;
+    SUSPEND_UNTIL b"su" Form::Number;
+    SUSPEND_TIMEOUT_MS b"sm" Form::Number;
+    SUSPEND_BEHAVIOR b"sb" Form::Word(&["fail", "cancel", "expire", "escalate",
+        "auto_resume_with_timeout_signal"]);
+    WAITPOINT_COUNT b"wn" Form::Number;
+    PENDING_WAITPOINTS b"pw" Form::Number;
+    SIGNAL_COUNT b"sc" Form::Number;
+    SIGNALS_MAX b"sx" Form::Number;
     GONE b"go" Form::Text;
     LEASE_ID b"li" Form::Uuid;
     LEASE_EPOCH b"ep" Form::Number;
@@ -112,6 +126,9 @@ fields! {
     PROGRESS_MESSAGE b"pm" Form::Text;
     PROGRESS_AT b"pt" Form::Number;
     FLOW_ID b"fl" Form::Uuid;
+    STREAM_RULE b"sr" Form::StreamRule;
+    FRAMES b"fm" Form::Frames;
+    KEPT_FROM b"kf" Form::Number;
     PAYLOAD b"in" Form::Text;
     PAYLOAD2 b"in2" Form::Text;
     PAYLOAD3 b"in3" Form::Text;
@@ -147,6 +164,7 @@ pub(super) enum State {
     Waiting,
     Delayed,
     Running,
+    Suspended,
     Lapsed,
     Revoked,
     Ended(TerminalOutcome),
@@ -218,6 +236,7 @@ impl<'a> Record<'a> {
             "waiting" => State::Waiting,
             "delayed" => State::Delayed,
             "running" => State::Running,
+            "suspended" => State::Suspended,
             "lapsed" => State::Lapsed,
             "revoked" => State::Revoked,
             "success" => State::Ended(TerminalOutcome::Success),
@@ -272,6 +291,8 @@ impl Form {
             Self::Word(words) => words.iter().any(|word| word.as_bytes() == value),
             Self::Tokens => are_tokens(value),
             Self::Rule => max_retries(value).is_some(),
+            Self::StreamRule => streams::Rule::parse(value).is_some(),
+            Self::Frames => streams::Held::parse(value).is_some(),
             Self::Lease => is_past_lease(value),
             Self::Text => true,
         }

@@ -25,6 +25,9 @@ const GRANT: &[Field] = &[
     field::GRANT_EXPIRES_AT,
 ];
 
+/// What a suspended execution waits on, and why.
+const WAIT: &[Field] = &[field::WAITPOINT_ID, field::SUSPEND_REASON];
+
 const DELAY: &[Field] = &[field::DELAY_UNTIL, field::DELAY_REASON];
 
 /// How the attempt before ended; it belongs to that attempt's story.
@@ -106,12 +109,19 @@ impl Rules<'_> {
     fn waiting(&mut self, state: State) {
         match state {
             State::Delayed => self.needs("I1", DELAY),
+            State::Suspended => {
+                self.needs("I7", WAIT);
+                self.bars("I1", DELAY);
+            }
             // The time of a delay stays known until the next claim.
             State::Waiting => {}
             _ => self.bars("I1", DELAY),
         }
-        if !matches!(state, State::Waiting | State::Delayed) {
+        if !matches!(state, State::Waiting | State::Delayed | State::Suspended) {
             self.bars("I1", &[field::NEXT_ATTEMPT]);
+        }
+        if state != State::Suspended {
+            self.bars("I7", &[field::SUSPEND_REASON, field::SUSPEND_UNTIL]);
         }
     }
 
@@ -169,6 +179,7 @@ fn vector(record: &Record<'_>, state: State) -> StateVector {
 fn phase(state: State) -> LifecyclePhase {
     match state {
         State::Waiting | State::Delayed => LifecyclePhase::Runnable,
+        State::Suspended => LifecyclePhase::Suspended,
         State::Running | State::Lapsed | State::Revoked => LifecyclePhase::Active,
         State::Ended(_) => LifecyclePhase::Terminal,
     }
@@ -189,14 +200,28 @@ fn waits(record: &Record<'_>, state: State) -> (EligibilityState, BlockingReason
         State::Delayed => {
             let reason = match record.text(field::DELAY_REASON) {
                 "retry_backoff" => BlockingReason::WaitingForRetryBackoff,
+                "resume" => BlockingReason::WaitingForResumeDelay,
                 _ => BlockingReason::WaitingForDelay,
             };
             (EligibilityState::NotEligibleUntilTime, reason)
         }
+        State::Suspended => (EligibilityState::NotApplicable, waits_for(record)),
         State::Lapsed | State::Revoked => {
             (EligibilityState::NotApplicable, BlockingReason::WaitingForWorker)
         }
         State::Running | State::Ended(_) => (EligibilityState::NotApplicable, BlockingReason::None),
+    }
+}
+
+fn waits_for(record: &Record<'_>) -> BlockingReason {
+    match record.text(field::SUSPEND_REASON) {
+        "waiting_for_approval" => BlockingReason::WaitingForApproval,
+        "waiting_for_callback" => BlockingReason::WaitingForCallback,
+        "waiting_for_tool_result" => BlockingReason::WaitingForToolResult,
+        "waiting_for_operator_review" | "manual_pause" => BlockingReason::PausedByOperator,
+        "paused_by_policy" => BlockingReason::PausedByPolicy,
+        "paused_by_budget" => BlockingReason::WaitingForBudget,
+        _ => BlockingReason::WaitingForSignal,
     }
 }
 

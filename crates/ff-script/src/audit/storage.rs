@@ -4,10 +4,10 @@
 use ff_core::limits;
 use ff_core::partition::PartitionConfig;
 
-use super::Findings;
 use super::contents::{Contents, Hash};
 use super::keys::{Place, is_uuid};
 use super::record::{field, number};
+use super::{Findings, streams};
 use crate::dump::{Stored, StreamEntry};
 
 /// The log is trimmed by whole blocks, so that it may exceed its length a little.
@@ -23,6 +23,11 @@ pub(super) fn check(contents: &Contents<'_>, config: &PartitionConfig, found: &m
             (Place::Attempts(uuid), Stored::List(lines)) => {
                 orphan(contents, uuid).or_else(|| too_many_attempts(lines))
             }
+            (Place::Frames(..) | Place::Document(..), stored) => {
+                streams::wrong(contents, place, stored)
+            }
+            (Place::Waitpoints(uuid), _) => orphan(contents, uuid),
+            (Place::Secrets, Stored::Hash(secrets)) => wrong_secrets(secrets),
             (Place::Log, Stored::Stream(entries)) => wrong_log(entries),
             (Place::Deployment, Stored::Hash(counts)) => wrong_counts(counts, config),
             (Place::Marks, Stored::Hash(marks)) => wrong_marks(marks),
@@ -82,6 +87,31 @@ fn wrong_log(entries: &[StreamEntry]) -> Option<&'static str> {
         _ => false,
     };
     (!entries.iter().all(known)).then_some("an entry that is no event")
+}
+
+/// The current kid, the revision, and each key as `algorithm:accepted until:hex digits`.
+fn wrong_secrets(secrets: &Hash) -> Option<&'static str> {
+    let known = |kid: &[u8]| secrets.contains_key(&[b"kid:", kid].concat());
+    if !secrets.get(&b"current"[..]).is_some_and(|kid| known(kid)) {
+        return Some("no key that signs");
+    }
+    let readable = |(name, value): (&Vec<u8>, &Vec<u8>)| match name.as_slice() {
+        b"current" => true,
+        b"revision" => number(value).is_some(),
+        name => name.starts_with(b"kid:") && is_secret(value),
+    };
+    let within = secrets.len() as u64 <= limits::KIDS_MAX + 2;
+    (!within || !secrets.iter().all(readable)).then_some("a key that cannot be read")
+}
+
+fn is_secret(value: &[u8]) -> bool {
+    let parts: Vec<&[u8]> = value.splitn(3, |byte| *byte == b':').collect();
+    let [algorithm, until, digits] = parts[..] else { return false };
+    let bytes = (limits::SECRET_BYTES_MIN * 2..=limits::SECRET_BYTES_MAX * 2).step_by(2);
+    algorithm == b"sha1"
+        && (until.is_empty() || number(until).is_some())
+        && bytes.into_iter().any(|length| length == digits.len() as u64)
+        && digits.iter().all(u8::is_ascii_hexdigit)
 }
 
 /// Each server's `mark:marked_at`.

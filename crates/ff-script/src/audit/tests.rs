@@ -17,17 +17,21 @@ ff:{fp:0}:due zset w:w-1=8000
 all zset $a=1000 $b=1001 $c=1002 $d=1003 $e=1004 $f=1005
 q:main zset $a=-1999999999000
 leases zset $b=2400
-due zset $d=3000 $e=9000
+due zset $d=3000 $e=9000 s:$c:0=2500
 ended:success zset $c=2010
 ended:cancelled zset $f=86401700
 idem hash n:key=7000:$a:digest
 log stream e=created:$a:::: e=claimed:$b:1:1:w-1:initial
 x:$a hash st=waiting la=main ki=k ns=n ct=1000 pr=2 iu=7000 id=key in=payload po={} ca=cpu,gpu
 x:$b hash st=running la=main ki=k ns=n ct=1001 ac=2 li=$b ep=3 le=5000 wo=w wi=i as=1500 \
-    sa=1100 ty=retry rr=1:fixed:100:0:1000:0: rc=1 at=900 ta=2400
+    sa=1100 ty=retry rr=1:fixed:100:0:1000:0: rc=1 at=900 ta=2400 fm=2:3:5:9 kf=0
+x:$b:s:0 stream h=1150:0:token:,p=ab
+x:$b:s:1 stream 2@h=1600:5:token:,p=ab 3@h=1601:7:line:c:1,p=cd
 x:$b:attempts list 0:$a:initial:ended_failure:1100:1200:1:w:i:transient:0:boom
 x:$c hash st=success la=side ki=k ns=n ct=1002 ac=1 li=$c ep=1 le=5000 wo=w wi=i as=1500 \
-    et=2000 re=10 in2=@ out=done
+    et=2000 re=10 in2=@ out=done sr=summary:2:1000:500 fm=1:1:0:2
+x:$c:s:0 stream h=1700:0:patch:,p={}
+x:$c:s:0:d string {}
 x:$c:payload string *300
 x:$d hash st=lapsed la=main ki=k ns=n ct=1003 ac=1 li=$d ep=1 wo=w wi=i as=1500 mt=1600 \
     ax=lapse ae=1600 gi=$d gk=reclaim gw=w gn=i gx=3000
@@ -35,6 +39,22 @@ x:$e hash st=delayed la=main ki=k ns=n ct=1004 du=9000 dr=delay tg=1 dl=9500
 x:$e:tags hash team.name=blue
 x:$f hash st=cancelled la=main ki=k ns=n ct=1005 et=1700 cb=operator_override rp=1 ac=1 li=$f \
     ep=1 wo=w wi=i as=1600 ax=done ae=1650
+ff:{fp:2}:all zset $b=1000 $c=1000
+ff:{fp:2}:suspended zset $b=1500
+ff:{fp:2}:leases zset $c=5000
+ff:{fp:2}:due zset $b=9000 p:$e=7000
+ff:{fp:2}:secrets hash current=k1 revision=1 kid:k1=sha1::00112233445566778899aabbccddeeff
+ff:{fp:2}:x:$b hash st=suspended la=main ki=k ns=n ct=1000 ac=1 li=$b ep=1 wo=w wi=i as=1200 \
+    mt=1500 nx=resume pk=suspend wp=$d sw=waiting_for_signal su=9000 wn=1 sc=2
+ff:{fp:2}:x:$b:waitpoints hash $d=1:$a:order
+ff:{fp:2}:wp:$d hash execution=$b attempt=0 key=order created_at=1500 state=active count=2 \
+    matched=1
+ff:{fp:2}:wp:$d:signals hash 1=x 2=x s:$a=1 s:$b=2 i:once=1
+ff:{fp:2}:x:$c hash st=running la=main ki=k ns=n ct=1000 ac=1 li=$c ep=1 wo=w wi=i as=1200 \
+    le=5000 wn=1 pw=1
+ff:{fp:2}:x:$c:waitpoints hash $e=1::early
+ff:{fp:2}:wp:$e hash execution=$c attempt=0 key=early created_at=1500 state=pending \
+    expires_at=7000
 ";
 
 fn config() -> PartitionConfig {
@@ -68,8 +88,11 @@ fn bytes(word: &str) -> Vec<u8> {
     }
 }
 
+/// `7@` in front is the entry's number.
 fn entry(word: &str) -> StreamEntry {
-    StreamEntry { ms: 1, seq: 0, fields: word.split(',').map(pair).collect() }
+    let (number, fields) = word.split_once('@').unwrap_or(("1", word));
+    let ms = number.parse().expect("a number");
+    StreamEntry { ms, seq: 0, fields: fields.split(',').map(pair).collect() }
 }
 
 fn stored(kind: &str, words: Vec<&str>) -> Stored {
@@ -216,6 +239,39 @@ const BREAKS: &[(&str, &str, &str)] = &[
     ("all -$a", "I5", "all: does not list aaaaaaaa"),
     ("all 99999999-9999-9999-9999-999999999999=1", "I5", "all: lists 99999999"),
     ("all $a=1001", "I5", "at 1001 instead of 1000"),
+    // Waiting.
+    ("ff:{fp:2}:suspended -$b", "I1", "suspended: does not list bbbbbbbb"),
+    ("ff:{fp:2}:suspended $c=1", "I1", "suspended: lists cccccccc"),
+    ("ff:{fp:2}:suspended $b=1501", "I1", "at 1501 instead of 1500"),
+    ("ff:{fp:2}:due $b=9001", "I1", "at 9001 instead of 9000"),
+    ("ff:{fp:2}:due -p:$e", "I7", "does not list p:eeeeeeee"),
+    ("ff:{fp:2}:due p:$d=1", "I7", "lists p:dddddddd"),
+    ("ff:{fp:2}:x:$b -wp", "I7", "lacks the field wp"),
+    ("ff:{fp:2}:x:$b -sw", "I7", "lacks the field sw"),
+    ("ff:{fp:2}:x:$c sw=manual_pause", "I7", "has the field sw"),
+    ("ff:{fp:2}:x:$b wp=$a", "I7", "waits on a waitpoint that is not there"),
+    ("ff:{fp:2}:x:$c pw=2", "I7", "1 pending waitpoints and says otherwise"),
+    ("ff:{fp:2}:x:$c -pw", "I7", "1 pending waitpoints and says otherwise"),
+    ("ff:{fp:2}:x:$b:waitpoints $a=2::x", "I7", "lists the waitpoint aaaaaaaa"),
+    ("ff:{fp:2}:x:$b:waitpoints $d=1:$a:other", "I7", "under another key"),
+    ("drop ff:{fp:2}:x:$b:waitpoints", "I7", "is not listed by its execution"),
+    ("drop ff:{fp:2}:wp:$d", "I7", "lists the waitpoint dddddddd"),
+    ("drop ff:{fp:2}:wp:$d", "I9", "belongs to no waitpoint"),
+    ("drop ff:{fp:2}:wp:$d:signals", "I7", "does not have as many signals"),
+    ("ff:{fp:2}:wp:$d count=3", "I7", "does not have as many signals"),
+    ("ff:{fp:2}:wp:$d:signals -s:$a", "I7", "has a signal twice"),
+    ("ff:{fp:2}:wp:$d:signals i:once=7", "I7", "recognises a signal that is not there"),
+    ("ff:{fp:2}:wp:$d satisfied=1,9", "I7", "satisfied by a signal that is not there"),
+    ("ff:{fp:2}:wp:$d matched=3", "I7", "more signals than it takes"),
+    ("ff:{fp:2}:wp:$d state=asleep", "I7", "is in no known state"),
+    ("ff:{fp:2}:wp:$d state=closed", "I7", "is closed without a time"),
+    ("ff:{fp:2}:wp:$d closed_at=7", "I7", "is open and closed"),
+    ("ff:{fp:2}:wp:$e state=active", "I7", "its execution does not wait on it"),
+    ("ff:{fp:2}:wp:$e -created_at", "I7", "lacks what its token is made of"),
+    ("ff:{fp:2}:wp:$e execution=$a", "I7", "belongs to no execution"),
+    ("ff:{fp:2}:secrets current=k2", "I9", "no key that signs"),
+    ("ff:{fp:2}:secrets kid:k1=sha1::0", "I9", "a key that cannot be read"),
+    ("ff:{fp:2}:secrets other=1", "I9", "a key that cannot be read"),
     // Idempotency.
     ("due i:n:key=7000", "I1", "lists i:n:key"),
     ("idem n:other=7000:$a:digest", "I8", "created under another key"),
@@ -276,6 +332,33 @@ const BREAKS: &[(&str, &str, &str)] = &[
     ("put ff:{fp:0}:deployment hash flow=8 budget=1 quota=1 format=1", "I9", "other partition"),
     ("ff:{fp:0}:deployment format=9", "I9", "another format"),
     ("ff:{fp:0}:deployment -format", "I9", "another format"),
+    // Output.
+    ("drop x:$b:s:1", "I9", "what it says about its output is not there, or more is"),
+    ("x:$b -fm", "I9", "what it says about its output is not there, or more is"),
+    ("x:$b fm=4:3:9:9", "I9", "what it says about its output is not there, or more is"),
+    ("x:$b fm=2:3:5", "I9", "frames is"),
+    ("x:$b fm=0:3:5:9", "I9", "frames is"),
+    ("x:$b fm=1:3:5:9", "I9", "holds other frames than the record tells"),
+    ("x:$b fm=2:3:5:8", "I9", "holds other frames than the record tells"),
+    ("put x:$b:s:1 stream 2@h=1:5:t:,p=ab 4@h=1:7:t:,p=cd", "I9", "a frame that does not follow"),
+    ("put x:$b:s:1 stream 2@h=1:5:t:,p=ab 3@h=1:8:t:,p=cd", "I9", "a frame that does not follow"),
+    ("put x:$b:s:1 stream 2@h=1:5:t,p=ab 3@h=1:7:t:,p=cd", "I9", "a frame that does not follow"),
+    ("put x:$b:s:1 stream 2@p=ab,h=1:5:t: 3@h=1:7:t:,p=cd", "I9", "a frame that does not follow"),
+    ("x:$b kf=2", "I9", "keeps the output of other attempts than the last few"),
+    ("x:$b -kf", "I9", "is the output of an attempt that none is kept of"),
+    ("put x:$b:s:2 stream h=1:0:t:,p=a", "I9", "is the output of an attempt that none is kept of"),
+    ("put x:$b:s:02 stream h=1:0:t:,p=a", "I9", "no key of ours"),
+    ("put x:$b:s:0 string x", "I9", "holds a string, which is the wrong type"),
+    ("put x:$b:s:0:d string {}", "I9", "sums up what is not there"),
+    ("put ff:{fp:2}:x:$a:s:0 stream h=1:0:t:,p=a", "I9", "belongs to no execution"),
+    ("put x:$c:s:0:d string {", "I9", "is no JSON"),
+    ("put x:$c:s:0:d string *65537", "I9", "longer than allowed"),
+    ("x:$c sr=summary:2:1:500", "I9", "holds more than the policy allows"),
+    ("x:$c sr=other:2:1000:500", "I9", "stream_rule is"),
+    ("due -s:$c:0", "I9", "does not list s:cccccccc"),
+    ("due s:$c:0=2400", "I9", "lists s:cccccccc-cccc-cccc-cccc-cccccccccccc:0 at 2400 instead"),
+    ("due s:$b:0=2400", "I9", "lists s:bbbbbbbb-bbbb-bbbb-bbbb-bbbbbbbbbbbb:0, which does not"),
+    ("x:$b sr=durable:10:100:5", "I9", "does not list s:bbbbbbbb-bbbb-bbbb-bbbb-bbbbbbbbbbbb:0"),
     ("put ff:{fp:3}:marks hash a=17:8000", "I9", "a mark that cannot be read"),
     ("put ff:{fp:3}:marks hash $a=17", "I9", "a mark that cannot be read"),
 ];
@@ -291,8 +374,8 @@ fn a_store_in_order_has_no_violation() {
     let report = audit(&clean(), &config());
     assert_eq!(
         report.to_string(),
-        "3 partitions, 22 keys, 6 executions: 1 cancelled, 1 delayed, 1 lapsed, 1 running, \
-         1 success, 1 waiting\nno violation"
+        "4 partitions, 38 keys, 8 executions: 1 cancelled, 1 delayed, 1 lapsed, 2 running, \
+         1 success, 1 suspended, 1 waiting\nno violation"
     );
     assert!(report.is_clean());
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use ff_core::backend::{CompletionPayload, ScannerFilter};
 use ff_core::completion_backend::{CompletionBackend, CompletionCursor, CompletionStream};
 use ff_core::contracts::Event;
-use ff_core::engine_backend::{Answer, EngineBackend};
+use ff_core::engine_backend::{Answer, EngineBackend, Reads};
 use ff_core::error::EngineError;
 use ff_core::partition::{Partition, PartitionConfig};
 use futures_core::Stream;
@@ -29,9 +29,9 @@ const SWEEP: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// A backend that can be shared with the task behind a stream.
-pub struct Completions<H>(pub Arc<ScriptBackend<H>>);
+pub struct Completions<H: ?Sized = dyn Host>(pub Arc<ScriptBackend<H>>);
 
-impl<H: Host> CompletionBackend for Completions<H> {
+impl<H: Host + ?Sized> CompletionBackend for Completions<H> {
     fn completion_cursor(&self) -> Answer<'_, CompletionCursor> {
         Box::pin(end_of_logs(&self.0))
     }
@@ -52,7 +52,9 @@ impl<H: Host> CompletionBackend for Completions<H> {
     }
 }
 
-async fn end_of_logs<H: Host>(backend: &ScriptBackend<H>) -> Result<CompletionCursor, EngineError> {
+async fn end_of_logs<H: Host + ?Sized>(
+    backend: &ScriptBackend<H>,
+) -> Result<CompletionCursor, EngineError> {
     let mut cursor = CompletionCursor::default();
     for partition in backend.partition_config().flow_partitions() {
         let page = backend.events_from(partition, "$".to_owned(), 1).await?;
@@ -64,7 +66,7 @@ async fn end_of_logs<H: Host>(backend: &ScriptBackend<H>) -> Result<CompletionCu
 }
 
 /// Wake-ups are subscribed to before the position is taken, so that nothing falls in between.
-async fn subscribe<H: Host>(
+async fn subscribe<H: Host + ?Sized>(
     backend: &Arc<ScriptBackend<H>>,
     filter: ScannerFilter,
     from: Option<CompletionCursor>,
@@ -92,7 +94,7 @@ impl Stream for Receiver {
 }
 
 /// Follows the logs of all partitions for one subscriber.
-struct Follower<H> {
+struct Follower<H: ?Sized> {
     backend: Arc<ScriptBackend<H>>,
     filter: ScannerFilter,
     cursor: CompletionCursor,
@@ -104,7 +106,7 @@ struct Follower<H> {
 /// The subscriber is gone.
 struct Gone;
 
-impl<H: Host> Follower<H> {
+impl<H: Host + ?Sized> Follower<H> {
     async fn run(mut self, mut wakes: Subscription) {
         let mut look = Look::Everywhere;
         while self.read(look).await.is_ok() {

@@ -1,7 +1,7 @@
 //! Claiming by grant, and the row that every claim answers with.
 
 use ff_core::backend::HandleKind;
-use ff_core::contracts::Tags;
+use ff_core::contracts::{Resumption, Tags};
 use ff_core::state::AttemptType;
 use ff_core::types::{
     AttemptId, AttemptIndex, ExecutionId, ExecutionKind, GrantId, LaneId, LeaseEpoch, LeaseId,
@@ -10,59 +10,56 @@ use ff_core::types::{
 
 use crate::call::functions;
 use crate::value::Value;
-use crate::wire::{Reading, Row};
+use crate::wire::{Reading, Row, row};
 
-functions! {
+/// The three ways to claim by a grant: only a new attempt has an id to be given.
+macro_rules! claims {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident($call:ident { $($attempt_id:ident)? }) -> $reply:ident
+        refuses [$($code:ident),*];
+    )*) => {
+        functions! {$(
+            $(#[$doc])*
+            write $name($call {
+                execution_id: ExecutionId,
+                worker_id: WorkerId,
+                worker_instance_id: WorkerInstanceId,
+                lane: Option<LaneId>,
+                grant_id: GrantId,
+                lease_id: LeaseId,
+                lease_ttl_ms: u64,
+                $($attempt_id: AttemptId,)?
+            })
+            -> $reply {
+                "OK" => Claimed { claim: ClaimRow },
+                "DUPLICATE" => ClaimedBefore { claim: ClaimRow },
+            }
+            refuses [$($code),*];
+        )*}
+
+        $(impl From<$reply> for ClaimRow {
+            fn from(reply: $reply) -> Self {
+                let ($reply::Claimed { claim } | $reply::ClaimedBefore { claim }) = reply;
+                claim
+            }
+        })*
+    };
+}
+
+claims! {
     /// Starts a new attempt of a granted execution under a lease.
-    write ff_claim_execution(ClaimExecution {
-        execution_id: ExecutionId,
-        worker_id: WorkerId,
-        worker_instance_id: WorkerInstanceId,
-        lane: Option<LaneId>,
-        grant_id: GrantId,
-        lease_id: LeaseId,
-        lease_ttl_ms: u64,
-        attempt_id: AttemptId,
-    })
-    -> ClaimExecutionReply {
-        "OK" => Claimed { claim: ClaimRow },
-        "DUPLICATE" => ClaimedBefore { claim: ClaimRow },
-    }
+    ff_claim_execution(ClaimExecution { attempt_id }) -> ClaimExecutionReply
     refuses [ExecutionNotFound, ExecutionNotLeaseable, LeaseConflict, UseClaimResumedExecution,
         InvalidClaimGrant, ClaimGrantExpired, DataLost];
 
     /// Goes on with the paused attempt of a granted execution under a new lease.
-    write ff_claim_resumed_execution(ClaimResumedExecution {
-        execution_id: ExecutionId,
-        worker_id: WorkerId,
-        worker_instance_id: WorkerInstanceId,
-        lane: Option<LaneId>,
-        grant_id: GrantId,
-        lease_id: LeaseId,
-        lease_ttl_ms: u64,
-    })
-    -> ClaimResumedExecutionReply {
-        "OK" => Claimed { claim: ClaimRow },
-        "DUPLICATE" => ClaimedBefore { claim: ClaimRow },
-    }
+    ff_claim_resumed_execution(ClaimResumedExecution {}) -> ClaimResumedExecutionReply
     refuses [ExecutionNotFound, ExecutionNotLeaseable, LeaseConflict, NotAResumedExecution,
         InvalidClaimGrant, ClaimGrantExpired, DataLost];
 
     /// Replaces an attempt whose lease was lost by a new one.
-    write ff_reclaim_execution(ReclaimExecution {
-        execution_id: ExecutionId,
-        worker_id: WorkerId,
-        worker_instance_id: WorkerInstanceId,
-        lane: Option<LaneId>,
-        grant_id: GrantId,
-        lease_id: LeaseId,
-        lease_ttl_ms: u64,
-        attempt_id: AttemptId,
-    })
-    -> ReclaimExecutionReply {
-        "OK" => Claimed { claim: ClaimRow },
-        "DUPLICATE" => ClaimedBefore { claim: ClaimRow },
-    }
+    ff_reclaim_execution(ReclaimExecution { attempt_id }) -> ReclaimExecutionReply
     refuses [ExecutionNotFound, ExecutionNotReclaimable, MaxRetriesExhausted, InvalidClaimGrant,
         ClaimGrantExpired, DataLost];
 }
@@ -87,31 +84,31 @@ pub struct ClaimRow {
     pub deadline_at: Option<TimestampMs>,
     pub payload: Vec<u8>,
     pub tags: Tags,
+    pub next_frame: u64,
+    pub resume: Option<Resumption>,
 }
 
-impl Row for ClaimRow {
-    fn take(values: &mut std::vec::IntoIter<Value>) -> Option<Self> {
-        let mut next = || values.next();
-        Some(Self {
-            execution_id: Reading::read(next()?)?,
-            lease_id: Reading::read(next()?)?,
-            lease_epoch: Reading::read(next()?)?,
-            lease_expires_at: Reading::read(next()?)?,
-            attempt_id: Reading::read(next()?)?,
-            attempt_index: Reading::read(next()?)?,
-            attempt_kind: Reading::read(next()?)?,
-            lane: Reading::read(next()?)?,
-            kind: Reading::read(next()?)?,
-            namespace: Reading::read(next()?)?,
-            priority: Reading::read(next()?)?,
-            created_at: Reading::read(next()?)?,
-            attempt_timeout_at: Reading::read(next()?)?,
-            deadline_at: Reading::read(next()?)?,
-            payload: Reading::read(next()?)?,
-            tags: Reading::read(next()?)?,
-        })
-    }
-}
+row!(ClaimRow {
+    execution_id,
+    lease_id,
+    lease_epoch,
+    lease_expires_at,
+    attempt_id,
+    attempt_index,
+    attempt_kind,
+    lane,
+    kind,
+    namespace,
+    priority,
+    created_at,
+    attempt_timeout_at,
+    deadline_at,
+    payload,
+    tags;
+    // An older library does not tell: it has no output, and nothing waits in it.
+    next_frame = 1,
+    resume = None,
+});
 
 impl Reading for ClaimRow {
     fn read(value: Value) -> Option<Self> {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use ff_core::contracts::NewExecution;
+use ff_core::error::EngineError;
 use ff_core::limits;
 use ff_core::state::PublicState;
 use ff_core::types::{
@@ -9,6 +11,7 @@ use ff_core::types::{
 };
 
 use crate::call::{Call as _, functions};
+use crate::library::fnv1a;
 use crate::value::Value;
 use crate::wire::{List, Rest};
 
@@ -38,8 +41,8 @@ functions! {
     refuses [IdempotencyConflict, InvalidPolicyJson, InvalidCapabilities, InvalidTagKey];
 
     /// Creates several executions of one partition; each gets an answer of its own. `items` are the
-    /// arguments of `ff_create_execution`, one execution after the other.
-    write ff_create_executions(CreateExecutions { items: Rest<Vec<u8>> })
+    /// arguments of `ff_create_execution`, `width` of them for one execution after the other.
+    write ff_create_executions(CreateExecutions { width: u64, items: Rest<Vec<u8>> })
     -> CreateExecutionsReply { "OK" => Answers { answers: List<Value> } }
     refuses [];
 }
@@ -51,16 +54,80 @@ impl CreateExecution {
     }
 }
 
+/// How many arguments one execution has.
+const WIDTH: usize = CreateExecution::CONTRACT.args.len();
+
 impl CreateExecutions {
-    /// As above, in the arguments of every execution: it is the last one of each.
+    /// These executions, which must be of one partition.
+    pub fn of<'a>(calls: impl IntoIterator<Item = &'a CreateExecution>) -> Self {
+        let items = calls
+            .into_iter()
+            .flat_map(|call| call.encode().iter().map(<[u8]>::to_vec).collect::<Vec<_>>());
+        Self { width: WIDTH as u64, items: Rest(items.collect()) }
+    }
+
+    /// As above, in the arguments of every execution.
     pub(crate) fn sent_before(&mut self, since: Duration) {
         let ago = ms_ago(since).to_string().into_bytes();
-        for item in self.items.0.chunks_mut(CreateExecution::CONTRACT.args.len()) {
-            if let Some(last) = item.last_mut() {
-                last.clone_from(&ago);
+        let place = CreateExecution::CONTRACT.args.iter().position(|name| *name == "sent_ms_ago");
+        for item in self.items.0.chunks_mut(WIDTH) {
+            if let Some(argument) = place.and_then(|place| item.get_mut(place)) {
+                argument.clone_from(&ago);
             }
         }
     }
+}
+
+impl TryFrom<NewExecution> for CreateExecution {
+    type Error = EngineError;
+
+    fn try_from(new: NewExecution) -> Result<Self, EngineError> {
+        let policy_json = match new.policy.to_json()? {
+            json if json == "{}" => String::new(),
+            json => json,
+        };
+        let tags_json = if new.tags.is_empty() {
+            String::new()
+        } else {
+            serde_json::to_string(&new.tags)
+                .map_err(|error| EngineError::invalid("tags", error.to_string()))?
+        };
+        let content_digest = match new.idempotency_key {
+            Some(_) => content_digest(&new, &policy_json, &tags_json),
+            None => String::new(),
+        };
+        Ok(Self {
+            execution_id: new.execution_id,
+            namespace: new.namespace,
+            lane: new.lane,
+            kind: new.kind,
+            priority: new.priority,
+            creator: new.creator,
+            policy_json,
+            payload: new.payload,
+            delay_until: new.delay_until,
+            deadline_at: new.deadline_at,
+            tags_json,
+            idempotency_key: new.idempotency_key,
+            dedup_ms: None,
+            content_digest,
+            sent_ms_ago: None,
+        })
+    }
+}
+
+/// Tells whether two submissions under one idempotency key ask for the same work. Delay and
+/// deadline are left out: a client that computes them from its clock still repeats itself.
+fn content_digest(new: &NewExecution, policy_json: &str, tags_json: &str) -> String {
+    let mut content = Vec::with_capacity(new.payload.len() + 256);
+    let head = [new.lane.as_str(), new.kind.as_str(), policy_json, tags_json];
+    for part in head {
+        content.extend_from_slice(&(part.len() as u64).to_le_bytes());
+        content.extend_from_slice(part.as_bytes());
+    }
+    content.extend_from_slice(&new.priority.to_le_bytes());
+    content.extend_from_slice(&new.payload);
+    format!("{:016x}", fnv1a(&content))
 }
 
 /// Rounded up, and bounded.

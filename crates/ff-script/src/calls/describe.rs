@@ -1,7 +1,7 @@
 //! Reading one execution.
 
 use ff_core::capability::CapabilitySet;
-use ff_core::contracts::Tags;
+use ff_core::contracts::{SuspensionRecord, Tags};
 use ff_core::state::{
     AttemptState, AttemptType, BlockingReason, EligibilityState, LifecyclePhase, OwnershipState,
     PublicState, TerminalOutcome,
@@ -64,6 +64,7 @@ functions! {
             purge_at: Option<TimestampMs>,
             policy_json: Option<String>,
             tags: Tags,
+            suspensions: List<SuspensionRecord>,
         },
     }
     refuses [ExecutionNotFound];

@@ -20,6 +20,8 @@ functions! {
             purged: u32,
             forgotten: u32,
             corrected: u32,
+            suspensions: u32,
+            waitpoints: u32,
         },
     }
     refuses [];

@@ -1,12 +1,11 @@
 //! Waiting for a result.
 
-use std::fmt;
 use std::time::Duration;
 
 use ff_core::contracts::{CancelSummary, ExecutionSnapshot, FailureSummary};
 use ff_core::error::EngineError;
 use ff_core::state::PublicState;
-use ff_core::types::ExecutionId;
+use ff_core::types::{ExecutionId, ExecutionRef};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
 
@@ -19,52 +18,33 @@ use crate::json;
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Why there is no result.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AwaitError {
     /// It has not ended in time. It goes on; ask again.
+    #[error("the execution has not ended in time")]
     TimedOut,
     /// There is no such execution, or its retention time is over.
+    #[error("there is no such execution")]
     NotFound,
     /// It failed, and will not be tried again.
+    #[error("the execution failed ({}): {}", .0.category, .0.reason)]
     Failed(FailureSummary),
     /// It was cancelled.
+    #[error("the execution was cancelled: {}", .0.reason)]
     Cancelled(CancelSummary),
     /// Its deadline or its attempt's time passed.
+    #[error("the execution ran out of time")]
     Expired,
     /// What it depended on can no longer happen.
+    #[error("the execution was skipped")]
     Skipped,
     /// It completed, with a result of another shape than was asked for.
-    Decode(serde_json::Error),
+    #[error("the result has another shape: {0}")]
+    Decode(#[source] serde_json::Error),
     /// The store could not be asked.
-    Sdk(SdkError),
-}
-
-impl fmt::Display for AwaitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TimedOut => f.write_str("the execution has not ended in time"),
-            Self::NotFound => f.write_str("there is no such execution"),
-            Self::Failed(failure) => {
-                write!(f, "the execution failed ({}): {}", failure.category, failure.reason)
-            }
-            Self::Cancelled(cancel) => write!(f, "the execution was cancelled: {}", cancel.reason),
-            Self::Expired => f.write_str("the execution ran out of time"),
-            Self::Skipped => f.write_str("the execution was skipped"),
-            Self::Decode(error) => write!(f, "the result has another shape: {error}"),
-            Self::Sdk(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for AwaitError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Decode(error) => Some(error),
-            Self::Sdk(error) => Some(error),
-            _ => None,
-        }
-    }
+    #[error("{0}")]
+    Sdk(#[source] SdkError),
 }
 
 impl From<EngineError> for AwaitError {
@@ -88,21 +68,22 @@ impl Client {
     /// ```
     pub async fn await_result<T: DeserializeOwned>(
         &self,
-        id: &ExecutionId,
+        execution: impl Into<ExecutionRef>,
         timeout: Duration,
     ) -> Result<T, AwaitError> {
-        let bytes = self.await_result_raw(id, timeout).await?;
+        let bytes = self.await_result_raw(execution, timeout).await?;
         json::decode(&bytes).map_err(AwaitError::Decode)
     }
 
     /// The same, with the result's bytes as they are.
     pub async fn await_result_raw(
         &self,
-        id: &ExecutionId,
+        execution: impl Into<ExecutionRef>,
         timeout: Duration,
     ) -> Result<Vec<u8>, AwaitError> {
         let deadline = deadline::after(timeout);
-        let watch = self.connection.endings().watch(*id).await?;
+        let id = self.connection.resolve(execution).map_err(AwaitError::Sdk)?;
+        let mut watch = self.connection.endings().watch(id).await?;
         loop {
             let heard = match self.look(id).await {
                 Ok(Some(ended)) => return ended,
@@ -127,16 +108,16 @@ impl Client {
     /// How it ended, if it has. A result is one call; everything else needs a second one.
     async fn look(
         &self,
-        id: &ExecutionId,
+        id: ExecutionId,
     ) -> Result<Option<Result<Vec<u8>, AwaitError>>, EngineError> {
-        if let Some(result) = self.engine().read_result(*id).await? {
+        if let Some(result) = self.engine().read_result(id).await? {
             return Ok(Some(Ok(result)));
         }
-        match self.engine().describe_execution(*id).await? {
+        match self.engine().describe_execution(id).await? {
             None => Ok(Some(Err(AwaitError::NotFound))),
             // It completed between the two calls: the next look finds the result.
             Some(snapshot) if snapshot.public_state() == PublicState::Completed => {
-                Ok(self.engine().read_result(*id).await?.map(Ok))
+                Ok(self.engine().read_result(id).await?.map(Ok))
             }
             Some(snapshot) => Ok(end_of(snapshot).map(Err)),
         }

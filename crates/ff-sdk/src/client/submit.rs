@@ -4,12 +4,14 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::time::Duration;
 
+use ff_core::bytes::Base64;
 use ff_core::capability::CapabilitySet;
-use ff_core::contracts::{Created, NewExecution, Tags};
+use ff_core::contracts::{CreateExecution, Created, NewExecution};
 use ff_core::error::EngineError;
 use ff_core::policy::{ExecutionPolicy, RetryPolicy, RoutingRequirements, TimeoutPolicy};
 use ff_core::types::{
-    ExecutionId, ExecutionKind, IdempotencyKey, LaneId, Moment, NameError, Namespace, TimestampMs,
+    ExecutionId, ExecutionKind, ExecutionRef, IdempotencyKey, LaneId, NameError, Namespace,
+    TimestampMs,
 };
 use ff_script::ids::{IdSource, SystemIds};
 
@@ -27,19 +29,9 @@ pub(crate) const DEFAULT_LANE: &str = "default";
 #[must_use = "a submission is sent when it is awaited, or given to `submit_many`"]
 pub struct Submission {
     client: Client,
-    execution_id: Option<ExecutionId>,
-    kind: String,
-    lane: String,
-    namespace: Result<Namespace, NameError>,
-    priority: u16,
-    creator: String,
-    policy: ExecutionPolicy,
+    /// The first wrong setting, if there is one.
+    request: Result<CreateExecution, SdkError>,
     required_capabilities: Vec<String>,
-    payload: Result<Vec<u8>, serde_json::Error>,
-    delay_until: Option<Moment>,
-    deadline_at: Option<TimestampMs>,
-    tags: Tags,
-    idempotency_key: Option<String>,
 }
 
 impl Submission {
@@ -48,75 +40,78 @@ impl Submission {
         kind: &str,
         payload: Result<Vec<u8>, serde_json::Error>,
     ) -> Self {
-        Self {
-            client: client.clone(),
-            execution_id: None,
-            kind: kind.to_owned(),
-            lane: DEFAULT_LANE.to_owned(),
-            namespace: Ok(client.namespace.clone()),
-            priority: 0,
-            creator: String::new(),
-            policy: ExecutionPolicy::default(),
-            required_capabilities: Vec::new(),
-            payload,
-            delay_until: None,
-            deadline_at: None,
-            tags: Tags::new(),
-            idempotency_key: None,
+        let request = match (ExecutionKind::try_new(kind), payload) {
+            (Ok(kind), Ok(payload)) => Ok(CreateExecution {
+                namespace: Some(client.namespace.clone()),
+                payload_base64: Some(Base64(payload)),
+                ..CreateExecution::new(kind)
+            }),
+            (Err(error), _) => Err(wrong_name(error)),
+            (_, Err(error)) => Err(SdkError::config(CONTEXT, "input", error)),
+        };
+        Self { client: client.clone(), request, required_capabilities: Vec::new() }
+    }
+
+    fn set(mut self, change: impl FnOnce(&mut CreateExecution)) -> Self {
+        if let Ok(request) = &mut self.request {
+            change(request);
         }
+        self
+    }
+
+    fn set_name<N>(
+        mut self,
+        name: Result<N, NameError>,
+        change: impl FnOnce(&mut CreateExecution, N),
+    ) -> Self {
+        match (name, &mut self.request) {
+            (Ok(name), Ok(request)) => change(request, name),
+            (Err(error), Ok(_)) => self.request = Err(wrong_name(error)),
+            (_, Err(_)) => {}
+        }
+        self
     }
 
     /// The queue to wait in; `default` if not said.
-    pub fn lane(mut self, lane: impl Into<String>) -> Self {
-        self.lane = lane.into();
-        self
+    pub fn lane(self, lane: impl Into<String>) -> Self {
+        self.set_name(LaneId::try_new(lane.into()), |request, lane| request.lane = Some(lane))
     }
 
     /// The namespace; the client's if not said.
-    pub fn namespace(mut self, namespace: &str) -> Self {
-        self.namespace = Namespace::try_new(namespace);
-        self
+    pub fn namespace(self, namespace: &str) -> Self {
+        let namespace = Namespace::try_new(namespace);
+        self.set_name(namespace, |request, namespace| request.namespace = Some(namespace))
     }
 
     /// 0 to 9000; higher runs first.
-    pub fn priority(mut self, priority: u16) -> Self {
-        self.priority = priority;
-        self
+    pub fn priority(self, priority: u16) -> Self {
+        self.set(|request| request.priority = Some(priority))
     }
 
     /// Who submits it.
-    pub fn creator(mut self, creator: impl Into<String>) -> Self {
-        self.creator = creator.into();
-        self
+    pub fn creator(self, creator: impl Into<String>) -> Self {
+        self.set(|request| request.creator = creator.into())
     }
 
     /// Retries, timeouts, routing and keeping, all at once.
-    pub fn policy(mut self, policy: ExecutionPolicy) -> Self {
-        self.policy = policy;
-        self
+    pub fn policy(self, policy: ExecutionPolicy) -> Self {
+        self.set(|request| request.policy = Some(policy))
     }
 
     /// How failures are retried; not at all if not said.
-    pub fn retry(mut self, retry: RetryPolicy) -> Self {
-        self.policy.retry_policy = Some(retry);
-        self
+    pub fn retry(self, retry: RetryPolicy) -> Self {
+        self.set(|request| policy_of(request).retry_policy = Some(retry))
     }
 
     /// How long one attempt may run; `Duration::MAX` is for ever.
-    pub fn attempt_timeout(mut self, limit: Duration) -> Self {
-        self.timeouts().attempt_timeout_ms = limited(limit);
-        self
+    pub fn attempt_timeout(self, limit: Duration) -> Self {
+        self.set(|request| timeouts_of(request).attempt_timeout_ms = limited(limit))
     }
 
     /// How long the whole execution may take, waiting and retries included; `Duration::MAX` is for
     /// ever.
-    pub fn deadline(mut self, limit: Duration) -> Self {
-        self.timeouts().execution_deadline_ms = limited(limit);
-        self
-    }
-
-    fn timeouts(&mut self) -> &mut TimeoutPolicy {
-        self.policy.timeout_policy.get_or_insert_default()
+    pub fn deadline(self, limit: Duration) -> Self {
+        self.set(|request| timeouts_of(request).execution_deadline_ms = limited(limit))
     }
 
     /// Only workers with this capability may run it. May be said several times.
@@ -127,68 +122,50 @@ impl Submission {
 
     /// The same key in the same namespace is the same execution: submitting it again changes
     /// nothing and answers the first one.
-    pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
-        self.idempotency_key = Some(key.into());
-        self
+    pub fn idempotency_key(self, key: impl Into<String>) -> Self {
+        let key = IdempotencyKey::try_new(key.into());
+        self.set_name(key, |request, key| request.idempotency_key = Some(key))
     }
 
     /// Not to be claimed before this much time has passed since the submission, by the store's
     /// clock.
-    pub fn delay(mut self, delay: Duration) -> Self {
-        self.delay_until = Some(Moment::After(millis(delay)));
-        self
+    pub fn delay(self, delay: Duration) -> Self {
+        self.set(|request| {
+            request.delay_until = None;
+            request.delay_ms = Some(millis(delay));
+        })
     }
 
     /// Not to be claimed before this time, by the store's clock.
-    pub fn delay_until(mut self, time: TimestampMs) -> Self {
-        self.delay_until = Some(time.into());
-        self
+    pub fn delay_until(self, time: TimestampMs) -> Self {
+        self.set(|request| {
+            request.delay_until = Some(time);
+            request.delay_ms = None;
+        })
     }
 
     /// Expires at this time of the store's clock if it has not ended.
-    pub fn deadline_at(mut self, time: TimestampMs) -> Self {
-        self.deadline_at = Some(time);
-        self
+    pub fn deadline_at(self, time: TimestampMs) -> Self {
+        self.set(|request| request.deadline_at = Some(time))
     }
 
     /// A label: a lower-case word, a dot and a name, as in `team.owner`.
-    pub fn tag(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.tags.insert(key.into(), value.into());
-        self
+    pub fn tag(self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.set(|request| drop(request.tags.insert(key.into(), value.into())))
     }
 
     /// An id of your own instead of a new one.
-    pub fn execution_id(mut self, execution_id: ExecutionId) -> Self {
-        self.execution_id = Some(execution_id);
-        self
+    pub fn execution_id(self, execution_id: impl Into<ExecutionRef>) -> Self {
+        self.set(|request| request.execution_id = Some(execution_id.into()))
     }
 
     /// Checks everything and puts it together. Says also whether the id is a fresh one.
     fn build(self) -> Result<(NewExecution, bool), SdkError> {
-        let fresh = self.execution_id.is_none();
         let config = self.client.engine().partition_config();
-        let namespace = self.namespace.map_err(wrong_name)?;
-        let key = self.idempotency_key.map(IdempotencyKey::try_new).transpose();
-        let idempotency_key = key.map_err(wrong_name)?;
-        let uuid = SystemIds.ordered();
-        let new_id = || match &idempotency_key {
-            Some(key) => ExecutionId::for_idempotency_key(&namespace, key, uuid, &config),
-            None => ExecutionId::solo(uuid, &config),
-        };
-        let new = NewExecution {
-            execution_id: self.execution_id.unwrap_or_else(new_id),
-            lane: LaneId::try_new(self.lane).map_err(wrong_name)?,
-            kind: ExecutionKind::try_new(self.kind).map_err(wrong_name)?,
-            priority: self.priority,
-            creator: self.creator,
-            policy: with_capabilities(self.policy, self.required_capabilities)?,
-            payload: self.payload.map_err(|error| SdkError::config(CONTEXT, "input", error))?,
-            delay_until: self.delay_until,
-            deadline_at: self.deadline_at,
-            tags: self.tags,
-            namespace,
-            idempotency_key,
-        };
+        let mut request = self.request?;
+        require(&mut request, self.required_capabilities)?;
+        let fresh = request.execution_id.is_none();
+        let new = request.place(SystemIds.ordered(), &config)?;
         new.validate(&config)?;
         Ok((new, fresh))
     }
@@ -245,20 +222,26 @@ fn answer(
     Ok(fresh.map_or(created, |id| created.under_fresh_id(id)))
 }
 
+fn policy_of(request: &mut CreateExecution) -> &mut ExecutionPolicy {
+    request.policy.get_or_insert_default()
+}
+
+fn timeouts_of(request: &mut CreateExecution) -> &mut TimeoutPolicy {
+    policy_of(request).timeout_policy.get_or_insert_default()
+}
+
 /// Adds to the capabilities that the policy requires already.
-fn with_capabilities(
-    mut policy: ExecutionPolicy,
-    more: Vec<String>,
-) -> Result<ExecutionPolicy, SdkError> {
+fn require(request: &mut CreateExecution, more: Vec<String>) -> Result<(), SdkError> {
     if more.is_empty() {
-        return Ok(policy);
+        return Ok(());
     }
+    let policy = policy_of(request);
     let before = policy.required_capabilities();
     let all = before.iter().map(str::to_owned).chain(more);
     let required_capabilities = CapabilitySet::try_new(all)
         .map_err(|error| SdkError::config(CONTEXT, "required_capabilities", error))?;
     policy.routing_requirements = Some(RoutingRequirements { required_capabilities });
-    Ok(policy)
+    Ok(())
 }
 
 fn wrong_name(error: NameError) -> SdkError {

@@ -5,19 +5,20 @@ use std::time::Duration;
 use ff_api::headers;
 use ff_api::problem::Problem;
 use ff_core::backend_error::{BackendError, BackendErrorKind, Retry};
+use ff_core::engine_backend::Answer;
 use ff_core::error::EngineError;
+use ff_core::operation::{self, Input, Operation};
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 use hyper::body::Bytes;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
 
 use super::{Answered, HttpBackend, Sent};
 use crate::error::{HttpError, HttpErrorKind};
 
 /// How long the server may be silent that need not wait for anything.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a call that was not applied is tried again before it fails.
 const RETRY_TIME: Duration = Duration::from_secs(3);
 /// How often a call whose answer was lost is sent again.
@@ -52,21 +53,22 @@ impl Call {
         }
     }
 
-    pub(super) fn get(path: String) -> Self {
-        Self::new(Method::GET, path)
-    }
-
-    /// A request with a JSON body.
-    pub(super) fn post(
-        path: impl Into<String>,
-        body: &impl Serialize,
+    /// The request of an operation.
+    pub(super) fn of<O: Operation>(
+        target: O::Target,
+        request: &O::Request,
     ) -> Result<Self, EngineError> {
-        Self::new(Method::POST, path.into()).with_json(body)
-    }
-
-    /// A request with a JSON body.
-    pub(super) fn put(path: impl Into<String>, body: &impl Serialize) -> Result<Self, EngineError> {
-        Self::new(Method::PUT, path.into()).with_json(body)
+        let method = match O::METHOD {
+            operation::Method::Get => Method::GET,
+            operation::Method::Post => Method::POST,
+            operation::Method::Put => Method::PUT,
+        };
+        let path = O::path(target);
+        match O::INPUT {
+            Input::Nothing => Ok(Self::new(method, path)),
+            Input::Query => Ok(Self::new(method, format!("{path}?{}", query(request)?))),
+            Input::Body | Input::OptionalBody => Self::new(method, path).with_json(request),
+        }
     }
 
     /// A request whose body is bytes.
@@ -111,8 +113,24 @@ impl Call {
 }
 
 fn json(body: &impl Serialize) -> Result<Bytes, EngineError> {
-    let body = serde_json::to_vec(body);
-    Ok(body.map_err(|error| EngineError::invalid("request", error.to_string()))?.into())
+    serde_json::to_vec(body).map(Bytes::from).map_err(unsendable)
+}
+
+/// A request as it stands behind the question mark.
+fn query(request: &impl Serialize) -> Result<String, EngineError> {
+    let fields = match serde_json::to_value(request).map_err(unsendable)? {
+        serde_json::Value::Object(fields) => fields,
+        _ => serde_json::Map::new(),
+    };
+    let pairs = fields.iter().map(|(name, value)| match value {
+        serde_json::Value::String(text) => format!("{name}={}", operation::encode(text)),
+        other => format!("{name}={}", operation::encode(&other.to_string())),
+    });
+    Ok(pairs.collect::<Vec<_>>().join("&"))
+}
+
+fn unsendable(error: serde_json::Error) -> EngineError {
+    EngineError::invalid("request", error.to_string())
 }
 
 /// How often a call was tried, and whether it may have been received.
@@ -150,18 +168,24 @@ impl Tries {
 }
 
 impl HttpBackend {
-    /// Runs a call and reads its answer as JSON.
-    pub(super) async fn json<T: DeserializeOwned>(&self, call: Call) -> Result<T, EngineError> {
+    /// Asks for an operation.
+    pub(super) fn send<O: Operation>(
+        &self,
+        target: O::Target,
+        request: O::Request,
+    ) -> Answer<'_, O::Reply> {
+        let call = Call::of::<O>(target, &request);
+        Box::pin(async move { self.reply::<O>(call?).await })
+    }
+
+    /// Runs a call of an operation and reads its answer.
+    pub(super) async fn reply<O: Operation>(&self, call: Call) -> Result<O::Reply, EngineError> {
         let body = self.run(call).await?.body;
-        serde_json::from_slice(&body).map_err(|error| {
+        let json: &[u8] = if body.is_empty() { b"{}" } else { &body };
+        serde_json::from_slice(json).map_err(|error| {
             let message = format!("the server's answer has another shape: {error}");
             BackendError::new(BackendErrorKind::Protocol, Retry::Never, message).into()
         })
-    }
-
-    /// Runs a call whose answer says nothing but that it was done.
-    pub(super) async fn done(&self, call: Call) -> Result<(), EngineError> {
-        self.run(call).await.map(drop)
     }
 
     /// Runs a call. What certainly was not applied is tried again for a while; what may have been
@@ -199,7 +223,7 @@ impl HttpBackend {
     }
 }
 
-fn retry_of(error: &EngineError) -> Retry {
+pub(super) fn retry_of(error: &EngineError) -> Retry {
     match error {
         EngineError::Backend(error) => error.retry,
         _ => Retry::Never,
@@ -207,7 +231,7 @@ fn retry_of(error: &EngineError) -> Retry {
 }
 
 /// A request that got no answer.
-fn lost(error: &HttpError) -> EngineError {
+pub(super) fn lost(error: &HttpError) -> EngineError {
     let (kind, retry) = match error.kind {
         HttpErrorKind::Connect => (BackendErrorKind::Transport, Retry::Safe),
         HttpErrorKind::Timeout => (BackendErrorKind::Timeout, Retry::IfReplaySafe),
@@ -219,7 +243,7 @@ fn lost(error: &HttpError) -> EngineError {
 
 /// An answer that is an error: a problem document of the server, or something that stands between
 /// us and it.
-fn refused(answered: &Answered) -> EngineError {
+pub(super) fn refused(answered: &Answered) -> EngineError {
     if let Ok(problem) = serde_json::from_slice::<Problem>(&answered.body) {
         return problem.into();
     }
@@ -239,11 +263,27 @@ fn refused(answered: &Answered) -> EngineError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ff_core::contracts::ListFilter;
     use ff_core::error::Code;
+    use ff_core::operation::Nothing;
+    use ff_core::state::PublicState;
+    use ff_core::types::LaneId;
 
     fn answered(status: u16, body: &str) -> EngineError {
         let status = StatusCode::from_u16(status).expect("a status");
         refused(&Answered { status, body: body.to_owned().into() })
+    }
+
+    #[test]
+    fn a_query_is_percent_encoded() {
+        let filter = ListFilter {
+            lane: LaneId::try_new("eu west/1").ok(),
+            state: Some(PublicState::WaitingChildren),
+            limit: Some(7),
+            ..ListFilter::default()
+        };
+        let call = Call::of::<ListFilter>(Nothing {}, &filter).expect("a request");
+        assert_eq!(call.path, "/v1/executions?lane=eu%20west%2F1&limit=7&state=waiting_children");
     }
 
     #[test]

@@ -1,146 +1,47 @@
-//! Every call of the engine as a request. What the server has no route for is unavailable.
+//! Every call of the engine as a request.
 
-use ff_api::action::{
-    CancelExecution, ChangePriority, ChangedPriority, ReplayExecution, RevokeLease, RevokedLease,
-    SetTags,
-};
-use ff_api::create::{BULK_MAX, BulkCreate, BulkCreated, CreateExecution, CreatedExecution};
-use ff_api::deployment::LaneList;
-use ff_api::execution::{Execution, ExecutionState};
+use std::time::Duration;
+
+use ff_api::create::{BULK_MAX, BulkCreate, Create};
+use ff_api::frames::AppendFrames;
 use ff_api::grant::{ClaimGranted, Grant, GrantExecution};
-use ff_api::history::{Attempts, EventPage as WireEventPage};
-use ff_api::object::Object;
+use ff_api::headers;
+use ff_api::raw::{ReadPayload, ResultQuery};
 use ff_api::task::{
-    CancelTask, DelayTask, FailTask, FailedTask, ProgressTask, RenewTask, RenewedTask, Task,
-    WaitChildrenTask, token_of,
+    CancelTask, CompleteTask, DelayTask, FailTask, ProgressTask, RenewTask, WaitChildrenTask,
+    token_of,
 };
-use ff_api::worker::{Disconnect, Disconnected, Heartbeat, RegisterWorker, Registered, WorkerList};
-use ff_api::{headers, paths};
-use ff_core::backend::{FailOutcome, FailureClass, FailureReason, Handle, LeaseRenewal};
-use ff_core::contracts::{
-    AttemptRecord, CancelSource, ClaimGrant, ClaimRequest, Claimed, Created, EventPage,
-    ExecutionSnapshot, GrantRequest, LaneDepth, LanePage, LeaseRequest, ListFilter, ListPage,
-    NewExecution, NextGrant, NextGrantRequest, PriorityChange, ReclaimGrant, RevokeOutcome, Tags,
-    TickReport, WorkerRecord, WorkerRegistration,
-};
+use ff_api::worker::Register;
+use ff_core::backend::{FailOutcome, FailureClass, FailureReason, Frame, Handle, LeaseRenewal};
+use ff_core::contracts::*;
 use ff_core::engine_backend::{Answer, EngineBackend};
 use ff_core::error::{Code, EngineError};
-use ff_core::limits;
-use ff_core::partition::{Partition, PartitionConfig};
-use ff_core::state::PublicState;
+use ff_core::object::Object;
+use ff_core::operation::{Nothing, Operation};
+use ff_core::partition::PartitionConfig;
 use ff_core::types::{
-    EventCursor, ExecutionId, LaneId, LeaseId, Moment, RequestId, TimestampMs, WorkerInstanceId,
-    WorkerSession,
+    AttemptIndex, ExecutionId, Moment, RequestId, WorkerInstanceId, WorkerSession,
 };
 use ff_script::ids::{IdSource, SystemIds};
 use futures_core::future::BoxFuture;
 
-use super::HttpBackend;
 use super::call::Call;
 use super::work::is_without_result;
-
-impl HttpBackend {
-    async fn create_batch(&self, batch: Vec<NewExecution>) -> Vec<Result<Created, EngineError>> {
-        let count = batch.len();
-        let executions = batch.into_iter().map(|new| Object(CreateExecution::from(new))).collect();
-        let call = Call::post(paths::EXECUTIONS_BULK, &BulkCreate { executions });
-        let answered: Result<BulkCreated, EngineError> = match call {
-            Ok(call) => self.json(call).await,
-            Err(error) => Err(error),
-        };
-        match answered {
-            Ok(created) if created.results.len() == count => {
-                created.results.into_iter().map(Into::into).collect()
-            }
-            Ok(created) => {
-                let error = EngineError::corrupt(
-                    "bulk answer",
-                    "results",
-                    created.results.len().to_string(),
-                );
-                vec![Err(error); count]
-            }
-            Err(error) => vec![Err(error); count],
-        }
-    }
-
-    async fn grant(&self, request: GrantRequest, reclaim: bool) -> Result<Grant, EngineError> {
-        request.validate()?;
-        let body = GrantExecution {
-            worker_id: request.worker_id,
-            worker_instance_id: request.worker_instance_id,
-            capabilities: request.capabilities,
-            grant_ttl_ms: request.grant_ttl_ms,
-            reclaim,
-            grant_id: Some(request.grant_id),
-        };
-        let path = paths::fill(paths::EXECUTION_GRANT, request.execution_id);
-        self.json(Call::post(path, &body)?).await
-    }
-
-    async fn exchange(
-        &self,
-        grant: NextGrant,
-        lease: LeaseRequest,
-    ) -> Result<Claimed, EngineError> {
-        lease.validate()?;
-        let body = ClaimGranted::new(&grant, lease.lease_ttl_ms, Some(lease.lease_id));
-        let task: Task = self.json(Call::post(paths::GRANTS_CLAIM, &body)?).await?;
-        task.try_into()
-    }
-
-    async fn lanes(&self, query: String) -> Result<LaneList, EngineError> {
-        self.json(Call::get(format!("{}?{query}", paths::LANES))).await
-    }
-
-    async fn depths(
-        &self,
-        partition: Partition,
-        lanes: Vec<LaneId>,
-    ) -> Result<Vec<LaneDepth>, EngineError> {
-        let mut depths = Vec::new();
-        let mut cursor = String::new();
-        loop {
-            let (index, limit) = (partition.index, limits::LIST_LIMIT_MAX);
-            let page = self.lanes(format!("partition={index}&limit={limit}{cursor}")).await?;
-            let wanted = page.lanes.into_iter().filter(|depth| lanes.contains(&depth.lane));
-            depths.extend(wanted.map(LaneDepth::from));
-            match page.next_cursor {
-                Some(next) => cursor = format!("&cursor={}", paths::encode(next.as_str())),
-                None => return Ok(depths),
-            }
-        }
-    }
-}
-
-/// What does not exist is no error for a read.
-fn found<T>(answer: Result<T, EngineError>) -> Result<Option<T>, EngineError> {
-    match answer {
-        Ok(value) => Ok(Some(value)),
-        Err(error) if error.code() == Some(Code::ExecutionNotFound) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// Names a change that the caller did not name, so that all sends of it are one.
-fn named(request_id: Option<RequestId>) -> Option<RequestId> {
-    Some(request_id.unwrap_or_else(|| RequestId::from_uuid(SystemIds.random())))
-}
-
-fn token(handle: &Handle) -> Option<String> {
-    Some(token_of(handle))
-}
-
-fn unavailable<T: Send + 'static>(op: &'static str) -> Answer<'static, T> {
-    Box::pin(std::future::ready(Err(EngineError::Unavailable { op })))
-}
+use super::{HttpBackend, follow};
 
 impl EngineBackend for HttpBackend {
+    fn partition_config(&self) -> PartitionConfig {
+        self.partitions
+    }
+
+    fn name(&self) -> &'static str {
+        "server"
+    }
+}
+
+impl Executions for HttpBackend {
     fn create(&self, execution: NewExecution) -> Answer<'_, Created> {
-        Box::pin(async move {
-            let call = Call::post(paths::EXECUTIONS, &CreateExecution::from(execution))?;
-            Ok(self.json::<CreatedExecution>(call).await?.into())
-        })
+        self.send::<Create>(Nothing {}, execution.into())
     }
 
     fn create_many(
@@ -156,30 +57,208 @@ impl EngineBackend for HttpBackend {
         })
     }
 
-    /// A server looks for work on all partitions: see [`super::work`].
-    fn claim_next(&self, _: Partition, _: ClaimRequest) -> Answer<'_, Vec<Claimed>> {
-        unavailable("claim_next on one partition through a server")
+    fn cancel_execution(
+        &self,
+        id: ExecutionId,
+        mut request: CancelExecution,
+    ) -> Answer<'_, ExecutionState> {
+        name(&mut request.request_id);
+        self.send::<CancelExecution>(id, request)
     }
 
-    /// The same: a server looks for what an unanswered claim took, see [`super::work`].
-    fn recall_claims(&self, _: Partition, _: ClaimRequest) -> Answer<'_, Vec<Claimed>> {
-        unavailable("recall_claims on one partition through a server")
+    fn revoke_lease(&self, id: ExecutionId, mut it: RevokeLease) -> Answer<'_, RevokeOutcome> {
+        name(&mut it.request_id);
+        self.send::<RevokeLease>(id, it)
     }
 
-    fn issue_claim_grant(&self, request: GrantRequest) -> Answer<'_, ClaimGrant> {
+    fn change_priority(
+        &self,
+        id: ExecutionId,
+        mut request: ChangePriority,
+    ) -> Answer<'_, PriorityChange> {
+        name(&mut request.request_id);
+        self.send::<ChangePriority>(id, request)
+    }
+
+    fn replay(&self, id: ExecutionId, mut it: ReplayExecution) -> Answer<'_, ExecutionState> {
+        name(&mut it.request_id);
+        self.send::<ReplayExecution>(id, it)
+    }
+
+    fn set_tags(&self, id: ExecutionId, mut request: SetTags) -> Answer<'_, Nothing> {
+        name(&mut request.request_id);
+        self.send::<SetTags>(id, request)
+    }
+}
+
+/// Names a change that the caller did not name, so that all sends of it are one.
+pub(super) fn name(request_id: &mut Option<RequestId>) {
+    request_id.get_or_insert_with(|| RequestId::from_uuid(SystemIds.random()));
+}
+
+impl Reads for HttpBackend {
+    fn describe_execution(&self, id: ExecutionId) -> Answer<'_, Option<ExecutionSnapshot>> {
+        let described = self.send::<DescribeExecution>(id, Nothing {});
+        Box::pin(async move { found(described.await) })
+    }
+
+    fn read_result(&self, id: ExecutionId) -> Answer<'_, Option<Vec<u8>>> {
         Box::pin(async move {
-            let (worker, instance) =
-                (request.worker_id.clone(), request.worker_instance_id.clone());
-            match self.grant(request, false).await?.into_next(worker, instance) {
-                NextGrant::Claim(grant) | NextGrant::Resume(grant) => Ok(grant),
-                NextGrant::Reclaim(_) => Err(EngineError::corrupt("grant", "grant_key", "reclaim")),
+            match found(self.run(Call::of::<ResultQuery>(id, &ResultQuery::default())?).await) {
+                Err(error) if is_without_result(&error) => Ok(None),
+                answer => Ok(answer?.map(|answered| answered.body.into())),
             }
         })
     }
 
-    /// The same: a server grants for the whole deployment.
-    fn grant_next(&self, _: Partition, _: NextGrantRequest) -> Answer<'_, Option<NextGrant>> {
-        unavailable("grant_next on one partition through a server")
+    fn read_payload(&self, id: ExecutionId) -> Answer<'_, Option<Vec<u8>>> {
+        Box::pin(async move {
+            let answered = found(self.run(Call::of::<ReadPayload>(id, &Nothing {})?).await)?;
+            Ok(answered.map(|answered| answered.body.into()))
+        })
+    }
+
+    fn list_attempts(&self, id: ExecutionId) -> Answer<'_, Attempts> {
+        self.send::<ListAttempts>(id, Nothing {})
+    }
+
+    fn read_history(&self, id: ExecutionId) -> Answer<'_, History> {
+        self.send::<ReadHistory>(id, Nothing {})
+    }
+
+    fn list_executions(&self, filter: ListFilter) -> Answer<'_, ListPage> {
+        self.send::<ListFilter>(Nothing {}, filter)
+    }
+
+    fn list_lanes(&self, query: LaneQuery) -> Answer<'_, LaneList> {
+        self.send::<LaneQuery>(Nothing {}, query)
+    }
+
+    fn read_events(&self, query: EventQuery) -> Answer<'_, EventPage> {
+        self.send::<EventQuery>(Nothing {}, query)
+    }
+}
+
+/// What does not exist is no error for a read.
+fn found<T>(answer: Result<T, EngineError>) -> Result<Option<T>, EngineError> {
+    match answer {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.code() == Some(Code::ExecutionNotFound) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+impl Workers for HttpBackend {
+    /// Repeated sends of one registration have one session.
+    fn register_worker(&self, mut registration: WorkerRegistration) -> Answer<'_, Registered> {
+        registration.session.get_or_insert_with(|| WorkerSession::from_uuid(SystemIds.random()));
+        self.send::<Register>(Nothing {}, registration)
+    }
+
+    fn heartbeat_worker(&self, id: WorkerInstanceId, it: Heartbeat) -> Answer<'_, Registered> {
+        self.send::<Heartbeat>(id, it)
+    }
+
+    fn disconnect_worker(&self, id: WorkerInstanceId, it: Disconnect) -> Answer<'_, Disconnected> {
+        self.send::<Disconnect>(id, it)
+    }
+
+    fn list_workers(&self) -> Answer<'_, WorkerList> {
+        self.send::<ListWorkers>(Nothing {}, Nothing {})
+    }
+}
+
+impl Tasks for HttpBackend {
+    fn renew<'a>(&'a self, handle: &'a Handle) -> Answer<'a, LeaseRenewal> {
+        let renewed = self.send::<RenewTask>(Nothing {}, RenewTask { task_token: token(handle) });
+        Box::pin(async move { renewed.await.map(Into::into) })
+    }
+
+    fn progress<'a>(
+        &'a self,
+        handle: &'a Handle,
+        percent: Option<u8>,
+        message: Option<String>,
+    ) -> Answer<'a, ()> {
+        self.tell::<ProgressTask>(ProgressTask { task_token: token(handle), percent, message })
+    }
+
+    /// The result travels as it is, not inside JSON.
+    fn complete<'a>(&'a self, handle: &'a Handle, result: Option<Vec<u8>>) -> Answer<'a, ()> {
+        let call = Call::post_bytes(CompleteTask::PATH, result.unwrap_or_default());
+        let call = call.with_header(headers::TASK, &token_of(handle));
+        Box::pin(async move { self.run(call).await.map(drop) })
+    }
+
+    fn fail<'a>(
+        &'a self,
+        handle: &'a Handle,
+        reason: FailureReason,
+        class: FailureClass,
+    ) -> Answer<'a, FailOutcome> {
+        let failed = self.send::<FailTask>(Nothing {}, FailTask::new(handle, reason, &class));
+        Box::pin(async move { failed.await.map(Into::into) })
+    }
+
+    fn cancel<'a>(&'a self, handle: &'a Handle, reason: &'a str) -> Answer<'a, ()> {
+        let reason = reason.to_owned();
+        self.tell::<CancelTask>(CancelTask { task_token: token(handle), reason })
+    }
+
+    fn delay<'a>(&'a self, handle: &'a Handle, until: Moment) -> Answer<'a, ()> {
+        self.tell::<DelayTask>(DelayTask::new(handle, until))
+    }
+
+    fn wait_children<'a>(&'a self, handle: &'a Handle) -> Answer<'a, ()> {
+        self.tell::<WaitChildrenTask>(WaitChildrenTask { task_token: token(handle) })
+    }
+}
+
+impl Streams for HttpBackend {
+    fn append_frames<'a>(
+        &'a self,
+        handle: &'a Handle,
+        frames: Vec<Frame>,
+    ) -> Answer<'a, AppendFrameOutcome> {
+        Box::pin(async move {
+            self.send::<AppendFrames>(Nothing {}, AppendFrames::new(handle, frames)?).await
+        })
+    }
+
+    fn read_stream(&self, id: ExecutionId, query: StreamQuery) -> Answer<'_, StreamFrames> {
+        self.send::<StreamQuery>(id, query)
+    }
+
+    fn tail_stream(
+        &self,
+        execution_id: ExecutionId,
+        attempt_index: AttemptIndex,
+        tail: TailStream,
+    ) -> Answer<'_, StreamFrames> {
+        Box::pin(async move {
+            let of = AttemptOf { execution_id, attempt_index };
+            let wait = Duration::from_millis(tail.wait_ms());
+            self.reply::<TailStream>(Call::of::<TailStream>(of, &tail)?.waiting(wait)).await
+        })
+    }
+
+    fn follow_output(&self, id: ExecutionId, after: OutputCursor) -> Answer<'_, OutputStream> {
+        Box::pin(follow::follow(self.client.clone(), id, after))
+    }
+}
+
+pub(super) fn token(handle: &Handle) -> Option<String> {
+    Some(token_of(handle))
+}
+
+impl Grants for HttpBackend {
+    fn issue_claim_grant(&self, request: GrantRequest) -> Answer<'_, ClaimGrant> {
+        Box::pin(async move {
+            match self.grant(request, false).await? {
+                NextGrant::Claim(grant) | NextGrant::Resume(grant) => Ok(grant),
+                NextGrant::Reclaim(_) => Err(EngineError::corrupt("grant", "grant_key", "reclaim")),
+            }
+        })
     }
 
     fn claim_from_grant<'a>(
@@ -200,9 +279,7 @@ impl EngineBackend for HttpBackend {
 
     fn issue_reclaim_grant(&self, request: GrantRequest) -> Answer<'_, ReclaimGrant> {
         Box::pin(async move {
-            let (worker, instance) =
-                (request.worker_id.clone(), request.worker_instance_id.clone());
-            match self.grant(request, true).await?.into_next(worker, instance) {
+            match self.grant(request, true).await? {
                 NextGrant::Reclaim(grant) => Ok(grant),
                 _ => Err(EngineError::corrupt("grant", "grant_key", "not a reclaim")),
             }
@@ -216,266 +293,55 @@ impl EngineBackend for HttpBackend {
     ) -> Answer<'a, Claimed> {
         Box::pin(self.exchange(NextGrant::Reclaim(grant.clone()), lease))
     }
+}
 
-    fn renew<'a>(&'a self, handle: &'a Handle) -> Answer<'a, LeaseRenewal> {
-        Box::pin(async move {
-            let body = RenewTask { task_token: token(handle) };
-            Ok(self.json::<RenewedTask>(Call::post(paths::TASK_RENEW, &body)?).await?.into())
-        })
-    }
-
-    fn progress<'a>(
-        &'a self,
-        handle: &'a Handle,
-        percent: Option<u8>,
-        message: Option<String>,
-    ) -> Answer<'a, ()> {
-        Box::pin(async move {
-            let body = ProgressTask { task_token: token(handle), percent, message };
-            self.done(Call::post(paths::TASK_PROGRESS, &body)?).await
-        })
-    }
-
-    /// The result travels as it is, not inside JSON.
-    fn complete<'a>(&'a self, handle: &'a Handle, result: Option<Vec<u8>>) -> Answer<'a, ()> {
-        Box::pin(async move {
-            let call = Call::post_bytes(paths::TASK_COMPLETE, result.unwrap_or_default());
-            self.done(call.with_header(headers::TASK, &token_of(handle))).await
-        })
-    }
-
-    fn fail<'a>(
-        &'a self,
-        handle: &'a Handle,
-        reason: FailureReason,
-        class: FailureClass,
-    ) -> Answer<'a, FailOutcome> {
-        Box::pin(async move {
-            let call = Call::post(paths::TASK_FAIL, &FailTask::new(handle, reason, &class))?;
-            Ok(self.json::<FailedTask>(call).await?.into())
-        })
-    }
-
-    fn cancel<'a>(&'a self, handle: &'a Handle, reason: &'a str) -> Answer<'a, ()> {
-        Box::pin(async move {
-            let body = CancelTask { task_token: token(handle), reason: reason.to_owned() };
-            self.done(Call::post(paths::TASK_CANCEL, &body)?).await
-        })
-    }
-
-    fn delay<'a>(&'a self, handle: &'a Handle, until: Moment) -> Answer<'a, ()> {
-        Box::pin(async move {
-            let body = DelayTask::new(handle, until);
-            self.done(Call::post(paths::TASK_DELAY, &body)?).await
-        })
-    }
-
-    fn wait_children<'a>(&'a self, handle: &'a Handle) -> Answer<'a, ()> {
-        Box::pin(async move {
-            let body = WaitChildrenTask { task_token: token(handle) };
-            self.done(Call::post(paths::TASK_WAIT_CHILDREN, &body)?).await
-        })
-    }
-
-    /// Whoever cancels through a server is an operator to the engine.
-    fn cancel_execution<'a>(
-        &'a self,
-        execution_id: ExecutionId,
-        reason: &'a str,
-        source: CancelSource,
-        request_id: Option<RequestId>,
-    ) -> Answer<'a, ()> {
-        if source != CancelSource::OperatorOverride {
-            return unavailable("cancel_execution by another than an operator");
-        }
-        Box::pin(async move {
-            let path = paths::fill(paths::EXECUTION_CANCEL, execution_id);
-            let body = CancelExecution { reason: reason.to_owned(), request_id: named(request_id) };
-            self.json::<ExecutionState>(Call::post(path, &body)?).await.map(drop)
-        })
-    }
-
-    fn revoke_lease<'a>(
-        &'a self,
-        execution_id: ExecutionId,
-        expected: Option<LeaseId>,
-        reason: &'a str,
-        request_id: Option<RequestId>,
-    ) -> Answer<'a, RevokeOutcome> {
-        Box::pin(async move {
-            let path = paths::fill(paths::EXECUTION_REVOKE_LEASE, execution_id);
-            let (reason, request_id) = (reason.to_owned(), named(request_id));
-            let body = RevokeLease { reason, expected_lease_id: expected, request_id };
-            self.json::<RevokedLease>(Call::post(path, &body)?).await?.try_into()
-        })
-    }
-
-    fn change_priority(
-        &self,
-        execution_id: ExecutionId,
-        priority: u16,
-        request_id: Option<RequestId>,
-    ) -> Answer<'_, PriorityChange> {
-        Box::pin(async move {
-            let path = paths::fill(paths::EXECUTION_PRIORITY, execution_id);
-            let call =
-                Call::put(path, &ChangePriority { priority, request_id: named(request_id) })?;
-            Ok(self.json::<ChangedPriority>(call).await?.into())
-        })
-    }
-
-    fn replay<'a>(
-        &'a self,
-        execution_id: ExecutionId,
-        reason: &'a str,
-        requested_by: &'a str,
-        request_id: Option<RequestId>,
-    ) -> Answer<'a, PublicState> {
-        Box::pin(async move {
-            let path = paths::fill(paths::EXECUTION_REPLAY, execution_id);
-            let (reason, requested_by) = (reason.to_owned(), requested_by.to_owned());
-            let body = ReplayExecution { reason, requested_by, request_id: named(request_id) };
-            let call = Call::post(path, &body)?;
-            Ok(self.json::<ExecutionState>(call).await?.public_state)
-        })
-    }
-
-    fn set_tags(
-        &self,
-        execution_id: ExecutionId,
-        tags: Tags,
-        request_id: Option<RequestId>,
-    ) -> Answer<'_, ()> {
-        Box::pin(async move {
-            let path = paths::fill(paths::EXECUTION_TAGS, execution_id);
-            self.done(Call::put(path, &SetTags { tags, request_id: named(request_id) })?).await
-        })
-    }
-
-    fn describe_execution(
-        &self,
-        execution_id: ExecutionId,
-    ) -> Answer<'_, Option<ExecutionSnapshot>> {
-        Box::pin(async move {
-            let path = paths::fill(paths::EXECUTION, execution_id);
-            let described = found(self.json::<Execution>(Call::get(path)).await)?;
-            Ok(described.map(Into::into))
-        })
-    }
-
-    fn read_result(&self, execution_id: ExecutionId) -> Answer<'_, Option<Vec<u8>>> {
-        Box::pin(async move {
-            let path = paths::fill(paths::EXECUTION_RESULT, execution_id);
-            match found(self.run(Call::get(path)).await) {
-                Err(error) if is_without_result(&error) => Ok(None),
-                answer => Ok(answer?.map(|answered| answered.body.into())),
+impl HttpBackend {
+    async fn create_batch(&self, batch: Vec<NewExecution>) -> Vec<Result<Created, EngineError>> {
+        let count = batch.len();
+        let executions = batch.into_iter().map(|new| Object(new.into())).collect();
+        match self.send::<BulkCreate>(Nothing {}, BulkCreate { executions }).await {
+            Ok(created) if created.results.len() == count => {
+                created.results.into_iter().map(Into::into).collect()
             }
-        })
+            Ok(created) => {
+                let found = created.results.len().to_string();
+                vec![Err(EngineError::corrupt("bulk answer", "results", found)); count]
+            }
+            Err(error) => vec![Err(error); count],
+        }
     }
 
-    fn read_payload(&self, execution_id: ExecutionId) -> Answer<'_, Option<Vec<u8>>> {
-        Box::pin(async move {
-            let path = paths::fill(paths::EXECUTION_PAYLOAD, execution_id);
-            let answered = found(self.run(Call::get(path)).await)?;
-            Ok(answered.map(|answered| answered.body.into()))
-        })
+    async fn grant(&self, request: GrantRequest, reclaim: bool) -> Result<NextGrant, EngineError> {
+        request.validate()?;
+        let body = GrantExecution {
+            worker_id: request.worker_id.clone(),
+            worker_instance_id: request.worker_instance_id.clone(),
+            capabilities: request.capabilities,
+            grant_ttl_ms: request.grant_ttl_ms,
+            reclaim,
+            grant_id: Some(request.grant_id),
+        };
+        let grant: Grant = self.send::<GrantExecution>(request.execution_id, body).await?;
+        Ok(grant.into_next(request.worker_id, request.worker_instance_id))
     }
 
-    fn list_attempts(&self, execution_id: ExecutionId) -> Answer<'_, Vec<AttemptRecord>> {
-        Box::pin(async move {
-            let path = paths::fill(paths::EXECUTION_ATTEMPTS, execution_id);
-            let answered: Attempts = self.json(Call::get(path)).await?;
-            Ok(answered.attempts.into_iter().map(Into::into).collect())
-        })
-    }
-
-    fn list_executions<'a>(
-        &'a self,
-        partition: Partition,
-        filter: &'a ListFilter,
-        cursor: Option<String>,
-        limit: u32,
-    ) -> Answer<'a, ListPage> {
-        self.list_one(partition, filter, cursor, limit)
-    }
-
-    fn list_lanes(&self, after: Option<LaneId>, limit: u32) -> Answer<'_, LanePage> {
-        Box::pin(async move {
-            let cursor = after.map(|lane| format!("&cursor={}", paths::encode(lane.as_str())));
-            let page = self.lanes(format!("limit={limit}{}", cursor.unwrap_or_default())).await?;
-            let lanes = page.lanes.into_iter().map(|depth| depth.lane).collect();
-            Ok(LanePage { lanes, next_cursor: page.next_cursor })
-        })
-    }
-
-    fn read_events(
+    async fn exchange(
         &self,
-        partition: Partition,
-        after: Option<EventCursor>,
-        limit: u32,
-    ) -> Answer<'_, EventPage> {
-        Box::pin(async move {
-            let after = after.map(|cursor| format!("&after={}", paths::encode(cursor.as_str())));
-            let (index, after) = (partition.index, after.unwrap_or_default());
-            let path = format!("{}?partition={index}&limit={limit}{after}", paths::EVENTS);
-            Ok(self.json::<WireEventPage>(Call::get(path)).await?.into())
-        })
+        grant: NextGrant,
+        lease: LeaseRequest,
+    ) -> Result<Claimed, EngineError> {
+        lease.validate()?;
+        let body = ClaimGranted::new(&grant, lease.lease_ttl_ms, Some(lease.lease_id));
+        self.send::<ClaimGranted>(Nothing {}, body).await?.try_into()
     }
 
-    fn register_worker(&self, registration: WorkerRegistration) -> Answer<'_, TimestampMs> {
-        Box::pin(async move {
-            let call = Call::post(paths::WORKERS, &RegisterWorker::from(registration))?;
-            Ok(self.json::<Registered>(call).await?.expires_at)
-        })
-    }
-
-    fn heartbeat_worker<'a>(
-        &'a self,
-        worker_instance_id: &'a WorkerInstanceId,
-        session: WorkerSession,
-        ttl_ms: u64,
-    ) -> Answer<'a, TimestampMs> {
-        Box::pin(async move {
-            let path = paths::fill(paths::WORKER_HEARTBEAT, worker_instance_id);
-            let call = Call::post(path, &Heartbeat { session, ttl_ms })?;
-            Ok(self.json::<Registered>(call).await?.expires_at)
-        })
-    }
-
-    fn disconnect_worker<'a>(
-        &'a self,
-        worker_instance_id: &'a WorkerInstanceId,
-        session: WorkerSession,
-    ) -> Answer<'a, u32> {
-        Box::pin(async move {
-            let path = paths::fill(paths::WORKER_DISCONNECT, worker_instance_id);
-            let call = Call::post(path, &Disconnect { session })?;
-            Ok(self.json::<Disconnected>(call).await?.handed_back)
-        })
-    }
-
-    fn list_workers(&self) -> Answer<'_, Vec<WorkerRecord>> {
-        Box::pin(async move {
-            let listed: WorkerList = self.json(Call::get(paths::WORKERS.to_owned())).await?;
-            Ok(listed.workers.into_iter().map(Into::into).collect())
-        })
-    }
-
-    fn lane_depths(&self, partition: Partition, lanes: Vec<LaneId>) -> Answer<'_, Vec<LaneDepth>> {
-        Box::pin(self.depths(partition, lanes))
-    }
-
-    /// A server ticks by itself.
-    fn tick(&self, _: Partition, _: u32) -> Answer<'_, TickReport> {
-        unavailable("tick through a server")
-    }
-
-    fn partition_config(&self) -> PartitionConfig {
-        self.partitions
-    }
-
-    fn name(&self) -> &'static str {
-        "server"
+    /// Asks for something that answers nothing.
+    pub(super) fn tell<O>(&self, request: O::Request) -> Answer<'_, ()>
+    where
+        O: Operation<Target = Nothing, Reply = Nothing>,
+    {
+        let told = self.send::<O>(Nothing {}, request);
+        Box::pin(async move { told.await.map(drop) })
     }
 }
 

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue, USER_AGENT};
-use http::{Request, StatusCode, Uri};
+use http::{Request, Response, StatusCode, Uri};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper_rustls::HttpsConnector;
@@ -94,6 +94,31 @@ impl HttpClient {
         }
     }
 
+    /// Sends a request whose answer is read as it comes. The server may be silent for the limit
+    /// before it answers.
+    pub(crate) async fn open(&self, sent: Sent<'_>) -> Result<Response<Incoming>, HttpError> {
+        let (limit, heard) = (sent.limit, Heard::now());
+        let asking = self.ask(self.request(sent, &heard)?);
+        let silent = || {
+            let message = format!("{} was silent for {limit:?}", self.base);
+            HttpError::new(HttpErrorKind::Timeout, message)
+        };
+        tokio::time::timeout(limit, asking).await.unwrap_or_else(|_| Err(silent()))
+    }
+
+    /// Reads an answer to its end.
+    pub(crate) async fn finish(
+        &self,
+        answer: Response<Incoming>,
+        limit: Duration,
+    ) -> Result<Answered, HttpError> {
+        let (status, heard) = (answer.status(), Heard::now());
+        let reading = self.read(answer.into_body(), &heard);
+        let silent = |_| HttpError::new(HttpErrorKind::Timeout, format!("{} is slow", self.base));
+        let body = tokio::time::timeout(limit, reading).await.map_err(silent)??;
+        Ok(Answered { status, body })
+    }
+
     fn request(&self, sent: Sent<'_>, heard: &Heard) -> Result<Request<Upload>, HttpError> {
         let uri = format!("{}{}", self.base, sent.path);
         let mut request = Request::new(Upload { rest: sent.body, heard: heard.clone() });
@@ -114,15 +139,19 @@ impl HttpClient {
         request: Request<Upload>,
         heard: &Heard,
     ) -> Result<Answered, HttpError> {
-        let answer = self.client.request(request).await.map_err(|error| {
-            let kind =
-                if error.is_connect() { HttpErrorKind::Connect } else { HttpErrorKind::Broken };
-            HttpError::new(kind, format!("{}: {}", self.base, Causes(&error)))
-        })?;
+        let answer = self.ask(request).await?;
         heard.note();
         let status = answer.status();
         let body = self.read(answer.into_body(), heard).await?;
         Ok(Answered { status, body })
+    }
+
+    async fn ask(&self, request: Request<Upload>) -> Result<Response<Incoming>, HttpError> {
+        self.client.request(request).await.map_err(|error| {
+            let kind =
+                if error.is_connect() { HttpErrorKind::Connect } else { HttpErrorKind::Broken };
+            HttpError::new(kind, format!("{}: {}", self.base, Causes(&error)))
+        })
     }
 
     async fn read(&self, mut body: Incoming, heard: &Heard) -> Result<Bytes, HttpError> {

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use ff_api::worker::{Claim, ClaimedTasks};
-use ff_api::{paths, problem::HttpCode};
+use ff_api::problem::HttpCode;
+use ff_api::raw::ResultQuery;
+use ff_api::worker::Claim;
 use ff_core::contracts::{Claimed, WorkRequest};
 use ff_core::engine_backend::Answer;
 use ff_core::error::EngineError;
 use ff_core::limits;
+use ff_core::operation::Nothing;
 use ff_core::types::{ExecutionId, LeaseId};
 use ff_core::work_source::WorkSource;
 use ff_script::ids::{IdSource, SystemIds};
@@ -27,9 +29,9 @@ impl WorkSource for HttpBackend {
             let ids = (0..request.count).map(|_| LeaseId::from_uuid(SystemIds.random()));
             let first = Claim { lease_ids: ids.collect(), ..Claim::from(request) };
             let again = Claim { retry: true, ..first.clone() };
-            let call = Call::post(paths::CLAIMS, &first)?.waiting(wait);
+            let call = Call::of::<Claim>(Nothing {}, &first)?.waiting(wait);
             let call = call.repeated_as(&again)?.insisting(leases_last);
-            let claimed: ClaimedTasks = self.json(call).await?;
+            let claimed = self.reply::<Claim>(call).await?;
             claimed.tasks.into_iter().map(Claimed::try_from).collect()
         })
     }
@@ -39,8 +41,8 @@ impl LongWait for HttpBackend {
     fn wait(&self, execution_id: ExecutionId, limit: Duration) -> Answer<'_, Option<Vec<u8>>> {
         Box::pin(async move {
             let wait = limit.min(Duration::from_millis(limits::CLAIM_WAIT_MS_MAX));
-            let path = paths::fill(paths::EXECUTION_RESULT, execution_id);
-            let call = Call::get(format!("{path}?wait_ms={}", wait.as_millis())).waiting(wait);
+            let query = ResultQuery { wait_ms: wait.as_millis() as u64 };
+            let call = Call::of::<ResultQuery>(execution_id, &query)?.waiting(wait);
             match self.run(call).await {
                 Err(error) if !is_news(&error) => Err(error),
                 Err(_) => Ok(None),

@@ -49,19 +49,24 @@ impl KindOptions {
 /// [`build`](Self::build), by its name.
 #[must_use = "a worker is made by `build`"]
 pub struct WorkerBuilder<S> {
+    settings: Settings,
+    backend: Option<Backend>,
+    state: Arc<S>,
+    /// The state came after handlers, which know another one.
+    late_state: bool,
+    handlers: Vec<(String, KindOptions, Handler<S>)>,
+}
+
+/// What is the same whatever the handlers share.
+struct Settings {
     name: String,
     instance: Option<String>,
     namespace: String,
-    backend: Option<Backend>,
     lanes: Vec<String>,
     capabilities: Vec<String>,
     concurrency: usize,
     lease_ttl: Duration,
     drain: Duration,
-    state: Arc<S>,
-    /// The state came after handlers, which know another one.
-    late_state: bool,
-    handlers: Vec<(String, KindOptions, Handler<S>)>,
 }
 
 enum Backend {
@@ -72,35 +77,26 @@ enum Backend {
 
 impl WorkerBuilder<()> {
     pub(super) fn new(name: String) -> Self {
-        Self {
+        let settings = Settings {
             name,
             instance: None,
             namespace: Namespace::default().as_str().to_owned(),
-            backend: None,
             lanes: Vec::new(),
             capabilities: Vec::new(),
             concurrency: 1,
             lease_ttl: LEASE_TTL,
             drain: DRAIN,
-            state: Arc::new(()),
-            late_state: false,
-            handlers: Vec::new(),
-        }
+        };
+        let state = Arc::new(());
+        Self { settings, backend: None, state, late_state: false, handlers: Vec::new() }
     }
 
     /// What all handlers share, reached by [`Context::state`]. To be said before the handlers:
     /// [`build`](Self::build) refuses a state that comes later.
     pub fn state<S: Send + Sync + 'static>(self, state: S) -> WorkerBuilder<S> {
         WorkerBuilder {
-            name: self.name,
-            instance: self.instance,
-            namespace: self.namespace,
+            settings: self.settings,
             backend: self.backend,
-            lanes: self.lanes,
-            capabilities: self.capabilities,
-            concurrency: self.concurrency,
-            lease_ttl: self.lease_ttl,
-            drain: self.drain,
             state: Arc::new(state),
             late_state: !self.handlers.is_empty(),
             handlers: Vec::new(),
@@ -129,44 +125,44 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
 
     /// A name for this process; one that is unique is made up if not said.
     pub fn instance(mut self, instance: impl Into<String>) -> Self {
-        self.instance = Some(instance.into());
+        self.settings.instance = Some(instance.into());
         self
     }
 
     /// The namespace of what this worker's client submits.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
-        self.namespace = namespace.into();
+        self.settings.namespace = namespace.into();
         self
     }
 
     /// A lane to take from; may be said several times. `default` if not said.
     pub fn lane(mut self, lane: impl Into<String>) -> Self {
-        self.lanes.push(lane.into());
+        self.settings.lanes.push(lane.into());
         self
     }
 
     /// Something the worker can do; may be said several times.
     pub fn capability(mut self, capability: impl Into<String>) -> Self {
-        self.capabilities.push(capability.into());
+        self.settings.capabilities.push(capability.into());
         self
     }
 
     /// How many executions may run at a time; 1 if not said.
     pub fn concurrency(mut self, count: usize) -> Self {
-        self.concurrency = count;
+        self.settings.concurrency = count;
         self
     }
 
     /// How long a lease lasts without renewal; 30 seconds if not said.
     pub fn lease_ttl(mut self, ttl: Duration) -> Self {
-        self.lease_ttl = ttl;
+        self.settings.lease_ttl = ttl;
         self
     }
 
     /// How long running handlers may take after the worker was told to stop; 30 seconds if not
     /// said. What is left then is handed back.
     pub fn drain_timeout(mut self, limit: Duration) -> Self {
-        self.drain = limit;
+        self.settings.drain = limit;
         self
     }
 
@@ -256,42 +252,41 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
         if self.late_state {
             return Err(SdkError::config(CONTEXT, "state", "must come before the handlers"));
         }
-        let by_name = kinds(self.handlers)?;
-        let (source, backend) = match self.backend {
-            Some(Backend::Config(config)) => (Source::Own, config),
-            Some(Backend::Connection(shared)) => (Source::Shared(shared), unused()),
+        let (by_name, drain) = (kinds(self.handlers)?, self.settings.drain);
+        let (source, config) = match self.backend {
+            Some(Backend::Config(backend)) => (Source::Own, self.settings.check(backend)?),
+            Some(Backend::Connection(shared)) => {
+                (Source::Shared(shared), self.settings.check(unused())?)
+            }
             Some(Backend::Worker(worker)) => {
                 let config = worker.config().clone();
-                let kinds = Arc::new(Kinds { state: self.state, by_name, freed: Notify::new() });
-                return Ok(Worker::new(Source::Worker(worker), config, kinds, self.drain));
+                (Source::Worker(worker), config)
             }
             None => return Err(SdkError::config(CONTEXT, "backend", "must be given")),
         };
+        let kinds = Arc::new(Kinds { state: self.state, by_name, freed: Notify::new() });
+        Ok(Worker { source, config, kinds, drain, stop: watch::Sender::new(false) })
+    }
+}
+
+impl Settings {
+    fn check(self, backend: BackendConfig) -> Result<WorkerConfig, SdkError> {
         let lanes = if self.lanes.is_empty() { vec![DEFAULT_LANE.to_owned()] } else { self.lanes };
+        let lanes = lanes.iter().map(|lane| LaneId::try_new(lane).map_err(wrong_name));
         let instance = self.instance.unwrap_or_else(|| unique_instance(&self.name));
         let config = WorkerConfig {
             backend,
             worker_id: WorkerId::try_new(self.name).map_err(wrong_name)?,
             worker_instance_id: WorkerInstanceId::try_new(instance).map_err(wrong_name)?,
             namespace: Namespace::try_new(self.namespace).map_err(wrong_name)?,
-            lanes: lanes
-                .iter()
-                .map(|lane| LaneId::try_new(lane).map_err(wrong_name))
-                .collect::<Result<_, _>>()?,
+            lanes: lanes.collect::<Result<_, _>>()?,
             capabilities: self.capabilities,
             lease_ttl_ms: u64::try_from(self.lease_ttl.as_millis()).unwrap_or(u64::MAX),
             claim_poll_interval_ms: 1_000,
             max_concurrent_tasks: positive("concurrency", self.concurrency)?,
         };
         config.validate()?;
-        let kinds = Arc::new(Kinds { state: self.state, by_name, freed: Notify::new() });
-        Ok(Worker::new(source, config, kinds, self.drain))
-    }
-}
-
-impl<S> Worker<S> {
-    fn new(source: Source, config: WorkerConfig, kinds: Arc<Kinds<S>>, drain: Duration) -> Self {
-        Self { source, config, kinds, drain, stop: watch::Sender::new(false) }
+        Ok(config)
     }
 }
 

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use ff_core::backend::HandleKind;
-use ff_core::contracts::{Claimed, Tags};
-use ff_core::types::{AttemptIndex, ExecutionId, LaneId, LeaseFence, Namespace};
+use ff_core::contracts::{Claimed, ResumeSignal, ResumedBy, Tags};
+use ff_core::types::{
+    AttemptIndex, ExecutionId, LaneId, LeaseFence, Namespace, WaitpointId, WaitpointToken,
+};
 
 use crate::error::SdkError;
-use crate::task::{LeaseLoss, LeaseMonitor, TaskCore};
+use crate::task::{Frames, LeaseLoss, LeaseMonitor, TaskCore};
 
 /// What a handler knows about its attempt: which execution, which try, the shared state, and
 /// whether it is still wanted. Cheap to clone.
@@ -95,6 +97,49 @@ impl<S> Context<S> {
     /// Says how far the work is: 0 to 100, and a sentence for a person.
     pub async fn progress(&self, percent: u8, message: &str) -> Result<(), SdkError> {
         self.core.progress(percent, message).await
+    }
+
+    /// Writes output that others follow: tokens, lines, anything. Whatever was written is there
+    /// before the attempt ends.
+    pub fn frames(&self) -> Frames {
+        Frames::new(Arc::clone(&self.core))
+    }
+
+    /// Exactly the signals that ended the latest wait of the execution, in their order: empty until
+    /// then. A handler that waits asks for them first, and suspends if there are none:
+    ///
+    /// ```
+    /// use ff_sdk::{Condition, Context, SuspendRequest, TaskError};
+    ///
+    /// async fn publish(context: Context, page: String) -> Result<String, TaskError> {
+    ///     let signals = context.resume_signals().await?;
+    ///     match signals.first().map(|signal| signal.signal_name.as_str()) {
+    ///         Some("approved") => Ok(format!("{page} is published")),
+    ///         Some(_) => Err(TaskError::fail("nobody wants it")),
+    ///         None => {
+    ///             let decision = Condition::any(["approved", "rejected"]);
+    ///             Err(TaskError::suspend(SuspendRequest::new(decision)))
+    ///         }
+    ///     }
+    /// }
+    /// ```
+    pub async fn resume_signals(&self) -> Result<Vec<ResumeSignal>, SdkError> {
+        self.core.resume_signals().await
+    }
+
+    /// What ended the latest wait of the execution; none if it never was suspended.
+    pub fn resumed_by(&self) -> Option<ResumedBy> {
+        self.core.latest_wait.ended_by().map(|resumption| resumption.resumed_by)
+    }
+
+    /// Opens a waitpoint before the handler suspends on it, so that the token can be sent out
+    /// first. [`SuspendRequest::pending_waitpoint_id`](crate::SuspendRequest) names it.
+    pub async fn create_pending_waitpoint(
+        &self,
+        waitpoint_key: &str,
+        expires_in_ms: u64,
+    ) -> Result<(WaitpointId, WaitpointToken), SdkError> {
+        self.core.create_pending_waitpoint(waitpoint_key, expires_in_ms).await
     }
 
     /// The lease, for whoever must know until when it holds.

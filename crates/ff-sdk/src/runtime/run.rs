@@ -13,7 +13,7 @@ use tracing::Instrument as _;
 use super::context::Context;
 use super::handler;
 use super::task_error::TaskError;
-use super::{INVALID_OUTPUT, Kinds, Place, Source, UNKNOWN_KIND, Worker};
+use super::{INVALID_OUTPUT, INVALID_SUSPENSION, Kinds, Place, Source, UNKNOWN_KIND, Worker};
 use crate::connection::Connection;
 use crate::error::{SdkError, TerminalError};
 use crate::task::{ClaimedTask, Outcome};
@@ -144,22 +144,35 @@ async fn attempt<S: Send + Sync + 'static>(
         attempt = task.attempt_index().get() + 1,
         lane = %task.lane_id(),
     );
-    let reported = async {
-        let lost = task.lost();
-        tokio::select! {
-            outcome = handle(&task, &mut place, &kinds) => report(task, outcome).await,
-            loss = lost => {
-                tracing::warn!(%loss, "the lease was lost; the handler is dropped");
-                Ok(())
-            }
-        }
-    };
+    let reported = run_to_end(task, &mut place, &kinds);
     if let Err(error) = reported.instrument(span.clone()).await {
         span.in_scope(|| tracing::error!(error = %error.source, "the outcome was not reported"));
     }
     if place.is_some() {
         drop(place);
         kinds.freed.notify_one();
+    }
+}
+
+/// Runs the handler and reports what became of it; again if what it would wait for has come before.
+async fn run_to_end<S: Send + Sync + 'static>(
+    mut task: ClaimedTask,
+    place: &mut Option<Place>,
+    kinds: &Kinds<S>,
+) -> Result<(), TerminalError> {
+    loop {
+        let lost = task.lost();
+        let result = tokio::select! {
+            result = handle(&task, place, kinds) => result,
+            loss = lost => {
+                tracing::warn!(%loss, "the lease was lost; the handler is dropped");
+                return Ok(());
+            }
+        };
+        match report(task, result).await? {
+            Some(resumed) => task = resumed,
+            None => return Ok(()),
+        }
     }
 }
 
@@ -182,28 +195,28 @@ async fn handle<S: Send + Sync + 'static>(
 }
 
 /// Reports what became of an attempt for as long as its lease holds. Only a refusal of the output
-/// itself makes a failure of it: any other answer leaves finished work as it is.
+/// itself makes a failure of it: any other answer leaves finished work as it is. The task comes
+/// back if it does not have to wait for what it wanted to wait for.
 async fn report(
     mut task: ClaimedTask,
     result: Result<Vec<u8>, TaskError>,
-) -> Result<(), TerminalError> {
+) -> Result<Option<ClaimedTask>, TerminalError> {
     let mut outcome = match result {
         Ok(output) => Outcome::Complete(Some(output)),
-        Err(error) => failure(error),
+        Err(error) => outcome_of(error),
     };
     let mut pause = FIRST_PAUSE;
     loop {
-        let (back, source) = match task.settle(&outcome).await {
-            Ok(landed) => {
+        let (back, source) = match task.tell(&outcome).await {
+            Ok((landed, task)) => {
                 tracing::debug!(?landed, "the outcome was reported");
-                return Ok(());
+                return Ok(landed.keeps_lease().then_some(task));
             }
             Err(TerminalError { task: Some(back), source }) => (back, source),
             Err(lost) => return Err(lost),
         };
-        if matches!(outcome, Outcome::Complete(_)) && refuses_output(&source) {
-            let error = TaskError::fail(format!("the result was refused: {source}"));
-            outcome = failure(error.with_category(INVALID_OUTPUT));
+        if let Some(error) = refusal(&outcome, &source) {
+            outcome = outcome_of(error);
         } else if is_final(&source) || !back.is_lease_healthy() {
             return Err(TerminalError { task: Some(back), source });
         } else {
@@ -213,6 +226,17 @@ async fn report(
         }
         task = *back;
     }
+}
+
+/// What a refusal of the outcome itself makes of the attempt.
+fn refusal(outcome: &Outcome, source: &SdkError) -> Option<TaskError> {
+    let (what, category) = match outcome {
+        Outcome::Complete(_) if refuses_output(source) => ("result", INVALID_OUTPUT),
+        Outcome::Suspend(_) if is_final(source) => ("suspension", INVALID_SUSPENSION),
+        _ => return None,
+    };
+    let error = TaskError::fail(format!("the {what} was refused: {source}"));
+    Some(error.with_category(category))
 }
 
 /// A result that the engine does not take, one that is too large for instance.
@@ -233,7 +257,10 @@ fn is_final(error: &SdkError) -> bool {
     }
 }
 
-fn failure(error: TaskError) -> Outcome {
+fn outcome_of(error: TaskError) -> Outcome {
+    if let Some(request) = error.suspension() {
+        return Outcome::suspend(request.clone());
+    }
     tracing::info!(category = error.category(), reason = error.message(), "the attempt failed");
     let (reason, class) = error.into_report();
     Outcome::Fail(reason, class)

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use ff_core::backend::{FailureClass, FailureReason};
+use ff_core::contracts::SuspendRequest;
 use ff_core::limits;
 
 /// Why a handler failed, and what should follow.
@@ -28,11 +29,12 @@ pub struct TaskError {
     message: String,
     class: FailureClass,
     detail: Option<Vec<u8>>,
+    suspension: Option<Box<SuspendRequest>>,
 }
 
 impl TaskError {
     fn new(class: FailureClass, message: impl fmt::Display) -> Self {
-        Self { message: message.to_string(), class, detail: None }
+        Self { message: message.to_string(), class, detail: None, suspension: None }
     }
 
     /// May work next time: category `transient`.
@@ -54,6 +56,20 @@ impl TaskError {
     /// A failure of a category of your own, which a policy's `retryable_categories` may list.
     pub fn of_category(category: impl Into<String>, message: impl fmt::Display) -> Self {
         Self::retry(message).with_category(category)
+    }
+
+    /// No failure: the execution is given back until it is signalled. Then the handler is run
+    /// again, in the same attempt, and finds the signals in
+    /// [`Context::resume_signals`](crate::Context::resume_signals).
+    pub fn suspend(request: SuspendRequest) -> Self {
+        let mut error = Self::fail("suspended");
+        error.suspension = Some(Box::new(request));
+        error
+    }
+
+    /// What is waited for, if it is no failure.
+    pub fn suspension(&self) -> Option<&SuspendRequest> {
+        self.suspension.as_deref()
     }
 
     /// The same failure in a category of your own. One that no retry can mend stays so.

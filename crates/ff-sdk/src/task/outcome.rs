@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ff_core::backend::{FailOutcome, FailureClass, FailureReason};
 use ff_core::backend_error::Retry;
+use ff_core::contracts::{self, SuspendRequest};
 use ff_core::error::{Code, EngineError};
 use ff_core::types::Moment;
 use tokio::time::{Instant, sleep, timeout};
@@ -25,6 +26,8 @@ pub(crate) enum Outcome {
     Cancel(String),
     Delay(Moment),
     WaitChildren,
+    /// With its ids, so that a repetition is recognised.
+    Suspend(Box<SuspendRequest>),
 }
 
 /// What the store made of it.
@@ -32,6 +35,15 @@ pub(crate) enum Outcome {
 pub(crate) enum Landed {
     Done,
     Failed(FailOutcome),
+    Suspended(Box<contracts::SuspendOutcome>),
+}
+
+impl Landed {
+    /// True if the lease goes on: the signals that were waited for had come before.
+    pub(crate) fn keeps_lease(&self) -> bool {
+        let Self::Suspended(outcome) = self else { return false };
+        matches!(**outcome, contracts::SuspendOutcome::AlreadySatisfied { .. })
+    }
 }
 
 impl Outcome {
@@ -42,6 +54,7 @@ impl Outcome {
             Self::Cancel(_) => "cancel",
             Self::Delay(_) => "delay",
             Self::WaitChildren => "wait_children",
+            Self::Suspend(_) => "suspend",
         }
     }
 
@@ -56,6 +69,10 @@ impl Outcome {
             Self::Cancel(reason) => engine.cancel(handle, reason).await,
             Self::Delay(until) => engine.delay(handle, *until).await,
             Self::WaitChildren => engine.wait_children(handle).await,
+            Self::Suspend(request) => {
+                let suspended = engine.suspend(handle, (**request).clone()).await;
+                return suspended.map(|outcome| Landed::Suspended(Box::new(outcome)));
+            }
         };
         done.map(|()| Landed::Done)
     }
@@ -63,15 +80,21 @@ impl Outcome {
 
 impl ClaimedTask {
     /// Reports an outcome and ends the task, or gives it back.
-    pub(crate) async fn settle(mut self, outcome: &Outcome) -> Result<Landed, TerminalError> {
+    pub(crate) async fn settle(self, outcome: &Outcome) -> Result<Landed, TerminalError> {
+        self.tell(outcome).await.map(|(landed, _)| landed)
+    }
+
+    /// Reports an outcome. The task that comes with the answer is over, unless its lease goes on.
+    pub(crate) async fn tell(mut self, outcome: &Outcome) -> Result<(Landed, Self), TerminalError> {
         if let Some(error) = self.refused_here() {
             self.finish();
             return Err(TerminalError { task: None, source: error.into() });
         }
+        self.finish_output().await;
         match report(&self.core, outcome, &mut self.unresolved).await {
             Ok(landed) => {
-                self.finish();
-                Ok(landed)
+                self.take_in(&landed);
+                Ok((landed, self))
             }
             Err(error) if is_lease_gone(&error) => {
                 self.finish();
@@ -85,6 +108,25 @@ impl ClaimedTask {
         }
     }
 
+    /// Waits until what was written is there. Work that is done stays done without it.
+    async fn finish_output(&self) {
+        let flushed = tokio::time::timeout_at(self.core.lease.deadline(), self.core.output.flush());
+        if let Ok(Err(error)) = flushed.await {
+            let execution_id = self.execution_id();
+            tracing::warn!(%execution_id, %error, "not all of the output was appended");
+        }
+    }
+
+    fn take_in(&mut self, landed: &Landed) {
+        match landed {
+            Landed::Suspended(outcome) if landed.keeps_lease() => {
+                self.unresolved = false;
+                self.core.latest_wait.is_over(outcome);
+            }
+            _ => self.finish(),
+        }
+    }
+
     /// After the loss of the lease nothing is sent any more, unless an earlier call may have been
     /// applied: then asking again is the only way to know.
     fn refused_here(&self) -> Option<EngineError> {
@@ -93,21 +135,33 @@ impl ClaimedTask {
     }
 }
 
-/// Sends an outcome until it is answered, or until the lease's deadline. Renewals go on meanwhile
-/// and move it, by one lease at most.
 pub(super) async fn report(
     core: &TaskCore,
     outcome: &Outcome,
     unresolved: &mut bool,
 ) -> Result<Landed, EngineError> {
+    until_answered(core, outcome.name(), unresolved, || outcome.send(core)).await
+}
+
+/// Sends a call until it is answered, or until the lease's deadline. Renewals go on meanwhile and
+/// move it, by one lease at most.
+pub(super) async fn until_answered<T, F>(
+    core: &TaskCore,
+    op: &'static str,
+    unresolved: &mut bool,
+    send: impl Fn() -> F,
+) -> Result<T, EngineError>
+where
+    F: Future<Output = Result<T, EngineError>>,
+{
     let latest = Instant::now() + core.lease.ttl();
     let mut pause = FIRST_PAUSE;
     loop {
         let deadline = core.lease.deadline().min(latest);
         let limit = (deadline.saturating_duration_since(Instant::now()) / 2).max(SHORTEST_WAIT);
-        let answer = timeout(limit, outcome.send(core)).await;
+        let answer = timeout(limit, send()).await;
         let error = match answer.unwrap_or_else(|_| Err(timed_out(limit).into())) {
-            Ok(landed) => return Ok(landed),
+            Ok(answer) => return Ok(answer),
             Err(error) => error,
         };
         let retry = retry_of(&error);
@@ -116,14 +170,14 @@ pub(super) async fn report(
             return Err(error);
         }
         let execution_id = core.claimed.handle.execution_id;
-        tracing::debug!(%execution_id, op = outcome.name(), %error, "no answer, sending it again");
+        tracing::debug!(%execution_id, op, %error, "no answer, sending it again");
         sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
 /// Only trouble on the way is worth a repetition.
-fn retry_of(error: &EngineError) -> Retry {
+pub(super) fn retry_of(error: &EngineError) -> Retry {
     match error.through() {
         EngineError::Backend(error) => error.retry,
         _ => Retry::Never,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ff_core::contracts::WorkerRegistration;
+use ff_core::contracts::{Disconnect, Heartbeat, WorkerRegistration};
 use ff_core::engine_backend::EngineBackend;
 use ff_core::error::{Code, EngineError};
 use ff_core::types::TimestampMs;
@@ -32,13 +32,13 @@ async fn try_register(shared: &Shared, engine: &Arc<dyn EngineBackend>) -> Resul
     let registration = WorkerRegistration {
         worker_id: shared.config.worker_id.clone(),
         worker_instance_id: shared.config.worker_instance_id.clone(),
-        session: shared.session,
+        session: Some(shared.session),
         lanes: shared.config.lanes.clone(),
         capabilities: shared.capabilities.clone(),
         ttl_ms,
     };
-    let expires_at = engine.register_worker(registration).await?;
-    note_time(shared, sent, expires_at, ttl_ms);
+    let registered = engine.register_worker(registration).await?;
+    note_time(shared, sent, registered.expires_at, ttl_ms);
     Ok(())
 }
 
@@ -46,9 +46,10 @@ async fn try_register(shared: &Shared, engine: &Arc<dyn EngineBackend>) -> Resul
 async fn heartbeat(shared: &Shared, engine: &Arc<dyn EngineBackend>) -> Result<(), EngineError> {
     let sent = Instant::now();
     let ttl_ms = shared.registration_ttl_ms();
-    let instance = &shared.config.worker_instance_id;
-    let expires_at = engine.heartbeat_worker(instance, shared.session, ttl_ms).await?;
-    note_time(shared, sent, expires_at, ttl_ms);
+    let instance = shared.config.worker_instance_id.clone();
+    let heartbeat = Heartbeat { session: shared.session, ttl_ms };
+    let registered = engine.heartbeat_worker(instance, heartbeat).await?;
+    note_time(shared, sent, registered.expires_at, ttl_ms);
     Ok(())
 }
 
@@ -108,8 +109,9 @@ pub(super) async fn disconnect(shared: &Shared) -> Result<(), EngineError> {
         Err(error) if is_gone(&error) => return Ok(()),
         answer => answer?,
     }
-    let instance = &shared.config.worker_instance_id;
-    shared.engine().disconnect_worker(instance, shared.session).await.map(drop)
+    let instance = shared.config.worker_instance_id.clone();
+    let session = shared.session;
+    shared.engine().disconnect_worker(instance, Disconnect { session }).await.map(drop)
 }
 
 fn is_gone(error: &EngineError) -> bool {

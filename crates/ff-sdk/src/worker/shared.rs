@@ -11,6 +11,7 @@ use ff_core::engine_backend::EngineBackend;
 use ff_core::limits;
 use ff_core::types::{ExecutionKind, LeaseId, WorkerSession};
 use ff_script::ids::IdSource;
+use ff_script::in_flight::InFlight;
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
@@ -121,43 +122,25 @@ impl Tasks {
 #[derive(Debug)]
 pub(crate) struct HandBacks {
     runtime: Runtime,
-    open: Arc<watch::Sender<usize>>,
+    in_flight: InFlight,
 }
 
 impl HandBacks {
     /// Must be called on a runtime: a task may be dropped on a thread that has none.
     pub(crate) fn on_this_runtime() -> Self {
-        Self { runtime: Runtime::current(), open: Arc::new(watch::Sender::new(0)) }
+        Self { runtime: Runtime::current(), in_flight: InFlight::default() }
     }
 
     pub(crate) fn spawn(&self, hand_back: impl Future<Output = ()> + Send + 'static) {
-        let open = OpenHandBack::new(&self.open);
+        let in_flight = self.in_flight.begin();
         self.runtime.spawn(async move {
             hand_back.await;
-            drop(open);
+            drop(in_flight);
         });
     }
 
     /// Returns when none is under way.
     pub(crate) async fn all_done(&self) {
-        let mut changes = self.open.subscribe();
-        // The sender lives as long as we do, so the wait ends only with a match.
-        let _ = changes.wait_for(|open| *open == 0).await;
-    }
-}
-
-/// Counts a hand-back until it is over, also when the runtime ends before.
-struct OpenHandBack(Arc<watch::Sender<usize>>);
-
-impl OpenHandBack {
-    fn new(open: &Arc<watch::Sender<usize>>) -> Self {
-        open.send_modify(|open| *open += 1);
-        Self(Arc::clone(open))
-    }
-}
-
-impl Drop for OpenHandBack {
-    fn drop(&mut self) {
-        self.0.send_modify(|open| *open -= 1);
+        self.in_flight.none().await;
     }
 }

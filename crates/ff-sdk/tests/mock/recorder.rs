@@ -3,21 +3,13 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
-use ff_core::backend::{FailOutcome, FailureClass, FailureReason, Handle, LeaseRenewal};
-use ff_core::contracts::{
-    AttemptRecord, CancelSource, ClaimGrant, ClaimRequest, Claimed, Created, EventPage,
-    ExecutionSnapshot, GrantRequest, LaneDepth, LanePage, LeaseRequest, ListFilter, ListPage,
-    NewExecution, NextGrant, NextGrantRequest, PriorityChange, ReclaimGrant, RevokeOutcome, Tags,
-    TickReport, WorkRequest, WorkerRecord, WorkerRegistration,
-};
+use ff_core::backend::{FailOutcome, FailureClass, FailureReason, Frame, Handle, LeaseRenewal};
+use ff_core::contracts::*;
 use ff_core::engine_backend::{Answer, EngineBackend};
 use ff_core::error::EngineError;
-use ff_core::partition::{Partition, PartitionConfig};
-use ff_core::state::PublicState;
-use ff_core::types::{
-    EventCursor, ExecutionId, LaneId, LeaseId, Moment, RequestId, TimestampMs, WorkerInstanceId,
-    WorkerSession,
-};
+use ff_core::operation::Nothing;
+use ff_core::partition::PartitionConfig;
+use ff_core::types::{AttemptIndex, ExecutionId, Moment, WaitpointId, WorkerInstanceId};
 use ff_core::work_source::WorkSource;
 use ff_sdk::Connection;
 use futures_core::future::BoxFuture;
@@ -123,56 +115,14 @@ macro_rules! pass_on {
     )*};
 }
 
-impl EngineBackend for Recorder {
+impl Executions for Recorder {
     pass_on! {
         fn create<'a>(execution: NewExecution) -> Created;
-        fn claim_next<'a>(partition: Partition, request: ClaimRequest) -> Vec<Claimed>;
-        fn recall_claims<'a>(partition: Partition, request: ClaimRequest) -> Vec<Claimed>;
-        fn issue_claim_grant<'a>(request: GrantRequest) -> ClaimGrant;
-        fn grant_next<'a>(partition: Partition, request: NextGrantRequest) -> Option<NextGrant>;
-        fn claim_from_grant<'a>(grant: &'a ClaimGrant, lease: LeaseRequest) -> Claimed;
-        fn claim_resumed<'a>(grant: &'a ClaimGrant, lease: LeaseRequest) -> Claimed;
-        fn issue_reclaim_grant<'a>(request: GrantRequest) -> ReclaimGrant;
-        fn claim_from_reclaim_grant<'a>(grant: &'a ReclaimGrant, lease: LeaseRequest) -> Claimed;
-        fn renew<'a>(handle: &'a Handle) -> LeaseRenewal;
-        fn progress<'a>(handle: &'a Handle, percent: Option<u8>, message: Option<String>) -> ();
-        fn complete<'a>(handle: &'a Handle, result: Option<Vec<u8>>) -> ();
-        fn fail<'a>(handle: &'a Handle, reason: FailureReason, class: FailureClass) -> FailOutcome;
-        fn cancel<'a>(handle: &'a Handle, reason: &'a str) -> ();
-        fn delay<'a>(handle: &'a Handle, until: Moment) -> ();
-        fn wait_children<'a>(handle: &'a Handle) -> ();
-        fn cancel_execution<'a>(
-            id: ExecutionId, reason: &'a str, source: CancelSource, request: Option<RequestId>
-        ) -> ();
-        fn revoke_lease<'a>(
-            id: ExecutionId, expected: Option<LeaseId>, reason: &'a str, request: Option<RequestId>
-        ) -> RevokeOutcome;
-        fn change_priority<'a>(
-            id: ExecutionId, priority: u16, request: Option<RequestId>
-        ) -> PriorityChange;
-        fn replay<'a>(
-            id: ExecutionId, reason: &'a str, requested_by: &'a str, request: Option<RequestId>
-        ) -> PublicState;
-        fn set_tags<'a>(id: ExecutionId, tags: Tags, request: Option<RequestId>) -> ();
-        fn describe_execution<'a>(id: ExecutionId) -> Option<ExecutionSnapshot>;
-        fn read_result<'a>(id: ExecutionId) -> Option<Vec<u8>>;
-        fn read_payload<'a>(id: ExecutionId) -> Option<Vec<u8>>;
-        fn list_attempts<'a>(id: ExecutionId) -> Vec<AttemptRecord>;
-        fn list_executions<'a>(
-            partition: Partition, filter: &'a ListFilter, cursor: Option<String>, limit: u32
-        ) -> ListPage;
-        fn list_lanes<'a>(after: Option<LaneId>, limit: u32) -> LanePage;
-        fn read_events<'a>(
-            partition: Partition, after: Option<EventCursor>, limit: u32
-        ) -> EventPage;
-        fn register_worker<'a>(registration: WorkerRegistration) -> TimestampMs;
-        fn heartbeat_worker<'a>(
-            instance: &'a WorkerInstanceId, session: WorkerSession, ttl_ms: u64
-        ) -> TimestampMs;
-        fn disconnect_worker<'a>(instance: &'a WorkerInstanceId, session: WorkerSession) -> u32;
-        fn list_workers<'a>() -> Vec<WorkerRecord>;
-        fn lane_depths<'a>(partition: Partition, lanes: Vec<LaneId>) -> Vec<LaneDepth>;
-        fn tick<'a>(partition: Partition, max: u32) -> TickReport;
+        fn cancel_execution<'a>(id: ExecutionId, request: CancelExecution) -> ExecutionState;
+        fn revoke_lease<'a>(id: ExecutionId, request: RevokeLease) -> RevokeOutcome;
+        fn change_priority<'a>(id: ExecutionId, request: ChangePriority) -> PriorityChange;
+        fn replay<'a>(id: ExecutionId, request: ReplayExecution) -> ExecutionState;
+        fn set_tags<'a>(id: ExecutionId, request: SetTags) -> Nothing;
     }
 
     fn create_many(
@@ -182,7 +132,84 @@ impl EngineBackend for Recorder {
         self.calls.lock().expect("no panic").push("create_many");
         self.engine.create_many(executions)
     }
+}
 
+impl Grants for Recorder {
+    pass_on! {
+        fn issue_claim_grant<'a>(request: GrantRequest) -> ClaimGrant;
+        fn claim_from_grant<'a>(grant: &'a ClaimGrant, lease: LeaseRequest) -> Claimed;
+        fn claim_resumed<'a>(grant: &'a ClaimGrant, lease: LeaseRequest) -> Claimed;
+        fn issue_reclaim_grant<'a>(request: GrantRequest) -> ReclaimGrant;
+        fn claim_from_reclaim_grant<'a>(grant: &'a ReclaimGrant, lease: LeaseRequest) -> Claimed;
+    }
+}
+
+impl Tasks for Recorder {
+    pass_on! {
+        fn renew<'a>(handle: &'a Handle) -> LeaseRenewal;
+        fn progress<'a>(handle: &'a Handle, percent: Option<u8>, message: Option<String>) -> ();
+        fn complete<'a>(handle: &'a Handle, result: Option<Vec<u8>>) -> ();
+        fn fail<'a>(handle: &'a Handle, reason: FailureReason, class: FailureClass) -> FailOutcome;
+        fn cancel<'a>(handle: &'a Handle, reason: &'a str) -> ();
+        fn delay<'a>(handle: &'a Handle, until: Moment) -> ();
+        fn wait_children<'a>(handle: &'a Handle) -> ();
+    }
+}
+
+impl Streams for Recorder {
+    pass_on! {
+        fn append_frames<'a>(handle: &'a Handle, frames: Vec<Frame>) -> AppendFrameOutcome;
+        fn read_stream<'a>(id: ExecutionId, query: StreamQuery) -> StreamFrames;
+        fn tail_stream<'a>(id: ExecutionId, of: AttemptIndex, tail: TailStream) -> StreamFrames;
+        fn follow_output<'a>(id: ExecutionId, after: OutputCursor) -> OutputStream;
+    }
+}
+
+impl Suspensions for Recorder {
+    pass_on! {
+        fn suspend<'a>(handle: &'a Handle, request: SuspendRequest) -> SuspendOutcome;
+        fn create_waitpoint<'a>(handle: &'a Handle, request: CreateWaitpoint) -> PendingWaitpoint;
+        fn close_waitpoint<'a>(handle: &'a Handle, id: WaitpointId, reason: &'a str) -> ();
+        fn observe_signals<'a>(handle: &'a Handle) -> Vec<ResumeSignal>;
+    }
+}
+
+impl Signals for Recorder {
+    pass_on! {
+        fn deliver_signal<'a>(id: ExecutionId, request: DeliverSignal) -> SignalOutcome;
+        fn resume_execution<'a>(id: ExecutionId, request: ResumeExecution) -> ExecutionState;
+        fn pending_waitpoints<'a>(id: ExecutionId) -> OpenWaitpoints;
+        fn list_approvals<'a>(id: ExecutionId) -> ApprovalList;
+        fn list_suspended<'a>(query: ListSuspended) -> ListSuspendedPage;
+        fn rotate_waitpoint_secret<'a>(
+            request: RotateWaitpointSecretRequest
+        ) -> RotateWaitpointSecretResponse;
+    }
+}
+
+impl Reads for Recorder {
+    pass_on! {
+        fn describe_execution<'a>(id: ExecutionId) -> Option<ExecutionSnapshot>;
+        fn read_result<'a>(id: ExecutionId) -> Option<Vec<u8>>;
+        fn read_payload<'a>(id: ExecutionId) -> Option<Vec<u8>>;
+        fn list_attempts<'a>(id: ExecutionId) -> Attempts;
+        fn read_history<'a>(id: ExecutionId) -> History;
+        fn list_executions<'a>(filter: ListFilter) -> ListPage;
+        fn list_lanes<'a>(query: LaneQuery) -> LaneList;
+        fn read_events<'a>(query: EventQuery) -> EventPage;
+    }
+}
+
+impl Workers for Recorder {
+    pass_on! {
+        fn register_worker<'a>(registration: WorkerRegistration) -> Registered;
+        fn heartbeat_worker<'a>(instance: WorkerInstanceId, request: Heartbeat) -> Registered;
+        fn disconnect_worker<'a>(instance: WorkerInstanceId, request: Disconnect) -> Disconnected;
+        fn list_workers<'a>() -> WorkerList;
+    }
+}
+
+impl EngineBackend for Recorder {
     fn partition_config(&self) -> PartitionConfig {
         self.engine.partition_config()
     }

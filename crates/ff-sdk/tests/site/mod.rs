@@ -131,7 +131,7 @@ pub(crate) fn valkey_config(url: &str) -> BackendConfig {
 }
 
 pub(crate) async fn start_server() -> RunningServer {
-    start_server_with(StoreConfig::Memory).await
+    start_server_with(StoreConfig::memory()).await
 }
 
 /// A server on a Valkey that others may use too.

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use ff_sdk::{
-    AwaitError, ExecutionSummary, FlowFabricWorker, ListFilter, PublicState, SdkError, TimestampMs,
+    AwaitError, ExecutionRef, ExecutionSummary, FlowFabricWorker, ListFilter, PublicState,
+    SdkError, TimestampMs,
 };
 
 use crate::site::{LANE, LONG, Site, claim, worker_config};
@@ -68,6 +69,28 @@ pub(crate) async fn the_end_of_an_execution_is_told_as_it_was(site: Site) {
     let unknown = ff_sdk::ExecutionId::parse("{fp:1}:550e8400-e29b-41d4-a716-446655440000");
     let unknown = site.client.await_result_raw(&unknown.expect("an id"), LONG).await;
     assert!(matches!(unknown, Err(AwaitError::NotFound)), "{unknown:?}");
+}
+
+pub(crate) async fn an_execution_is_called_by_its_uuid(site: Site) {
+    let worker = site.worker("w-1", 1).await;
+    for number in 0..20 {
+        let submission = site.client.submit_raw("test", "x").lane(LANE);
+        let id = submission.idempotency_key(format!("order-{number}")).await;
+        let id = id.expect("submitted").execution_id();
+        let name = site.connection.shortest(id);
+        assert_eq!(name, ExecutionRef::Bare(id.uuid()));
+        assert_eq!(site.connection.resolve(name).expect("an id"), id);
+        let found = site.client.describe(name).await.expect("answers").expect("found");
+        assert_eq!(found.execution_id, id);
+        claim(&worker).await.complete(None).await.expect("completed");
+        site.client.await_result_raw(id.uuid(), LONG).await.expect("completed");
+        let again = site.client.submit_raw("test", "x").lane(LANE).execution_id(name).await;
+        assert_eq!(again.expect("recognised").execution_id(), id);
+    }
+    let unknown: ExecutionRef = "550e8400-e29b-41d4-a716-446655440000".parse().expect("a UUID");
+    assert!(worker.describe_execution(unknown).await.expect("answers").is_none());
+    let error = site.client.cancel(unknown, "").await.expect_err("it is not there").to_string();
+    assert!(error.contains("needs its whole id, {fp:N}:<uuid>"), "{error}");
 }
 
 pub(crate) async fn a_result_of_another_shape_is_told_apart(site: Site) {

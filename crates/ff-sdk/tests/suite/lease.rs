@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ff_core::contracts::RevokeLease;
 use ff_sdk::{Code, EngineError, LeaseLoss, PublicState};
 use tokio::time::{Instant, timeout};
 
@@ -44,7 +45,7 @@ pub(crate) async fn a_revoked_lease_is_noticed_and_nothing_is_sent_any_more(site
     let id = site.submit("x").await;
     let task = claim(&worker).await;
     let engine = site.connection.engine();
-    engine.revoke_lease(id, None, "a test", None).await.expect("revoked");
+    engine.revoke_lease(id, RevokeLease::default()).await.expect("revoked");
     let loss = timeout(LONG, task.lost()).await.expect("noticed");
     let LeaseLoss::Refused(error) = loss else { panic!("the store must have said so: {loss}") };
     assert_eq!(error.code(), Some(Code::LeaseRevoked));

@@ -3,7 +3,9 @@
 pub(crate) mod claim;
 pub(crate) mod client;
 pub(crate) mod lease;
+pub(crate) mod output;
 pub(crate) mod registry;
 pub(crate) mod runtime;
 pub(crate) mod shutdown;
 pub(crate) mod task;
+pub(crate) mod waiting;

@@ -7,7 +7,7 @@ use crate::site::{LONG, Site, eventually, worker_config};
 
 async fn listed(site: &Site, instance: &str) -> Option<WorkerRecord> {
     let workers = site.connection.engine().list_workers().await.expect("readable");
-    workers.into_iter().find(|worker| worker.worker_instance_id.as_str() == instance)
+    workers.workers.into_iter().find(|worker| worker.worker_instance_id.as_str() == instance)
 }
 
 pub(crate) async fn a_worker_is_listed_while_it_is_connected(site: Site) {

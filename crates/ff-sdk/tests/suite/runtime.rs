@@ -109,7 +109,7 @@ pub(crate) async fn an_error_is_retried_as_the_policy_says(site: Site) {
     assert_eq!(snapshot.public_state(), PublicState::Completed);
     assert_eq!(snapshot.total_attempt_count, 3);
     let attempts = site.connection.engine().list_attempts(snapshot.execution_id).await;
-    let first = attempts.expect("readable").remove(0);
+    let first = attempts.expect("readable").attempts.remove(0);
     assert_eq!(first.failure_category.as_deref(), Some("transient"));
     assert_eq!(first.failure_reason.as_deref(), Some("invalid digit found in string"));
     running.stop().await;

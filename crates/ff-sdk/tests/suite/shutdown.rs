@@ -59,7 +59,7 @@ pub(crate) async fn a_second_shutdown_does_nothing(site: Site) {
     worker.shutdown(LONG).await.expect("has left");
     assert_eq!(worker.status(), WorkerStatus::Stopped);
     let workers = site.connection.engine().list_workers().await.expect("readable");
-    let mut named = workers.iter().filter(|it| it.worker_instance_id.as_str() == "w-1");
+    let mut named = workers.workers.iter().filter(|it| it.worker_instance_id.as_str() == "w-1");
     assert!(named.next().is_some(), "the other one stays registered");
     other.shutdown(LONG).await.expect("leaves");
 }

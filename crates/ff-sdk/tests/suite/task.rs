@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use ff_core::backend::{Frame, FrameKind};
+use ff_core::contracts::StreamQuery;
 use ff_core::state::AttemptLifecycle;
 use ff_sdk::{
     Backoff, Code, EngineError, ExecutionPolicy, FailOutcome, HandleKind, PublicState, RetryPolicy,
@@ -66,7 +68,9 @@ pub(crate) async fn a_failed_attempt_is_followed_by_another_if_the_policy_says_s
     assert_eq!((snapshot.public_state(), snapshot.retry_count), (PublicState::Failed, 2));
     assert_eq!(snapshot.failure.expect("a reason").reason, "the network hiccuped");
     let attempts = site.connection.engine().list_attempts(id).await.expect("readable");
-    assert!(attempts.iter().all(|attempt| attempt.state == AttemptLifecycle::EndedFailure));
+    assert!(
+        attempts.attempts.iter().all(|attempt| attempt.state == AttemptLifecycle::EndedFailure)
+    );
 }
 
 pub(crate) async fn a_permanent_failure_ends_the_execution(site: Site) {
@@ -150,6 +154,32 @@ pub(crate) async fn progress_is_seen_by_others(site: Site) {
     let error = task.update_progress(101, "too far").await.expect_err("refused");
     assert_eq!(error.to_string(), "percent must be at most 100, got 101");
     task.complete(None).await.expect("completed");
+}
+
+/// Every backend writes and reads output by the same calls, whatever the bytes.
+pub(crate) async fn output_is_written_once_and_read_back(site: Site) {
+    let worker = site.worker("w-1", 1).await;
+    let id = site.submit("x").await;
+    let task = claim(&worker).await;
+    let engine = site.connection.engine();
+    let first = task.claimed().next_frame;
+    let frames = || {
+        let one = Frame::new(FrameKind::Stdout, "text").with_seq(first);
+        vec![one, Frame::new(FrameKind::Blob, every_byte()).with_type("image")]
+    };
+    for _ in 0..2 {
+        let outcome = engine.append_frames(task.handle(), frames()).await.expect("appended");
+        assert_eq!(outcome.frame_count, 2);
+    }
+    let gap = vec![Frame::new(FrameKind::Event, "x").with_seq(first + 3)];
+    let refused = engine.append_frames(task.handle(), gap).await.expect_err("a gap");
+    assert_eq!(refused.code(), Some(Code::FrameGap));
+    task.complete(None).await.expect("completed");
+    let read = engine.read_stream(id, StreamQuery::default()).await.expect("read");
+    let payloads: Vec<_> = read.frames.iter().map(|frame| frame.payload().into_owned()).collect();
+    assert_eq!(payloads, [b"text".to_vec(), every_byte()]);
+    assert_eq!(read.frames[1].frame_type(), "image");
+    assert!(read.is_closed() && read.execution_ended);
 }
 
 pub(crate) async fn a_dropped_task_is_handed_back_at_once(site: Site) {

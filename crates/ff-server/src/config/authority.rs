@@ -3,8 +3,6 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer};
-
 /// A host and perhaps a port, in one form however they were written: in lower case, without the
 /// dot that may end a name, an address as such.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,12 +32,6 @@ impl FromStr for Authority {
         read(text).ok_or_else(|| {
             format!("{text:?} is no host: write it like flow.example.com, flow:7480 or [::1]:7480")
         })
-    }
-}
-
-impl<'de> Deserialize<'de> for Authority {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
     }
 }
 

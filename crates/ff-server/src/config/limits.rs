@@ -2,13 +2,10 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
-
 const MIB: u64 = 1024 * 1024;
 
 /// How much of everything a server accepts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Connections at a time, three quarters of them of one address. Never more than the operating
     /// system's limit of open files leaves.

@@ -1,113 +1,61 @@
-//! JSON bodies.
+//! What a request asks: its query, or its JSON body.
 
 use std::sync::Arc;
 
 use axum::extract::{FromRequest, Request};
-use ff_api::action::{CancelExecution, ChangePriority, ReplayExecution, RevokeLease, SetTags};
-use ff_api::create::{BulkCreate, CreateExecution};
-use ff_api::grant::{ClaimForWorker, ClaimGranted, GrantExecution};
-use ff_api::object::Object;
 use ff_api::problem::{HttpCode, Problem};
-use ff_api::task::{CancelTask, DelayTask, FailTask, ProgressTask, RenewTask};
-use ff_api::worker::{Claim, Disconnect, Heartbeat, RegisterWorker};
+use ff_core::object::Object;
+use ff_core::operation::{Input, Operation};
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::shorten;
+use super::{query, shorten};
 use crate::app::App;
-use crate::body::{self, Kind, PLAIN_BODY_BYTES, TAGS_BODY_BYTES};
+use crate::body::{self, Kind};
 use crate::refusal::Refusal;
 
-/// A request body with a size limit of its own.
-pub(crate) trait Limited {
-    /// The largest body.
-    fn bytes_max(_app: &App) -> usize {
-        PLAIN_BODY_BYTES
-    }
-}
-
-macro_rules! plain {
-    ($($request:ty),* $(,)?) => {$(impl Limited for $request {})*};
-}
-
-plain!(
-    ff_api::task::WaitChildrenTask,
-    CancelExecution,
-    ChangePriority,
-    ReplayExecution,
-    RevokeLease,
-    GrantExecution,
-    ClaimForWorker,
-    ClaimGranted,
-    Claim,
-    Disconnect,
-    Heartbeat,
-    CancelTask,
-    DelayTask,
-    FailTask,
-    ProgressTask,
-    RenewTask,
+/// What an operation is asked with, and the room that its body takes while it is dealt with.
+pub(crate) struct Asked<O: Operation>(
+    pub(crate) O::Request,
+    pub(crate) Option<OwnedSemaphorePermit>,
 );
 
-impl Limited for SetTags {
-    fn bytes_max(_app: &App) -> usize {
-        TAGS_BODY_BYTES
-    }
-}
-
-/// A thousand lanes of 64 letters, quoted.
-impl Limited for RegisterWorker {
-    fn bytes_max(_app: &App) -> usize {
-        2 * PLAIN_BODY_BYTES
-    }
-}
-
-impl Limited for CreateExecution {
-    fn bytes_max(_app: &App) -> usize {
-        body::PAYLOAD_BODY_BYTES
-    }
-}
-
-impl Limited for BulkCreate {
-    fn bytes_max(app: &App) -> usize {
-        usize::try_from(app.limits.bulk_body_bytes).unwrap_or(usize::MAX)
-    }
-}
-
-/// A JSON body, and the room it takes while it is dealt with.
-pub(crate) struct Json<T>(pub(crate) T, pub(crate) Option<OwnedSemaphorePermit>);
-
-impl<T: DeserializeOwned + Limited> FromRequest<Arc<App>> for Json<T> {
+impl<O: Operation> FromRequest<Arc<App>> for Asked<O> {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Refusal> {
-        let (parts, body) = request.into_parts();
-        if body::kind(&parts.headers) != Kind::Json {
-            return Err(body::not_json());
+        match O::INPUT {
+            Input::Nothing => parse_json(NOTHING).map(|nothing| Self(nothing, None)),
+            Input::Query => query::parse(request.uri().query().unwrap_or_default())
+                .map(|query| Self(query, None)),
+            Input::Body => body::<O>(request, app, false).await,
+            Input::OptionalBody => body::<O>(request, app, true).await,
         }
-        let whole = body::read(app, &parts.headers, body, T::bytes_max(app)).await?;
-        Ok(Self(parse_json(&whole.bytes)?, whole.room))
     }
 }
 
-/// A JSON body of which everything is optional, so that it may be left out altogether.
-pub(crate) struct OptionalJson<T>(pub(crate) T);
+/// A body of which everything is optional may be left out altogether.
+const NOTHING: &[u8] = b"{}";
 
-impl<T: DeserializeOwned + Limited + Default> FromRequest<Arc<App>> for OptionalJson<T> {
-    type Rejection = Refusal;
-
-    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Refusal> {
-        let (parts, body) = request.into_parts();
-        let whole = body::read(app, &parts.headers, body, T::bytes_max(app)).await?;
-        if whole.bytes.is_empty() {
-            return Ok(Self(T::default()));
-        }
-        if body::kind(&parts.headers) != Kind::Json {
-            return Err(body::not_json());
-        }
-        parse_json(&whole.bytes).map(Self)
+async fn body<O: Operation>(
+    request: Request,
+    app: &App,
+    optional: bool,
+) -> Result<Asked<O>, Refusal> {
+    let (parts, body) = request.into_parts();
+    let is_json = body::kind(&parts.headers) == Kind::Json;
+    if !is_json && !optional {
+        return Err(body::not_json());
     }
+    let whole = body::read(app, &parts.headers, body, O::BODY_BYTES_MAX).await?;
+    if whole.bytes.is_empty() && optional {
+        return Ok(Asked(parse_json(NOTHING)?, None));
+    }
+    if !is_json {
+        return Err(body::not_json());
+    }
+    Ok(Asked(parse_json(&whole.bytes)?, whole.room))
 }
 
 /// Reads a JSON object. The quick way first; where it fails, again with the path of the failure.
@@ -150,6 +98,7 @@ fn named_in(message: &str) -> Option<String> {
 mod tests {
     use super::*;
     use axum::response::IntoResponse;
+    use ff_api::create::BulkCreate;
 
     fn problem(json: &str) -> (u16, Problem) {
         let refusal = parse_json::<BulkCreate>(json.as_bytes()).expect_err(json);

@@ -1,27 +1,12 @@
 //! Query strings.
 
-use std::sync::Arc;
-
-use axum::extract::FromRequestParts;
-use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 
 use super::shorten;
-use crate::app::App;
 use crate::refusal::Refusal;
 
-/// What stands behind the question mark.
-pub(crate) struct Query<T>(pub(crate) T);
-
-impl<T: DeserializeOwned> FromRequestParts<Arc<App>> for Query<T> {
-    type Rejection = Refusal;
-
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Refusal> {
-        parse(parts.uri.query().unwrap_or_default()).map(Self)
-    }
-}
-
-fn parse<T: DeserializeOwned>(query: &str) -> Result<T, Refusal> {
+/// Reads what stands behind the question mark.
+pub(super) fn parse<T: DeserializeOwned>(query: &str) -> Result<T, Refusal> {
     let pairs = serde_urlencoded::Deserializer::new(form_pairs(query));
     serde_path_to_error::deserialize(pairs).map_err(|error| {
         let path = error.path().to_string();
@@ -31,6 +16,12 @@ fn parse<T: DeserializeOwned>(query: &str) -> Result<T, Refusal> {
     })
 }
 
+/// Reads what a form of a page sends.
+pub(crate) fn parse_form<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
+    let text = std::str::from_utf8(body);
+    parse(text.map_err(|_| Refusal::invalid("body", "must be percent-encoded UTF-8"))?)
+}
+
 fn form_pairs(query: &str) -> form_urlencoded::Parse<'_> {
     form_urlencoded::parse(query.as_bytes())
 }
@@ -38,15 +29,15 @@ fn form_pairs(query: &str) -> form_urlencoded::Parse<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ff_api::listing::ListQuery;
+    use ff_core::contracts::ListFilter;
 
     #[test]
     fn a_query_is_read_strictly() {
-        let query: ListQuery = parse("lane=a%20b&state=failed&limit=7&from=12").expect("valid");
+        let query: ListFilter = parse("lane=a%20b&state=failed&limit=7&from=12").expect("valid");
         assert_eq!(query.lane.expect("given").as_str(), "a b");
         assert_eq!((query.limit, query.from.map(|from| from.as_millis())), (Some(7), Some(12)));
         for wrong in ["limit=x", "limit=-1", "lane=", "lane=a&lane=b", "state=x", "colour=red"] {
-            assert!(parse::<ListQuery>(wrong).is_err(), "{wrong}");
+            assert!(parse::<ListFilter>(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -9,7 +9,6 @@ use axum::extract::State;
 use axum::http::{Response, StatusCode};
 use axum::response::IntoResponse as _;
 use ff_api::headers::JSON;
-use ff_api::paths;
 use ff_api::task::Task;
 use ff_api::worker::{Claim, ClaimedTasks};
 use ff_core::contracts::{Claimed, payload_bytes};
@@ -18,34 +17,20 @@ use hyper::body::{Body as Parts, Frame};
 use crate::answer::{self, with_type};
 use crate::app::App;
 use crate::claiming;
-use crate::extract::Json;
+use crate::extract::Asked;
 use crate::refusal::Refusal;
-use crate::route::Route;
+use crate::route::{Route, json};
 
 /// Payload bytes of an answer that is written as a whole.
 const WHOLE_BYTES_MAX: u64 = 256 * 1024;
 
-const CLAIM: &str = "Answers at once if there is work, otherwise as soon as there is some, at the \
-    latest after wait_ms with no tasks. Each task has a lease of its own: renew it, and end it with \
-    complete, fail, delay or cancel. A client that hangs up gets nothing, and what it would have \
-    got is handed back. A client whose answer was lost on the way repeats the claim, with retry, \
-    under the lease_ids of the first one: then it is given the same tasks, by this server or any \
-    other. An answer carries no more than 8 MiB of payloads, or one larger than that.";
-
 pub(super) fn routes() -> Vec<Route> {
-    vec![
-        Route::post(paths::CLAIMS, claim)
-            .says("claimTasks", "workers", "Claims tasks of one or several lanes.")
-            .explains(CLAIM)
-            .waits()
-            .takes::<Claim>()
-            .answers::<ClaimedTasks>(200, "The tasks; none if the time passed."),
-    ]
+    vec![json::<Claim, _, _>(claim)]
 }
 
 async fn claim(
     State(app): State<Arc<App>>,
-    Json(request, _): Json<Claim>,
+    Asked(request, _): Asked<Claim>,
 ) -> Result<Response<Body>, Refusal> {
     let (with_text, leases) = (request.payload_text, request.leases()?);
     let claimed = claiming::claim(&app, request.into(), leases).await?;

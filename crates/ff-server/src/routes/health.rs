@@ -1,4 +1,4 @@
-//! Health, metrics, and the document of this API.
+//! The deployment and its health: lanes, event logs, metrics, and the document of this API.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,22 +7,22 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use ff_api::deployment::Health;
+use ff_api::deployment::{Deployment, Health, Liveness};
 use ff_api::headers::JSON;
-use ff_api::paths;
 use ff_api::problem::{HttpCode, Problem};
+use ff_api::raw::{Metrics, OpenApi};
 use ff_core::backend_error::{BackendError, BackendErrorKind, Retry};
+use ff_core::contracts::{EventQuery, LaneQuery};
 use ff_core::error::EngineError;
+use ff_core::schema::AnyJson;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::answer::{Answered, ok, with_type};
 use crate::app::App;
 use crate::refusal::Refusal;
-use crate::route::Route;
-use crate::{metrics, openapi};
-
-const TAG: &str = "health";
+use crate::route::{Route, direct, json, raw};
+use crate::{metrics, openapi, store};
 
 /// The type of Prometheus' text format.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4";
@@ -38,21 +38,22 @@ pub(crate) type Readiness = Mutex<Option<(Instant, Result<(), EngineError>)>>;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get(paths::HEALTHZ, healthz)
-            .says("getLiveness", TAG, "The process answers, and its store has not stopped.")
-            .open()
-            .answers::<Health>(200, "It does."),
-        Route::get(paths::READYZ, readyz)
-            .says("getReadiness", TAG, "The store takes work and the server is not shutting down.")
-            .open()
-            .answers::<Health>(200, "Send requests."),
-        Route::get(paths::METRICS, metrics)
-            .says("getMetrics", TAG, "Numbers for Prometheus.")
-            .answers_raw("text/plain", "The numbers."),
-        Route::get(paths::OPENAPI, document)
-            .says("getOpenApi", TAG, "This API as an OpenAPI document.")
-            .answers::<ff_api::schema::AnyJson>(200, "The document."),
+        direct::<LaneQuery>(),
+        direct::<EventQuery>(),
+        json::<Deployment, _, _>(deployment),
+        json::<Liveness, _, _>(healthz).open(),
+        json::<ff_api::deployment::Readiness, _, _>(readyz).open(),
+        raw::<Metrics, _, _>(metrics).answers_raw("text/plain", "The numbers."),
+        raw::<OpenApi, _, _>(document).answers::<AnyJson>(200, "The document."),
     ]
+}
+
+async fn deployment(State(app): State<Arc<App>>) -> Answered<Deployment> {
+    ok(Deployment {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        store: app.backend.name().to_owned(),
+        partitions: app.partitions(),
+    })
 }
 
 fn healthy(warnings: Vec<String>) -> Answered<Health> {
@@ -60,7 +61,7 @@ fn healthy(warnings: Vec<String>) -> Answered<Health> {
 }
 
 async fn healthz(State(app): State<Arc<App>>) -> Answered<Health> {
-    match app.place.stop_reason() {
+    match store::stop_reason(&app.store) {
         None => healthy(Vec::new()),
         Some(reason) => Err(unavailable(BackendErrorKind::Closed, reason).into()),
     }
@@ -80,13 +81,14 @@ async fn readyz(State(app): State<Arc<App>>) -> Answered<Health> {
         }
     };
     answer?;
-    healthy(app.place.warnings())
+    healthy(store::warnings(&app.store))
 }
 
 async fn ask(app: &App) -> Result<(), EngineError> {
     let asking = async {
-        app.place.ready().await?;
-        app.backend.list_lanes(None, 1).await.map(drop)
+        store::ready(&app.store).await?;
+        let one = LaneQuery { limit: Some(1), partition: Some(0), ..LaneQuery::default() };
+        app.backend.list_lanes(one).await.map(drop)
     };
     let late =
         |_| Err(unavailable(BackendErrorKind::Transport, "the store did not answer in time"));

@@ -4,81 +4,46 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use ff_api::paths;
+use ff_api::frames::AppendFrames;
 use ff_api::task::{
     CancelTask, CompleteTask, DelayTask, FailTask, FailedTask, ProgressTask, RenewTask,
     RenewedTask, WaitChildrenTask,
 };
 use ff_core::argument::{check_bytes, check_range};
 use ff_core::backend::{FailOutcome, Handle};
+use ff_core::contracts::AppendFrameOutcome;
 use ff_core::error::EngineError;
 use ff_core::limits;
 
 use crate::answer::{Answered, ok};
 use crate::app::App;
 use crate::body::{self, Kind};
-use crate::extract::{Json, OptionalJson, TaskHeader, handle, parse_json};
+use crate::extract::{Asked, TaskHeader, handle, parse_json};
 use crate::metrics::Outcome;
 use crate::refusal::Refusal;
-use crate::route::Route;
-
-const TAG: &str = "tasks";
-
-const COMPLETE: &str = "With the token in the header, a body of any type but application/json is \
-    the result itself. A repetition with the same token is recognised and answered as the first \
-    time.";
-
-const WAIT_CHILDREN: &str = "Then its attempt goes on, with any worker; at once if it has none. A \
-    repetition with the same token is recognised.";
+use crate::route::{Route, json};
 
 type Done = Result<StatusCode, Refusal>;
 
 pub(super) fn routes() -> Vec<Route> {
-    vec![
-        of_task(Route::post(paths::TASK_RENEW, renew))
-            .says("renewTask", TAG, "Extends the lease of a task by its TTL from now.")
-            .may_take::<RenewTask>()
-            .answers::<RenewedTask>(200, "The lease lasts until then."),
-        of_task(Route::post(paths::TASK_PROGRESS, progress))
-            .says("progressTask", TAG, "Says how far a task is.")
-            .takes::<ProgressTask>()
-            .answers_nothing("It is noted."),
-        of_task(Route::post(paths::TASK_COMPLETE, complete))
-            .says("completeTask", TAG, "Ends a task with a result.")
-            .explains(COMPLETE)
-            .may_take::<CompleteTask>()
-            .or_bytes()
-            .answers_nothing("It is completed."),
-        of_task(Route::post(paths::TASK_FAIL, fail))
-            .says("failTask", TAG, "Ends a task's attempt as failed; its policy decides what next.")
-            .takes::<FailTask>()
-            .answers::<FailedTask>(200, "What follows."),
-        of_task(Route::post(paths::TASK_DELAY, delay))
-            .says("delayTask", TAG, "Gives a task back until a time; then its attempt goes on.")
-            .takes::<DelayTask>()
-            .answers_nothing("It is given back."),
-        of_task(Route::post(paths::TASK_WAIT_CHILDREN, wait_children))
-            .says("waitChildrenTask", TAG, "Gives a task back until its children have ended.")
-            .explains(WAIT_CHILDREN)
-            .may_take::<WaitChildrenTask>()
-            .answers_nothing("It is given back."),
-        of_task(Route::post(paths::TASK_CANCEL, cancel))
-            .says("cancelTask", TAG, "Ends a task as cancelled.")
-            .may_take::<CancelTask>()
-            .answers_nothing("It is cancelled."),
-    ]
-}
-
-fn of_task(route: Route) -> Route {
-    route
-        .header::<String>("FlowFabric-Task", "The task's token, unless the body has it.")
-        .refuses(&[404, 409])
+    let routes = vec![
+        json::<RenewTask, _, _>(renew),
+        json::<ProgressTask, _, _>(progress),
+        json::<AppendFrames, _, _>(append_frames),
+        json::<CompleteTask, _, _>(complete).or_bytes(),
+        json::<FailTask, _, _>(fail),
+        json::<DelayTask, _, _>(delay),
+        json::<WaitChildrenTask, _, _>(wait_children),
+        json::<CancelTask, _, _>(cancel),
+    ];
+    let about = "The task's token, unless the body has it.";
+    routes.into_iter().map(|route| route.header::<String>("FlowFabric-Task", about)).collect()
 }
 
 async fn renew(
     State(app): State<Arc<App>>,
     header: TaskHeader,
-    OptionalJson(request): OptionalJson<RenewTask>,
+    Asked(request, _): Asked<RenewTask>,
 ) -> Answered<RenewedTask> {
     let handle = handle(&app, header, request.task_token)?;
     check_range("lease_ttl_ms", handle.lease_ttl_ms, 1..=limits::LEASE_TTL_MS_MAX)?;
@@ -90,7 +55,7 @@ async fn renew(
 async fn progress(
     State(app): State<Arc<App>>,
     header: TaskHeader,
-    Json(request, _): Json<ProgressTask>,
+    Asked(request, _): Asked<ProgressTask>,
 ) -> Done {
     let handle = handle(&app, header, request.task_token)?;
     check_range("percent", request.percent.unwrap_or(0).into(), 0..=100)?;
@@ -128,10 +93,19 @@ fn check_result(bytes: usize) -> Result<(), EngineError> {
     Err(EngineError::Refused { code: ff_core::error::Code::PayloadTooLarge, details })
 }
 
+async fn append_frames(
+    State(app): State<Arc<App>>,
+    header: TaskHeader,
+    Asked(mut request, _): Asked<AppendFrames>,
+) -> Answered<AppendFrameOutcome> {
+    let handle = handle(&app, header, request.task_token.take())?;
+    ok(app.backend.append_frames(&handle, request.into_frames()?).await?)
+}
+
 async fn fail(
     State(app): State<Arc<App>>,
     header: TaskHeader,
-    Json(mut request, _): Json<FailTask>,
+    Asked(mut request, _): Asked<FailTask>,
 ) -> Answered<FailedTask> {
     let handle = handle(&app, header, request.task_token.take())?;
     let (reason, class) = request.into_failure()?;
@@ -147,7 +121,7 @@ async fn fail(
 async fn delay(
     State(app): State<Arc<App>>,
     header: TaskHeader,
-    Json(mut request, _): Json<DelayTask>,
+    Asked(mut request, _): Asked<DelayTask>,
 ) -> Done {
     let handle = handle(&app, header, request.task_token.take())?;
     app.backend.delay(&handle, request.until()?).await?;
@@ -157,7 +131,7 @@ async fn delay(
 async fn wait_children(
     State(app): State<Arc<App>>,
     header: TaskHeader,
-    OptionalJson(request): OptionalJson<WaitChildrenTask>,
+    Asked(request, _): Asked<WaitChildrenTask>,
 ) -> Done {
     let handle = handle(&app, header, request.task_token)?;
     app.backend.wait_children(&handle).await?;
@@ -167,7 +141,7 @@ async fn wait_children(
 async fn cancel(
     State(app): State<Arc<App>>,
     header: TaskHeader,
-    OptionalJson(request): OptionalJson<CancelTask>,
+    Asked(request, _): Asked<CancelTask>,
 ) -> Done {
     let handle = handle(&app, header, request.task_token)?;
     check_bytes("reason", request.reason.len(), limits::REASON_BYTES_MAX)?;

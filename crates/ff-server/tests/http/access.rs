@@ -20,7 +20,8 @@ fn routes() -> Vec<(String, String, bool)> {
     paths
         .iter()
         .flat_map(|(path, operations)| {
-            let path = path.replace("{execution_id}", id).replace("{worker}", "w");
+            let path =
+                path.replace("{execution_id}", id).replace("{worker}", "w").replace("{link}", "x");
             operations.as_object().expect("operations").iter().map(move |(method, operation)| {
                 let open = operation["security"].is_null();
                 (method.to_uppercase(), path.clone(), open)
@@ -30,7 +31,7 @@ fn routes() -> Vec<(String, String, bool)> {
 }
 
 #[test]
-fn every_route_but_the_probes_wants_a_token() {
+fn every_route_but_probes_and_those_with_credentials_of_their_own_wants_a_token() {
     let server = guarded();
     let strangers = [
         server.client(),
@@ -41,12 +42,19 @@ fn every_route_but_the_probes_wants_a_token() {
     assert!(routes.len() > 30, "{} routes", routes.len());
     let open: Vec<_> =
         routes.iter().filter(|route| route.2).map(|route| route.1.as_str()).collect();
-    assert_eq!(open, ["/healthz", "/readyz"]);
+    let signal = "/v1/executions/%7Bfp:1%7D:550e8400-e29b-41d4-a716-446655440000/signal";
+    assert_eq!(open, ["/approve/x", "/approve/x", "/healthz", "/readyz", signal]);
     for (method, path, open) in &routes {
         for stranger in &strangers {
             let answer = stranger.send(method, path, &[], b"");
             if *open {
-                answer.expect(200);
+                let probe = path.ends_with('z');
+                assert_eq!(answer.status == 200, probe, "{path}");
+                assert_eq!(
+                    answer.header("www-authenticate"),
+                    None,
+                    "{path} has its own credential"
+                );
                 continue;
             }
             let problem = answer.problem(401, "unauthorized");
@@ -78,7 +86,7 @@ fn every_configured_token_opens() {
 fn a_server_beyond_loopback_without_a_token_does_not_start() {
     let everywhere = ServerConfig {
         listen: "0.0.0.0:0".parse().expect("an address"),
-        ..config(StoreConfig::Memory)
+        ..config(StoreConfig::memory())
     };
     let refused = TestServer::try_start(everywhere.clone()).err().expect("refused");
     assert!(matches!(refused, StartError::Config(_)), "{refused}");
@@ -91,7 +99,7 @@ fn a_server_beyond_loopback_without_a_token_does_not_start() {
 #[test]
 fn a_taken_port_and_a_taken_directory_are_start_errors() {
     let first = crate::server::embedded();
-    let taken = ServerConfig { listen: first.address(), ..config(StoreConfig::Memory) };
+    let taken = ServerConfig { listen: first.address(), ..config(StoreConfig::memory()) };
     let refused = TestServer::try_start(taken).err().expect("refused");
     assert!(matches!(refused, StartError::Listen { .. }), "{refused}");
     let directory = tempfile::TempDir::new().expect("a directory");

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 /// How long a test waits for an answer at most.
-const PATIENCE: Duration = Duration::from_secs(90);
+const TIME_LIMIT: Duration = Duration::from_secs(90);
 
 /// A client of one server, with one connection that is opened again when it was closed.
 pub(crate) struct Client {
@@ -84,8 +84,8 @@ impl Client {
     pub(crate) fn connect(&self) -> io::Result<TcpStream> {
         let stream = TcpStream::connect(self.address)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIME_LIMIT))?;
+        stream.set_write_timeout(Some(TIME_LIMIT))?;
         Ok(stream)
     }
 
@@ -238,5 +238,5 @@ fn read_line(connection: &mut impl BufRead) -> io::Result<String> {
 
 /// Percent-encodes a path's parameter.
 pub(crate) fn encoded(text: &str) -> String {
-    ff_api::paths::encode(text)
+    ff_core::operation::encode(text)
 }

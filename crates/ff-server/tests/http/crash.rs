@@ -39,10 +39,7 @@ fn child_process() {
 /// A store with its sync mode; only a directory has one.
 fn synced(store: &str, mode: &str) -> StoreConfig {
     let sync = if mode == "everysec" { SyncMode::EverySec } else { SyncMode::Always };
-    match StoreConfig::parse(store).expect("a store") {
-        StoreConfig::Embedded { dir, .. } => StoreConfig::Embedded { dir, sync },
-        other => other,
-    }
+    StoreConfig::parse(store).expect("a store").with_sync(sync)
 }
 
 /// This test program again, as a server on this store.

@@ -87,7 +87,8 @@ fn every_path_of_the_document_is_served_and_says_so() {
     let client = server.client();
     let id = "%7Bfp:1%7D:550e8400-e29b-41d4-a716-446655440000";
     for (path, operations) in document()["paths"].as_object().expect("paths") {
-        let path = path.replace("{execution_id}", id).replace("{worker}", "w");
+        let path =
+            path.replace("{execution_id}", id).replace("{worker}", "w").replace("{link}", "x");
         for (method, operation) in operations.as_object().expect("operations") {
             let answer = client.send(&method.to_uppercase(), &path, &[], b"");
             let status = answer.status.to_string();

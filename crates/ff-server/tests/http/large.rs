@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use ff_backend_valkey::{ValkeyConfig, ValkeyHost};
 use ff_core::contracts::NewExecution;
-use ff_core::engine_backend::EngineBackend;
+use ff_core::engine_backend::roles::*;
 use ff_core::partition::{Partition, PartitionConfig};
-use ff_core::policy::ExecutionPolicy;
-use ff_core::types::{ExecutionId, ExecutionKind, LaneId, Namespace};
+use ff_core::types::{ExecutionId, ExecutionKind, LaneId};
 use ff_script::backend::ScriptBackend;
 use ff_script::ids::{IdSource, SystemIds};
 use ff_script::library::Library;
@@ -52,18 +51,12 @@ fn submit_large(url: &str) {
 
 fn large(partition: Partition) -> NewExecution {
     NewExecution {
-        execution_id: ExecutionId::from_parts(partition, SystemIds.ordered()),
-        namespace: Namespace::default(),
         lane: LaneId::try_new("large").expect("valid"),
-        kind: ExecutionKind::try_new("large").expect("valid"),
-        priority: 0,
-        creator: String::new(),
-        policy: ExecutionPolicy::default(),
         payload: vec![7; PAYLOAD_BYTES],
-        delay_until: None,
-        deadline_at: None,
-        tags: Default::default(),
-        idempotency_key: None,
+        ..NewExecution::new(
+            ExecutionId::from_parts(partition, SystemIds.ordered()),
+            ExecutionKind::try_new("large").expect("valid"),
+        )
     }
 }
 

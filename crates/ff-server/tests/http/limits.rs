@@ -290,6 +290,45 @@ fn more_waiting_requests_than_allowed_are_told_so() {
 }
 
 #[test]
+fn those_who_follow_hold_a_place_of_those_who_wait() {
+    let server = in_memory(|config| config.limits.waiting = 1);
+    let client = server.client();
+    let id = submit(&client, &json!({"kind": "a", "lane": "follow-limit"}));
+    let (following, tail) = (client.another(), format!("/v1/executions/{id}/stream/tail"));
+    let follower = std::thread::spawn(move || following.get(&tail));
+    wait_for_line(&client, "ff_http_waiting 1");
+    let second = client.get(&format!("/v1/executions/{id}/stream/tail"));
+    second.problem(429, "too_many_waiting");
+    client.post(&format!("/v1/executions/{id}/cancel"), &json!({})).expect(200);
+    let followed = follower.join().expect("no panic").expect(200);
+    assert!(followed.body.ends_with(b"event: end\ndata: {}\n\n"), "{followed:?}");
+    wait_for_line(&client, "ff_http_waiting 0");
+}
+
+#[test]
+fn a_follower_that_never_reads_is_cut_and_costs_little() {
+    let server = in_memory(|config| config.limits.write_timeout_ms = 200);
+    let client = server.client();
+    let id = submit(&client, &json!({"kind": "a", "lane": "never-reads"}));
+    let task = crate::suite::claim(&client, "never-reads");
+    let request =
+        format!("GET /v1/executions/{id}/stream/tail HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    let unread = send_raw(&client, &request);
+    wait_for_line(&client, "ff_http_waiting 1");
+    let frame = json!({"payload_text": "x".repeat(60_000)});
+    for number in 0..40 {
+        let frames = vec![frame.clone(); 10];
+        let body = json!({
+            "task_token": crate::suite::token(&task), "first_sequence": number * 10 + 1,
+            "frames": frames,
+        });
+        client.post("/v1/tasks/frames", &body).expect(200);
+    }
+    wait_for_line(&client, "ff_http_waiting 0");
+    drop(unread);
+}
+
+#[test]
 fn a_thousand_rude_connections_leave_the_server_in_order() {
     let server = in_memory(|config| config.limits.header_timeout_ms = 500);
     let client = server.client();

@@ -7,6 +7,8 @@ mod server;
 mod suite;
 
 mod access;
+mod approvals;
+mod broken_clients;
 mod crash;
 mod document;
 mod drain;
@@ -14,7 +16,6 @@ mod large;
 mod limits;
 mod losses;
 mod pages;
-mod rude;
 mod several;
 mod tls;
 
@@ -73,18 +74,39 @@ on_every_store! {
     work::a_worker_that_leaves_hands_its_tasks_back,
     work::several_lanes_and_several_tasks_come_in_one_claim,
     work::a_claim_takes_only_the_kinds_it_names,
+    frames::output_is_written_once_and_read_by_anybody,
+    frames::a_summary_is_read_as_the_document_it_is,
+    frames::output_is_followed_as_events,
+    frames::an_attempt_is_read_and_waited_for_by_its_number,
+    frames::output_is_written_as_one_long_request,
     steer::an_execution_is_cancelled_and_replayed,
     steer::a_revoked_lease_is_refused_by_its_code,
     steer::priority_and_tags_can_be_changed,
     steer::attempts_and_history_tell_what_happened,
     grant::a_grant_of_the_next_execution_becomes_a_task,
     grant::one_execution_can_be_reserved_for_a_worker,
+    ids::a_bare_uuid_is_enough_on_every_route,
+    ids::a_body_may_name_an_execution_by_its_uuid,
+    ids::what_was_placed_elsewhere_needs_its_whole_id,
     wrong::every_mistake_is_named_with_its_status,
     wrong::strange_ids_are_refused_on_every_route,
     wrong::unknown_paths_and_methods_are_problems_too,
     wrong::stale_tokens_are_refused_by_their_code,
     health::health_readiness_and_metrics_answer,
     health::lanes_events_and_the_deployment_can_be_read,
+    approvals::approvers_decide_by_link_and_the_worker_learns_who,
+    approvals::the_page_asks_and_its_form_decides,
+    approvals::reading_a_link_never_decides,
+    approvals::what_is_not_a_choice_is_refused,
+    approvals::no_bit_of_a_link_can_be_changed,
+    approvals::a_link_of_what_is_gone_leads_nowhere_like_a_forged_one,
+    approvals::an_expired_link_says_so_and_decides_nothing,
+    approvals::what_is_closed_takes_no_more_decisions,
+    approvals::decisions_of_one_approver_at_once_are_one,
+    approvals::links_are_made_for_those_who_are_asked,
+    approvals::a_rotated_key_is_accepted_for_its_grace_only,
+    approvals::only_a_link_makes_an_approver,
+    approvals::what_is_asked_is_text_and_nothing_else,
     waits::a_waiting_claim_is_answered_by_push,
     waits::a_waiting_result_is_answered_by_push,
     waits::a_client_that_hangs_up_loses_no_work,

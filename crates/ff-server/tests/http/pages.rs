@@ -23,7 +23,9 @@ fn routes() -> Vec<(String, String)> {
     let document: Value = serde_json::from_str(&ff_server::openapi_json()).expect("json");
     let paths = document["paths"].as_object().expect("paths").clone();
     let id = "%7Bfp:1%7D:550e8400-e29b-41d4-a716-446655440000";
-    let concrete = |path: &str| path.replace("{execution_id}", id).replace("{worker}", "w");
+    let concrete = |path: &str| {
+        path.replace("{execution_id}", id).replace("{worker}", "w").replace("{link}", "x")
+    };
     let of_path = |(path, operations): (&String, &Value)| {
         let methods = operations.as_object().expect("operations").keys().cloned();
         let path = concrete(path);

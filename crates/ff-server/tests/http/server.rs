@@ -83,7 +83,7 @@ pub(crate) fn on(url: &str) -> TestServer {
 
 /// A server that keeps nothing, with a configuration of its own.
 pub(crate) fn in_memory(change: impl FnOnce(&mut ServerConfig)) -> TestServer {
-    let mut config = config(StoreConfig::Memory);
+    let mut config = config(StoreConfig::memory());
     change(&mut config);
     TestServer::start(config)
 }

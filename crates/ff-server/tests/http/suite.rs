@@ -1,8 +1,11 @@
 //! Scenarios that hold on every store. Each uses a lane of its own, so that they can share a
 //! server.
 
+pub(crate) mod approvals;
+pub(crate) mod frames;
 pub(crate) mod grant;
 pub(crate) mod health;
+pub(crate) mod ids;
 pub(crate) mod list;
 pub(crate) mod steer;
 pub(crate) mod submit;

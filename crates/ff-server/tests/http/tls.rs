@@ -68,7 +68,7 @@ fn files_that_are_not_there_or_not_right_are_start_errors() {
         TlsFiles { certificate_file: empty.clone(), ..files.clone() },
         TlsFiles { key_file: empty, ..files },
     ] {
-        let mut config = config(StoreConfig::Memory);
+        let mut config = config(StoreConfig::memory());
         config.tls = Some(wrong.clone());
         let refused = TestServer::try_start(config).err().expect("refused");
         assert!(matches!(refused, StartError::Tls(_)), "{refused}");

@@ -41,8 +41,9 @@ impl Walk {
         filter: Arc<ListFilter>,
         page: u32,
     ) -> Result<(Self, Vec<ExecutionSummary>), Failure> {
-        let cursor = self.cursor.take();
-        let listed = engine.list_executions(self.partition, &filter, cursor, page).await?;
+        let (partition, cursor) = (Some(self.partition.index), self.cursor.take());
+        let filter = ListFilter { partition, cursor, limit: Some(page), ..(*filter).clone() };
+        let listed = engine.list_executions(filter).await?;
         self.newest_left = listed.items.last().map(|last| last.created_at).or(self.newest_left);
         self.at_end = listed.next_cursor.is_none();
         self.cursor = listed.next_cursor;

@@ -4,15 +4,15 @@ use std::collections::VecDeque;
 use std::io::{BufWriter, Write};
 use std::time::Duration;
 
-use ff_api::create::{BULK_MAX, CreatedExecution};
-use ff_sdk::{Created, ExecutionId, SdkError};
+use ff_api::create::BULK_MAX;
+use ff_sdk::{Created, ExecutionId, ExecutionRef, SdkError};
 use tokio::time::Instant;
 
 use super::Template;
-use super::input::Inputs;
-use crate::bar::Bar;
+use super::inputs::Inputs;
 use crate::failure::Failure;
 use crate::output;
+use crate::progress_bar::ProgressBar;
 use crate::result::Outcome;
 
 /// How many results are asked for at the same time.
@@ -52,7 +52,7 @@ async fn submit_all(
     out: &mut Out,
 ) -> Result<Submitted, Failure> {
     let mut submitted = Submitted::default();
-    let mut bar = Bar::new("submitting", inputs.len() as u64, json);
+    let mut bar = ProgressBar::new("submitting", inputs.len() as u64, json);
     for first in (0..inputs.len()).step_by(BULK_MAX) {
         let numbers = first..inputs.len().min(first + BULK_MAX);
         let batch = numbers.clone().map(|index| {
@@ -93,14 +93,15 @@ fn take(
             return Ok(());
         }
     };
-    submitted.ids.push(created.execution_id());
+    let id = created.execution_id();
+    submitted.ids.push(id);
     if !template.options.wait {
         match json {
             true => {
-                serde_json::to_writer(&mut *out, &CreatedExecution::from(created))?;
+                serde_json::to_writer(&mut *out, &created)?;
                 writeln!(out)?;
             }
-            false => writeln!(out, "{}", created.execution_id())?,
+            false => writeln!(out, "{}", template.client.connection().shortest(id))?,
         }
     }
     Ok(())
@@ -114,15 +115,15 @@ async fn wait_for_all(
     out: &mut Out,
 ) -> Result<(), Failure> {
     let deadline = Instant::now() + Duration::from_millis(template.options.timeout_ms);
-    let mut bar = Bar::new("waiting", ids.len() as u64, json);
+    let mut bar = ProgressBar::new("waiting", ids.len() as u64, json);
     let mut asked = VecDeque::new();
     let mut left = ids.iter();
     let (mut unsuccessful, mut not_ended) = (0, 0);
     for (index, id) in ids.iter().enumerate() {
         asked.extend(left.by_ref().take(AHEAD - asked.len()).map(|id| {
-            let (client, id) = (template.client.clone(), *id);
+            let (client, name) = (template.client.clone(), ExecutionRef::from(id));
             let limit = deadline.saturating_duration_since(Instant::now());
-            tokio::spawn(async move { Outcome::await_end(&client, id, limit).await })
+            tokio::spawn(async move { Outcome::await_end(&client, name, limit).await })
         }));
         let Some(asked) = asked.pop_front() else { break };
         let outcome = asked.await??;
@@ -131,7 +132,7 @@ async fn wait_for_all(
             Outcome::Ended(..) => unsuccessful += 1,
             Outcome::NotEnded => not_ended += 1,
         }
-        print(*id, &outcome, json, out)?;
+        print(template, *id, &outcome, json, out)?;
         bar.set(index as u64 + 1, &format!("{} of {}", index + 1, ids.len()));
     }
     out.flush()?;
@@ -145,8 +146,14 @@ async fn wait_for_all(
     }
 }
 
-fn print(id: ExecutionId, outcome: &Outcome, json: bool, out: &mut Out) -> Result<(), Failure> {
-    match (outcome, outcome.failure(id)) {
+fn print(
+    template: &Template<'_>,
+    id: ExecutionId,
+    outcome: &Outcome,
+    json: bool,
+    out: &mut Out,
+) -> Result<(), Failure> {
+    match (outcome, outcome.failure(template.client.connection().shortest(id))) {
         _ if json => writeln!(out, "{}", outcome.json(id)?)?,
         (Outcome::Completed(bytes), _) => {
             out.write_all(bytes)?;

@@ -50,23 +50,29 @@ impl Log {
         if self.quiet {
             return;
         }
-        let (id, attempt) = (context.execution_id(), context.attempt());
+        let (name, attempt) = (Job::name(context), context.attempt());
         let (kind, took_ms) = (context.kind(), took.as_millis());
+        let suspended = error.is_some_and(|error| error.suspension().is_some());
+        let word = match error {
+            None => "succeeded",
+            Some(_) if suspended => "suspended",
+            Some(_) => "failed",
+        };
         let mut event = json!({
-            "event": if error.is_none() { "succeeded" } else { "failed" },
-            "execution_id": id,
+            "event": word,
+            "execution_id": context.execution_id(),
             "kind": kind,
             "attempt": attempt,
             "took_ms": u64::try_from(took_ms).unwrap_or(u64::MAX),
         });
         let outcome = match error {
-            None => "succeeded".to_owned(),
-            Some(error) => {
+            Some(error) if !suspended => {
                 event["reason"] = json!(error.message());
                 format!("failed: {}", error.message().lines().last().unwrap_or_default())
             }
+            _ => word.to_owned(),
         };
-        self.say(&event, &format!("{id}  {kind}  attempt {attempt}  {took_ms} ms  {outcome}"));
+        self.say(&event, &format!("{name}  {kind}  attempt {attempt}  {took_ms} ms  {outcome}"));
     }
 
     pub(super) fn draining(self) {

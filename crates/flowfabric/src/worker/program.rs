@@ -7,17 +7,21 @@ use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 
 use ff_core::limits;
-use ff_sdk::{Context, TaskError};
+use ff_sdk::{Context, Frame, FrameKind, Frames, TaskError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe::Receiver;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::watch;
 
 use super::Job;
+use super::files::Files;
 use crate::failure::Failure;
 
 /// Of what a program complains about, the end is kept: it says what went wrong.
 const SAID_BYTES_MAX: usize = limits::REASON_BYTES_MAX as usize / 2;
+
+/// How a program ends that waits for signals.
+const SUSPENDED: i32 = 80;
 
 /// How much is read at a time.
 const READ_BYTES: usize = 64 << 10;
@@ -39,9 +43,14 @@ pub(super) fn check(program: &str) -> Result<(), Failure> {
 /// Runs the program. When the lease is lost this is dropped, and the program is killed with it:
 /// whoever has the lease now runs it again.
 pub(super) async fn run(context: &Context<Job>, payload: Vec<u8>) -> Result<Vec<u8>, TaskError> {
-    let child = start(context).map_err(TaskError::retry)?;
+    let files = Files::new(context).await?;
+    let child = start(context, &files).map_err(TaskError::retry)?;
     let mut group = Group(child);
-    converse(&mut group.0, payload).await
+    let ended = converse(&mut group.0, payload, context.frames()).await;
+    match group.0.try_wait().ok().flatten().and_then(|status| status.code()) {
+        Some(SUSPENDED) => ended.map_err(|error| files.suspension().unwrap_or(error)),
+        _ => ended,
+    }
 }
 
 /// A program and what it has started, for as long as the program itself has not ended.
@@ -57,14 +66,15 @@ impl Drop for Group {
     }
 }
 
-fn start(context: &Context<Job>) -> std::io::Result<Child> {
+fn start(context: &Context<Job>, files: &Files) -> std::io::Result<Child> {
     let command = &context.state().command;
     Command::new(&command[0])
         .args(&command[1..])
-        .env("FLOWFABRIC_EXECUTION_ID", context.execution_id().to_string())
+        .env("FLOWFABRIC_EXECUTION_ID", Job::name(context).to_string())
         .env("FLOWFABRIC_KIND", context.kind())
         .env("FLOWFABRIC_ATTEMPT", context.attempt().to_string())
         .env("FLOWFABRIC_FENCE", context.fence_header_value())
+        .envs(files.variables())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -76,12 +86,17 @@ fn start(context: &Context<Job>) -> std::io::Result<Child> {
 
 /// Feeds the program and listens to it at the same time, so that neither waits for the other. What
 /// it leaves running may keep its pipes open for ever: the run is over when the program is.
-async fn converse(child: &mut Child, payload: Vec<u8>) -> Result<Vec<u8>, TaskError> {
+async fn converse(
+    child: &mut Child,
+    payload: Vec<u8>,
+    frames: Frames,
+) -> Result<Vec<u8>, TaskError> {
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let stdout = stdout.expect("piped").into_owned_fd().map_err(TaskError::retry)?;
     let stderr = stderr.expect("piped").into_owned_fd().map_err(TaskError::retry)?;
     let (tell, ended) = watch::channel(false);
-    let (mut result, mut said) = (Vec::new(), Vec::new());
+    let mut result = Written::default();
+    let mut said = Said { tail: Vec::new(), frames: Some(frames) };
     let wait = async {
         let status = child.wait().await.map_err(TaskError::retry);
         tell.send_replace(true);
@@ -97,10 +112,10 @@ async fn converse(child: &mut Child, payload: Vec<u8>) -> Result<Vec<u8>, TaskEr
     let (status, (), (), ()) = tokio::try_join!(
         wait,
         feed,
-        listen(stdout, ended.clone(), |part| keep_all(&mut result, part)),
-        listen(stderr, ended.clone(), |part| keep_tail(&mut said, part)),
+        listen(stdout, ended.clone(), &mut result),
+        listen(stderr, ended.clone(), &mut said),
     )?;
-    if status.success() { Ok(result) } else { Err(TaskError::retry(reason(&said, status))) }
+    if status.success() { Ok(result.0) } else { Err(TaskError::retry(said.reason(status))) }
 }
 
 /// A program that does not read all of its input is no failure.
@@ -119,34 +134,31 @@ async fn told(mut ended: watch::Receiver<bool>) {
 async fn listen(
     pipe: OwnedFd,
     ended: watch::Receiver<bool>,
-    mut hear: impl FnMut(&[u8]) -> Result<(), TaskError>,
+    to: &mut impl Hear,
 ) -> Result<(), TaskError> {
     let mut pipe = Receiver::from_owned_fd(pipe).map_err(TaskError::retry)?;
     let mut buffer = vec![0; READ_BYTES];
     loop {
         let count = tokio::select! {
             count = pipe.read(&mut buffer) => count.map_err(TaskError::retry)?,
-            () = told(ended.clone()) => return hear_rest(pipe, hear),
+            () = told(ended.clone()) => return hear_rest(pipe, to).await,
         };
         match count {
             0 => return Ok(()),
-            _ => hear(&buffer[..count])?,
+            _ => to.hear(&buffer[..count]).await?,
         }
     }
 }
 
 /// Hears what is in the pipe, without waiting for more. It holds no more than a few reads' worth:
 /// whatever comes beyond is of those that the program left behind.
-fn hear_rest(
-    pipe: Receiver,
-    mut hear: impl FnMut(&[u8]) -> Result<(), TaskError>,
-) -> Result<(), TaskError> {
+async fn hear_rest(pipe: Receiver, to: &mut impl Hear) -> Result<(), TaskError> {
     let mut pipe = File::from(pipe.into_nonblocking_fd().map_err(TaskError::retry)?);
     let mut buffer = vec![0; READ_BYTES];
     for _ in 0..PIPE_BYTES_MAX / READ_BYTES {
         match pipe.read(&mut buffer) {
             Ok(0) => break,
-            Ok(count) => hear(&buffer[..count])?,
+            Ok(count) => to.hear(&buffer[..count]).await?,
             Err(error) if error.kind() == ErrorKind::WouldBlock => break,
             Err(error) => return Err(TaskError::retry(error)),
         }
@@ -154,25 +166,53 @@ fn hear_rest(
     Ok(())
 }
 
+/// What becomes of what a program writes.
+trait Hear: Send {
+    fn hear(&mut self, part: &[u8]) -> impl Future<Output = Result<(), TaskError>> + Send;
+}
+
 /// A result, if it is not too long.
-fn keep_all(result: &mut Vec<u8>, part: &[u8]) -> Result<(), TaskError> {
-    let most = limits::RESULT_BYTES_MAX;
-    result.extend_from_slice(part);
-    if result.len() as u64 > most {
-        return Err(TaskError::fail(format!("the program wrote more than {most} bytes")));
+#[derive(Default)]
+struct Written(Vec<u8>);
+
+impl Hear for Written {
+    async fn hear(&mut self, part: &[u8]) -> Result<(), TaskError> {
+        let most = limits::RESULT_BYTES_MAX;
+        self.0.extend_from_slice(part);
+        if self.0.len() as u64 > most {
+            return Err(TaskError::fail(format!("the program wrote more than {most} bytes")));
+        }
+        Ok(())
     }
-    Ok(())
 }
 
-/// The last bytes, however many there are.
-fn keep_tail(said: &mut Vec<u8>, part: &[u8]) -> Result<(), TaskError> {
-    said.extend_from_slice(part);
-    said.drain(..said.len().saturating_sub(SAID_BYTES_MAX));
-    Ok(())
+/// What the program complains about: shown to those who follow the execution, and its last bytes
+/// kept.
+struct Said {
+    tail: Vec<u8>,
+    /// None once it was refused: the program goes on without.
+    frames: Option<Frames>,
 }
 
-/// What the program complained about; how it ended if it said nothing.
-fn reason(said: &[u8], status: ExitStatus) -> String {
-    let text = String::from_utf8_lossy(said).trim().to_owned();
-    if text.is_empty() { format!("the program ended with {status}") } else { text }
+impl Hear for Said {
+    async fn hear(&mut self, part: &[u8]) -> Result<(), TaskError> {
+        self.tail.extend_from_slice(part);
+        self.tail.drain(..self.tail.len().saturating_sub(SAID_BYTES_MAX));
+        for piece in part.chunks(limits::FRAME_BYTES_MAX as usize) {
+            let Some(frames) = &self.frames else { break };
+            // The log says why.
+            if frames.write(Frame::new(FrameKind::Stderr, piece)).await.is_err() {
+                self.frames = None;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Said {
+    /// How the program ended if it said nothing.
+    fn reason(&self, status: ExitStatus) -> String {
+        let text = String::from_utf8_lossy(&self.tail).trim().to_owned();
+        if text.is_empty() { format!("the program ended with {status}") } else { text }
+    }
 }

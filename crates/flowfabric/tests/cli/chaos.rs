@@ -16,7 +16,7 @@ const PARTITIONS: u16 = 16;
 const LEASE_MS: &str = "1500";
 const FREEZE: Duration = Duration::from_millis(2500);
 const BREATH: Duration = Duration::from_millis(700);
-const PATIENCE: Duration = Duration::from_secs(90);
+const TIME_LIMIT: Duration = Duration::from_secs(90);
 
 /// Everything that can be killed.
 struct Theatre {
@@ -119,7 +119,7 @@ fn all_completed(url: &str, ids: &[ExecutionId]) {
         let client = Client::new(&connection);
         let begun = Instant::now();
         for id in ids {
-            let left = PATIENCE.saturating_sub(begun.elapsed());
+            let left = TIME_LIMIT.saturating_sub(begun.elapsed());
             let ended = client.await_result_raw(id, left).await;
             assert!(ended.is_ok(), "{id}: {ended:?}");
             let snapshot = client.describe(id).await.expect("answers").expect("it is there");

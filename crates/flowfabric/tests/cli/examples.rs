@@ -1,4 +1,4 @@
-//! The shell worker: the example with one command, and the one of the documentation, as written.
+//! The examples with one command, and the worker of the documentation, as written.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -24,12 +24,30 @@ fn the_shell_worker_example_prints_what_it_promises() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
 }
 
+#[test]
+fn the_approval_gate_opens_by_a_signed_link() {
+    let mut example = Command::new(root().join("examples/approval-gate/run.sh"));
+    example.env("FLOWFABRIC", env!("CARGO_BIN_EXE_flowfabric"));
+    let ran = run(&mut example);
+    let expected = "\
+        ann is asked: Deploy release 7?\n\
+        ann decides: Approve\n\
+        deployed release 7, as ann decided\n";
+    assert_eq!(ran.stdout, expected, "{ran:?}");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+}
+
 /// The shell of the documentation after a heading, for this server.
 fn documented(heading: &str, url: &str) -> String {
-    let text = std::fs::read_to_string(root().join("docs/http.md")).expect("the page");
+    shell_of("docs/http.md", heading).replace("http://127.0.0.1:7480", url)
+}
+
+/// The first block of shell after a heading of a page.
+fn shell_of(page: &str, heading: &str) -> String {
+    let text = std::fs::read_to_string(root().join(page)).expect("the page");
     let after = text.split_once(heading).expect("the heading").1;
     let code = after.split_once("```sh\n").and_then(|(_, code)| code.split_once("```"));
-    code.expect("a block of shell").0.replace("http://127.0.0.1:7480", url)
+    code.expect("a block of shell").0.to_owned()
 }
 
 /// A shell, with everything it has started, until it is dropped.
@@ -62,4 +80,20 @@ fn a_worker_of_curl_and_shell_works_as_documented() {
     assert!(ran.stdout.ends_with("HELLO"), "{ran:?}");
     let bytes = site.run(&["submit", "upper", "--input", "a\"b\\c é\n", "--wait"]);
     assert_eq!(bytes.text(), "A\"B\\C é");
+}
+
+#[test]
+fn a_program_waits_as_documented() {
+    let site = Site::start();
+    let program = shell_of("docs/waiting.md", "## Programs that wait");
+    let _worker = site.worker(&["--kind", "gate"], &["sh", "-c", &program]);
+    let ids = ["approve", "reject"].map(|decision| {
+        let id = site.submit(&["gate"]);
+        site.until(&id, "suspended");
+        site.run(&[decision, &id]).text();
+        id
+    });
+    assert_eq!(site.run(&["result", &ids[0], "--wait"]).text(), "");
+    let rejected = site.run(&["result", &ids[1], "--wait"]).complaint(3);
+    assert!(rejected.contains("it was not approved"), "{rejected}");
 }

@@ -3,12 +3,16 @@
 
 mod site;
 
+mod approve;
+mod ids;
 mod look;
 mod steer;
 mod submit;
 mod trouble;
 
 mod serve;
+mod tail;
+mod waiting;
 mod work;
 
 mod chaos;

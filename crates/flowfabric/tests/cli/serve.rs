@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use crate::site::{Scratch, Site};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 const HEALTH: &str = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
 
 fn connect(site: &Site) -> TcpStream {
     let address = site.url.split("://").nth(1).expect("a URL");
     let stream = TcpStream::connect(address).expect("a connection");
-    stream.set_read_timeout(Some(PATIENCE)).expect("set");
+    stream.set_read_timeout(Some(TIME_LIMIT)).expect("set");
     stream
 }
 
@@ -102,6 +102,7 @@ fn tokens_are_read_again_on_sighup_and_wrong_ones_are_not() {
         ("tokens = []", "no tokens any more"),
         ("token = ['fourth-token']", "unknown setting"),
         ("tokens = ['fourth-token']\nallowed_hosts = ['a b']", "is no host"),
+        ("tokens = ['fourth-token']\npublic_url = 'flow'", "is no public URL"),
         ("tokens = ['fourth-token']\ntls_cert = 'a.pem'\ntls_key = 'b.pem'", "only by a restart"),
     ] {
         write(wrong);

@@ -1,6 +1,7 @@
 //! A server process of its own for each test, and the commands that talk to it.
 
-use std::io::{BufRead, BufReader, Lines, Write};
+use std::io::{BufRead, BufReader, Lines, Read as _, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_flowfabric");
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// How a command went.
 #[derive(Debug)]
@@ -228,6 +229,35 @@ impl Site {
         self.run(&["get", "--json", id]).json()[0][name].clone()
     }
 
+    /// What the server answers to whoever has this API token.
+    #[track_caller]
+    pub(crate) fn get(&self, path: &str, token: &str) -> Value {
+        self.exchange(&format!("GET {path}"), &format!("authorization: Bearer {token}\r\n"), "")
+    }
+
+    /// Sends JSON to the server and answers what it says, which must be a success.
+    #[track_caller]
+    pub(crate) fn post(&self, path: &str, body: &str) -> Value {
+        self.exchange(&format!("POST {path}"), "content-type: application/json\r\n", body)
+    }
+
+    #[track_caller]
+    fn exchange(&self, what: &str, header: &str, body: &str) -> Value {
+        let address = self.url.split("://").nth(1).expect("a URL");
+        let request = format!(
+            "{what} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{header}\
+             content-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let mut stream = TcpStream::connect(address).expect("a connection");
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 20"), "{answer}");
+        let (_, json) = answer.split_once("\r\n\r\n").expect("a body");
+        serde_json::from_str(json).expect("json")
+    }
+
     /// Waits until an execution is in a state.
     #[track_caller]
     pub(crate) fn until(&self, id: &str, state: &str) {
@@ -239,6 +269,12 @@ impl Site {
         self.server.wait()
     }
 
+    /// Ends the server at once, as SIGKILL does.
+    pub(crate) fn kill(mut self) {
+        self.server.signal("-KILL");
+        self.server.wait();
+    }
+
     /// Ends the server in order, as SIGTERM does.
     pub(crate) fn stop(mut self) {
         self.server.signal("-TERM");
@@ -246,12 +282,21 @@ impl Site {
     }
 }
 
+/// What the execution that a line of JSON is about is called where people read it.
+#[track_caller]
+pub(crate) fn uuid_in(line: &Value) -> &str {
+    let id = line["execution_id"].as_str().expect("an id");
+    let (partition, uuid) = id.rsplit_once(':').expect("JSON has the whole id");
+    assert!(partition.starts_with("{fp:"), "{id}");
+    uuid
+}
+
 /// Looks again and again until it is so.
 #[track_caller]
 pub(crate) fn eventually(mut so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !so() {
-        assert!(begun.elapsed() < PATIENCE, "it never came true");
+        assert!(begun.elapsed() < TIME_LIMIT, "it never came true");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

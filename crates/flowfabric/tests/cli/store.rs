@@ -36,6 +36,20 @@ fn a_directory_is_checked_and_exported() {
 }
 
 #[test]
+fn an_export_has_no_secrets_unless_they_are_asked_for() {
+    let scratch = Scratch::new("secrets");
+    let data = scratch.path().join("data");
+    let data = data.to_str().expect("text");
+    let site = Site::start_with(&["--store", data]);
+    site.post("/v1/admin/rotate-link-key", r#"{"new_kid":"canary"}"#);
+    site.stop();
+    let plain = alone(&["store", "export", data]).text();
+    assert!(plain.contains("deployment") && !plain.contains("canary"), "{plain}");
+    let whole = alone(&["store", "export", data, "--secrets"]).text();
+    assert!(whole.contains("canary"), "{whole}");
+}
+
+#[test]
 fn an_export_that_fails_leaves_the_file_as_it_was() {
     let scratch = Scratch::new("kept");
     let data = scratch.path().join("data");

@@ -25,7 +25,7 @@ fn the_story_comes_true_and_everybody_goes_home() {
     assert_ne!(summary["taken_over_by"], summary["killed"]);
     let kinds = summary["kinds"].as_array().expect("kinds");
     let submitted: u64 = kinds.iter().filter_map(|kind| kind["submitted"].as_u64()).sum();
-    assert_eq!((kinds.len(), submitted), (6, 36));
+    assert_eq!((kinds.len(), submitted), (7, 37));
 
     eventually(|| workers.values().all(gone));
     let dir = named("server_started")["directory"].as_str().expect("a directory");
@@ -38,13 +38,19 @@ fn people_read_a_story_and_may_keep_the_data() {
     let dir = scratch.path().join("data");
     let dir = dir.to_str().expect("text");
     let text = alone(&["demo", "--dir", dir]).text();
-    for line in ["36 executions are submitted", "*** kill -9 ", "takes over \"orphan 1\"", "yes"] {
+    for line in [
+        "37 executions are submitted",
+        "it is approved by the demo itself",
+        "*** kill -9 ",
+        "takes over \"orphan 1\"",
+        "yes",
+    ] {
         assert!(text.contains(line), "{text}");
     }
     assert!(!text.contains(" NO"), "{text}");
     assert!(text.contains("finished its work. Nobody intervened."), "{text}");
     let checked = alone(&["store", "check", "--json", dir]).json().remove(0);
-    assert_eq!(checked["executions"], serde_json::json!({ "success": 34, "failed": 2 }));
+    assert_eq!(checked["executions"], serde_json::json!({ "success": 35, "failed": 2 }));
 }
 
 #[test]

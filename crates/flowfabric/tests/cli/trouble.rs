@@ -36,6 +36,7 @@ fn an_execution_that_is_not_there_is_named() {
     for command in ["get", "result", "cancel", "replay"] {
         let said = site.run(&[command, NOBODY]).complaint(1);
         assert!(said.contains(&format!("there is no execution {NOBODY}")), "{command}: {said}");
+        assert!(!said.contains("whole id"), "it was given: {said}");
     }
 }
 

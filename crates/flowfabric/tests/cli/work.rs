@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
-use crate::site::{Running, Scratch, Site, eventually};
+use crate::site::{Running, Scratch, Site, eventually, uuid_in};
 
 #[test]
 fn a_failure_has_the_end_of_standard_error_as_its_reason() {
@@ -12,7 +12,7 @@ fn a_failure_has_the_end_of_standard_error_as_its_reason() {
     let mut worker = site.worker(&["--kind", "k"], &["sh", "-c", program]);
     let id = site.submit(&["k"]);
     let failed = worker.event_named("failed");
-    assert_eq!((&failed["execution_id"], &failed["attempt"]), (&id.as_str().into(), &1.into()));
+    assert_eq!((uuid_in(&failed), &failed["attempt"]), (id.as_str(), &1.into()));
     let said = site.run(&["result", &id, "--wait"]).complaint(3);
     assert!(said.contains("failed (transient): "), "{said}");
     assert!(said.trim_end().ends_with("the disk is full"), "{said}");

@@ -11,7 +11,7 @@ use ff_sdk::{BackendConfig, Client, FlowFabricWorker};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::{Found, LANE, Options, PATIENCE, Submitter, Worked, measure};
+use super::{Found, LANE, Options, Submitter, TIME_LIMIT, Worked, measure};
 use crate::Failure;
 use crate::arguments::StoreOptions;
 use crate::scenario::sdk;
@@ -60,7 +60,7 @@ impl Submitter for SdkSubmitter {
 
 async fn work(worker: FlowFabricWorker, say: mpsc::UnboundedSender<Worked>) -> Result<(), Failure> {
     loop {
-        let Some(task) = worker.claim(PATIENCE).await? else { continue };
+        let Some(task) = worker.claim(TIME_LIMIT).await? else { continue };
         let started = Instant::now();
         task.complete(Some(b"done".to_vec())).await?;
         // Nobody listens any more when the run is over.

@@ -64,7 +64,7 @@ pub(super) fn is_repeated_request(sent: &Sent, record: Fields<'_>) -> bool {
     record.text(field::REQUESTS).split(' ').any(|kept| kept == format!("{head}{tail}"))
 }
 
-fn may_write(sent: &Sent, record: Fields<'_>, now: u64) -> bool {
+pub(super) fn may_write(sent: &Sent, record: Fields<'_>, now: u64) -> bool {
     if is_repeated_request(sent, record) {
         return false;
     }
@@ -76,7 +76,7 @@ fn may_write(sent: &Sent, record: Fields<'_>, now: u64) -> bool {
 }
 
 /// Is this the fence of the latest lease, whatever became of it?
-fn is_latest(sent: &Sent, record: Fields<'_>) -> bool {
+pub(super) fn is_latest(sent: &Sent, record: Fields<'_>) -> bool {
     sent.text("lease_id") == record.text(field::LEASE_ID)
         && sent.text("lease_epoch") == record.text(field::LEASE_EPOCH)
         && sent.text("attempt_id") == record.attempt_id()

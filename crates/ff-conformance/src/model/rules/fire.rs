@@ -13,6 +13,7 @@ enum Cause {
     Lapse,
     Revoke,
     DelayOver,
+    WaitOver,
     GrantOver,
 }
 
@@ -27,6 +28,7 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
         "ff_mark_lease_expired_if_due" => Cause::Lapse,
         "ff_revoke_lease" => Cause::Revoke,
         "ff_promote_delayed" => Cause::DelayOver,
+        "ff_expire_suspension" => Cause::WaitOver,
         _ => return Ok(()),
     };
     became(seen, uuid, cause)
@@ -56,6 +58,9 @@ fn first_cause(record: Fields<'_>, now: u64) -> Option<Cause> {
         () if running && passed(field::TIMEOUT_AT) => Some(Cause::Timeout),
         () if running && passed(field::LEASE_EXPIRES_AT) => Some(Cause::Lapse),
         () if record.state() == "delayed" && passed(field::DELAY_UNTIL) => Some(Cause::DelayOver),
+        () if record.state() == "suspended" && passed(field::SUSPEND_UNTIL) => {
+            Some(Cause::WaitOver)
+        }
         () if passed(field::GRANT_EXPIRES_AT) => Some(Cause::GrantOver),
         () => None,
     }
@@ -66,7 +71,11 @@ fn became(seen: &Seen<'_>, uuid: &str, cause: Cause) -> Checked {
     else {
         return Err(format!("{uuid} is not there"));
     };
-    let (is, right) = (after.state(), expected(before, cause, seen.now));
+    let right = match cause {
+        Cause::WaitOver => vec![after_wait(seen, before)],
+        _ => expected(before, cause, seen.now),
+    };
+    let is = after.state();
     rule(right.contains(&is), || format!("{uuid} became {is} instead of {right:?} by {cause:?}"))?;
     let free = after.bytes(field::GRANT_ID).is_none();
     rule(cause != Cause::GrantOver || free, || format!("{uuid} is still reserved"))
@@ -84,8 +93,20 @@ fn expected<'a>(record: Fields<'a>, cause: Cause, now: u64) -> Vec<&'a str> {
         Cause::Lapse | Cause::Revoke if is_spent(record) => vec!["failed"],
         Cause::Lapse => vec!["lapsed"],
         Cause::Revoke => vec!["revoked"],
-        Cause::DelayOver => vec!["waiting"],
+        Cause::DelayOver | Cause::WaitOver => vec!["waiting"],
         Cause::GrantOver => vec![record.state()],
+    }
+}
+
+/// What becomes of an execution whose wait lasted too long: as its suspension says.
+fn after_wait<'a>(seen: &Seen<'_>, record: Fields<'_>) -> &'a str {
+    let one = seen.before().waitpoint(record.text(field::WAITPOINT_ID));
+    match one.map_or("", |one| one.text("behavior")) {
+        "cancel" => "cancelled",
+        "expire" => "expired",
+        "escalate" => "suspended",
+        "auto_resume_with_timeout_signal" => "waiting",
+        _ => "failed",
     }
 }
 

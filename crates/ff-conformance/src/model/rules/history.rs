@@ -36,9 +36,7 @@ fn uuids<'a>(dump: &'a Dump, prefix: &str) -> BTreeSet<&'a str> {
 
 /// The executions that the call wrote events about.
 fn told_of(seen: &Seen<'_>) -> BTreeSet<String> {
-    let (before, after) = (seen.before().log(), seen.after().log());
-    let new = after.iter().skip(before.len());
-    new.map(|entry| log_entry(entry).uuid).collect()
+    seen.events().iter().map(|entry| log_entry(entry).uuid).collect()
 }
 
 fn appeared(seen: &Seen<'_>, uuid: &str, told: &BTreeSet<String>) -> Checked {
@@ -103,7 +101,7 @@ fn counters(seen: &Seen<'_>, before: Fields<'_>, after: Fields<'_>) -> Checked {
     Ok(())
 }
 
-/// What is over stays as it is, but for its tags, unless it is replayed.
+/// What is over stays as it is, but for its tags and its output, unless it is replayed.
 fn outcome(seen: &Seen<'_>, before: Fields<'_>, after: Fields<'_>) -> Checked {
     if !before.is_ended() {
         return Ok(());
@@ -116,6 +114,10 @@ fn outcome(seen: &Seen<'_>, before: Fields<'_>, after: Fields<'_>) -> Checked {
         fields.remove(field::TAGGED.as_bytes());
         fields.remove(field::MUTATION_AT.as_bytes());
         fields.remove(field::REQUESTS.as_bytes());
+        if seen.sent.name() == "ff_tick" {
+            fields.remove(field::FRAMES.as_bytes());
+            fields.remove(field::KEPT_FROM.as_bytes());
+        }
         fields
     };
     rule(frozen(before) == frozen(after), || "was over, and changed".to_owned())

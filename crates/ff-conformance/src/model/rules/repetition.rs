@@ -49,6 +49,8 @@ pub(in super::super) fn check_repetition(
         // Without the count it saw, a replay cannot be recognised, but it finds nothing to do.
         "ff_replay_execution" => matches!(word, "DUPLICATE" | "execution_not_terminal"),
         "ff_release_worker_leases" => second.done,
+        // Without an id of its own it finds nothing to do.
+        "ff_resume_execution" => word == "execution_not_suspended",
         // It may have ended what it was about.
         "ff_revoke_lease" => matches!(word, "ALREADY_SATISFIED" | "execution_not_active"),
         _ => matches!(word, "DUPLICATE" | "ALREADY_SATISFIED"),

@@ -2,18 +2,20 @@
 
 use std::collections::BTreeSet;
 
+use ff_script::call::Call;
+use ff_script::calls::create::CreateExecution;
 use ff_script::dump::{Dump, Stored};
 use ff_script::value::Value;
 
 use super::super::sent::uuid_of;
 use super::super::view::TIMED;
 use super::super::world::claim_rows;
-use super::crew::held;
+use super::workers::held;
 use super::{Checked, Seen, rule};
 use crate::record::log_entry;
 
 /// The arguments of one execution of a batch.
-const ITEM: usize = 15;
+const ITEM: usize = CreateExecution::CONTRACT.args.len();
 
 pub(super) fn check(seen: &Seen<'_>) -> Checked {
     if seen.before == seen.after {
@@ -68,7 +70,25 @@ fn named(seen: &Seen<'_>) -> BTreeSet<String> {
 fn due(seen: &Seen<'_>) -> BTreeSet<String> {
     let view = seen.before();
     let ranked = TIMED.iter().flat_map(|index| view.ranked(index));
-    ranked.filter(|(_, at)| *at <= seen.now as f64).map(|(member, _)| member.to_owned()).collect()
+    ranked
+        .filter(|(_, at)| *at <= seen.now as f64)
+        .map(|(member, _)| subject(seen, member))
+        .collect()
+}
+
+/// The execution that an entry is about: the timer of a stream names it, a waitpoint knows it.
+fn subject(seen: &Seen<'_>, member: &str) -> String {
+    if let Some(id) = member.strip_prefix("p:") {
+        return owner(seen, id);
+    }
+    let stream = member.strip_prefix("s:").and_then(|rest| rest.split(':').next());
+    stream.unwrap_or(member).to_owned()
+}
+
+/// The execution that a waitpoint belongs to, or did.
+fn owner(seen: &Seen<'_>, id: &str) -> String {
+    let one = seen.before().waitpoint(id).or_else(|| seen.after().waitpoint(id));
+    one.map_or("", |one| one.text("execution")).to_owned()
 }
 
 fn inside(
@@ -82,6 +102,9 @@ fn inside(
     if let Some(own) = rest.strip_prefix("x:") {
         return may(own.split(':').next().unwrap_or(own));
     }
+    if let Some(own) = rest.strip_prefix("wp:") {
+        return may(&owner(seen, own.split(':').next().unwrap_or(own)));
+    }
     match rest {
         "log" => appended(seen, named),
         "idem" => {
@@ -90,6 +113,7 @@ fn inside(
             rule(remembers, || "an idempotency key was touched".to_owned())
         }
         "deployment" => rule(seen.sent.name() == "ff_open_deployment", || rest.to_owned()),
+        "secrets" => rule(seen.sent.name().starts_with("ff_rotate_"), || rest.to_owned()),
         "lanes" => rule(seen.sent.name() == "ff_register_lane", || rest.to_owned()),
         "workers" => {
             let name = seen.sent.name();
@@ -98,7 +122,7 @@ fn inside(
         _ => moved_members(before, after)
             .into_iter()
             .filter(|member| !member.starts_with("i:") && !member.starts_with("w:"))
-            .try_for_each(|member| may(&member)),
+            .try_for_each(|member| may(&subject(seen, &member))),
     }
 }
 
@@ -117,10 +141,11 @@ fn moved_members(before: Option<&Stored>, after: Option<&Stored>) -> BTreeSet<St
 
 /// The log only grows, and speaks of what the call is about.
 fn appended(seen: &Seen<'_>, named: &BTreeSet<String>) -> Checked {
-    let (before, after) = (seen.before().log(), seen.after().log());
-    let Some(new) = after.strip_prefix(before) else {
-        return Err("the log was rewritten".to_owned());
-    };
+    let (before, after, new) = (seen.before().log(), seen.after().log(), seen.events());
+    let kept = &after[..after.len() - new.len()];
+    // Old events go, by a tick.
+    let trims = seen.sent.name() == "ff_tick" && before.ends_with(kept);
+    rule(kept == before || trims, || "the log was rewritten".to_owned())?;
     for entry in new {
         let uuid = log_entry(entry).uuid;
         rule(named.contains(&uuid), || format!("an event about {uuid}"))?;

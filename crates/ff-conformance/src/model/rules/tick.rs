@@ -1,8 +1,9 @@
 //! I10: a tick does everything that is due, and says when it is next needed.
 
+use ff_script::dump::Stored;
 use ff_script::value::Value;
 
-use super::super::view::{LIVE, TIMED, View};
+use super::super::view::{LIVE, TIMED, View, field};
 use super::{Checked, Seen, rule};
 
 pub(super) fn check(seen: &Seen<'_>) -> Checked {
@@ -13,8 +14,18 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
     let [_, next, late_ms, ref counts @ ..] = numbers[..] else {
         return Err(format!("a tick answered {:?}", seen.answer));
     };
-    let [promoted, lapsed, timed_out, expired, ungranted, purged, forgotten, corrected] =
-        counts[..]
+    let [
+        promoted,
+        lapsed,
+        timed_out,
+        expired,
+        ungranted,
+        purged,
+        forgotten,
+        corrected,
+        suspensions,
+        waitpoints,
+    ] = counts[..]
     else {
         return Err(format!("a tick answered {:?}", seen.answer));
     };
@@ -24,19 +35,57 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
     let items_max = seen.sent.number("items_max") as usize;
     let due = overdue(seen.before(), LIVE.iter(), seen.now);
     let fired: Vec<&str> = due.iter().copied().take(items_max).collect();
-    let workers = fired.iter().filter(|member| member.starts_with("w:")).count() as u64;
-    let told: u64 = [promoted, lapsed, timed_out, expired, ungranted].into_iter().flatten().sum();
-    rule(told + workers == fired.len() as u64, || format!("{told} fired, {} due", due.len()))?;
+    let others = |member: &&&str| member.starts_with("w:") || member.starts_with("s:");
+    let others = fired.iter().filter(others).count() as u64;
+    let told = [promoted, lapsed, timed_out, expired, ungranted, suspensions, waitpoints];
+    let told: u64 = told.into_iter().flatten().sum();
+    rule(told + others == fired.len() as u64, || format!("{told} fired, {} due", due.len()))?;
     let over = overdue(seen.before(), TIMED[LIVE.len()..].iter(), seen.now);
-    let over = &over[..over.len().min(items_max - fired.len())];
+    let over = affordable(&over, seen.before(), items_max - fired.len());
     let whole = over.iter().filter(|uuid| seen.before().record(uuid).is_some()).count() as u64;
     rule(purged == Some(whole), || format!("{purged:?} purged, {whole} were over"))?;
-    let rest = over.len() as u64 - whole + workers;
+    let rest = over.len() as u64 - whole + others;
     rule(forgotten == Some(rest), || format!("{forgotten:?} forgotten instead of {rest}"))?;
-    let left = overdue(seen.after(), LIVE.iter(), seen.now).len();
-    rule(left == due.len() - fired.len(), || format!("{left} of {} are still due", due.len()))?;
+    // Output that is not kept at all after its attempt goes with the next tick, and what ends takes
+    // its waitpoints along.
+    let after = overdue(seen.after(), LIVE.iter(), seen.now);
+    let left = after.iter().filter(|member| due.contains(member)).count();
+    let along = |member: &&&str| member.starts_with("p:") && !after.contains(member);
+    let along = due[fired.len()..].iter().filter(along).count();
+    let expected = due.len() - fired.len() - along;
+    rule(left == expected, || format!("{left} of {} are still due", due.len()))?;
     let first = first(seen.after());
     rule(next == first, || format!("next needed at {next:?}, said {first:?}"))
+}
+
+/// The first of what is over, as much as may be done: every stream and every waitpoint counts like
+/// an execution.
+fn affordable<'a>(over: &'a [&'a str], view: View<'_>, most: usize) -> &'a [&'a str] {
+    let mut left = most as u64;
+    let within = over.iter().take_while(|uuid| {
+        let goes = left > 0;
+        left = left.saturating_sub(1 + streams(view, uuid) + waitpoints(view, uuid));
+        goes
+    });
+    &over[..within.count()]
+}
+
+/// How many waitpoints of an execution are kept.
+fn waitpoints(view: View<'_>, uuid: &str) -> u64 {
+    match view.stored(&format!("x:{uuid}:waitpoints")) {
+        Some(Stored::Hash(listed)) => listed.len() as u64,
+        _ => 0,
+    }
+}
+
+/// How many attempts of an execution may have output.
+fn streams(view: View<'_>, uuid: &str) -> u64 {
+    let Some(record) = view.record(uuid) else { return 0 };
+    let latest = record.count(field::ATTEMPT_COUNT).saturating_sub(1);
+    match record.number(field::KEPT_FROM) {
+        Some(from) => latest - from + 1,
+        None => u64::from(record.bytes(field::FRAMES).is_some()),
+    }
 }
 
 fn number(value: &Value) -> Option<u64> {

@@ -101,7 +101,7 @@ fn round_trip(client: &Client, lane: &str, bytes: &[u8]) {
     assert_eq!(payload.header("content-type"), Some("application/octet-stream"));
     assert!(payload.body == bytes, "the payload of {} bytes", bytes.len());
     let task = claim(client, lane);
-    let base64: ff_api::bytes::Base64 =
+    let base64: ff_core::bytes::Base64 =
         serde_json::from_value(task["payload_base64"].clone()).expect("base64");
     assert!(base64.0 == bytes, "the payload of {} bytes in a task", bytes.len());
     assert_eq!(task["payload_text"].is_string(), std::str::from_utf8(bytes).is_ok());

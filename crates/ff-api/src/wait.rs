@@ -1,0 +1,133 @@
+//! What a worker does about waiting. Every request carries the task's token, in the body or in the
+//! `FlowFabric-Task` header.
+
+use ff_core::contracts::{
+    CreateWaitpoint, PendingWaitpoint, ResumeSignal, SuspendOutcome, SuspendRequest,
+};
+use ff_core::limits;
+use ff_core::operation::{Input, Method, Nothing, Operation};
+use ff_core::types::WaitpointId;
+use serde::{Deserialize, Serialize};
+
+/// Gives the execution back until its wait is over; then the same attempt goes on, with any worker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SuspendTask {
+    /// The task, unless the header names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task_token: Option<String>,
+    /// What is waited for.
+    pub suspension: SuspendRequest,
+}
+
+impl Operation for SuspendTask {
+    type Target = Nothing;
+    type Request = Self;
+    type Reply = SuspendOutcome;
+
+    const METHOD: Method = Method::Post;
+    const PATH: &'static str = "/v1/tasks/suspend";
+    const NAME: &'static str = "suspendTask";
+    const GROUP: &'static str = "tasks";
+    const SUMMARY: &'static str = "Gives a task back until signals, an operator or a time say so.";
+    const ANSWERS: &'static str = "It is given back, or the signals that came before are enough.";
+    const ABOUT: &'static str = "A repetition with the same suspension id is recognised. If the \
+        signals that came before are enough, the task is kept and its lease goes on.";
+    const INPUT: Input = Input::Body;
+    /// Quotes and backslashes may double the details.
+    const BODY_BYTES_MAX: usize = 4 * limits::WAIT_DETAILS_BYTES_MAX as usize;
+    const REFUSES: &'static [u16] = &[404, 409];
+}
+
+/// Opens a waitpoint, so that signals can come before the task is suspended on it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct OpenWaitpointTask {
+    /// The task, unless the header names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task_token: Option<String>,
+    /// The waitpoint.
+    pub waitpoint: CreateWaitpoint,
+}
+
+impl Operation for OpenWaitpointTask {
+    type Target = Nothing;
+    type Request = Self;
+    type Reply = PendingWaitpoint;
+
+    const METHOD: Method = Method::Post;
+    const PATH: &'static str = "/v1/tasks/waitpoints";
+    const NAME: &'static str = "openWaitpointTask";
+    const GROUP: &'static str = "tasks";
+    const SUMMARY: &'static str = "Opens a waitpoint before the task is suspended on it.";
+    const ANSWERS: &'static str = "It is open. The token is a credential.";
+    const INPUT: Input = Input::Body;
+    const REFUSES: &'static [u16] = &[404, 409];
+}
+
+/// Closes a waitpoint that the task will not be suspended on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CloseWaitpointTask {
+    /// The task, unless the header names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task_token: Option<String>,
+    /// The waitpoint.
+    pub waitpoint_id: WaitpointId,
+    /// Why, in a word.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(max_length = 64))]
+    pub reason: String,
+}
+
+impl Operation for CloseWaitpointTask {
+    type Target = Nothing;
+    type Request = Self;
+    type Reply = Nothing;
+
+    const METHOD: Method = Method::Post;
+    const PATH: &'static str = "/v1/tasks/waitpoints/close";
+    const NAME: &'static str = "closeWaitpointTask";
+    const GROUP: &'static str = "tasks";
+    const SUMMARY: &'static str = "Closes a waitpoint that the task will not be suspended on.";
+    const ANSWERS: &'static str = "It is closed.";
+    const INPUT: Input = Input::Body;
+    const STATUS: u16 = 204;
+    const REFUSES: &'static [u16] = &[404, 409];
+}
+
+/// Reads the signals that ended the latest wait of the task's execution.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ObserveSignalsTask {
+    /// The task, unless the header names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task_token: Option<String>,
+}
+
+impl Operation for ObserveSignalsTask {
+    type Target = Nothing;
+    type Request = Self;
+    type Reply = ObservedSignals;
+
+    const METHOD: Method = Method::Post;
+    const PATH: &'static str = "/v1/tasks/signals";
+    const NAME: &'static str = "observeSignalsTask";
+    const GROUP: &'static str = "tasks";
+    const SUMMARY: &'static str = "The signals that ended the latest wait of a task's execution.";
+    const ANSWERS: &'static str = "The signals, in their order.";
+    const INPUT: Input = Input::OptionalBody;
+    const REFUSES: &'static [u16] = &[404, 409];
+}
+
+/// The signals that ended a wait.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ObservedSignals {
+    /// The signals, in their order.
+    pub signals: Vec<ResumeSignal>,
+}

@@ -1,0 +1,186 @@
+//! Which signals end a wait. The library reads the same JSON: `lua/model/condition.lua`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::EngineError;
+use crate::limits;
+
+/// Stands for any signal.
+pub const ANY_SIGNAL: &str = "*";
+
+/// What must have come before a suspended execution goes on. A signal counts once in each part that
+/// it fits. The name `*` stands for any signal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub enum Condition {
+    /// One signal of these names.
+    Any {
+        /// The names.
+        signals: Vec<String>,
+        /// Only signals from senders of this type count.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        source_type: Option<String>,
+    },
+    /// One signal for each of these names.
+    All {
+        /// The names; one that stands twice needs two signals.
+        signals: Vec<String>,
+        /// Only signals from senders of this type count.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        source_type: Option<String>,
+    },
+    /// So many signals of these names.
+    Count {
+        /// How many.
+        #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 100))]
+        count: u32,
+        /// The names.
+        signals: Vec<String>,
+        /// Only one signal of each sender counts.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        distinct_sources: bool,
+        /// Only signals from senders of this type count.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        source_type: Option<String>,
+    },
+    /// One of these conditions.
+    AnyOf {
+        /// The conditions.
+        #[cfg_attr(feature = "schema", schema(no_recursion))]
+        conditions: Vec<Condition>,
+    },
+    /// All of these conditions.
+    AllOf {
+        /// The conditions.
+        #[cfg_attr(feature = "schema", schema(no_recursion))]
+        conditions: Vec<Condition>,
+    },
+    /// No signal: an operator resumes the execution.
+    OperatorOnly,
+    /// No signal: the timeout ends the wait.
+    TimeoutOnly,
+}
+
+/// One signal that is waited for; an empty name stands for any.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConditionMatcher {
+    /// The signal's name.
+    pub signal_name: String,
+}
+
+impl ConditionMatcher {
+    /// Waits for a signal of this name.
+    pub fn named(signal_name: impl Into<String>) -> Self {
+        Self { signal_name: signal_name.into() }
+    }
+
+    /// Waits for any signal.
+    pub fn wildcard() -> Self {
+        Self::default()
+    }
+}
+
+impl Condition {
+    /// One signal of any name.
+    pub fn any_signal() -> Self {
+        Self::any([ANY_SIGNAL])
+    }
+
+    /// One signal of these names.
+    pub fn any<S: Into<String>>(signals: impl IntoIterator<Item = S>) -> Self {
+        let signals = signals.into_iter().map(Into::into).collect();
+        Self::Any { signals, source_type: None }
+    }
+
+    /// One signal for each of these names.
+    pub fn all<S: Into<String>>(signals: impl IntoIterator<Item = S>) -> Self {
+        let signals = signals.into_iter().map(Into::into).collect();
+        Self::All { signals, source_type: None }
+    }
+
+    /// So many signals of these names.
+    pub fn count<S: Into<String>>(count: u32, signals: impl IntoIterator<Item = S>) -> Self {
+        let signals = signals.into_iter().map(Into::into).collect();
+        Self::Count { count, signals, distinct_sources: false, source_type: None }
+    }
+
+    /// Checks that the text is not longer than the store takes, and gives it. Everything else about
+    /// a condition is checked by the store, before anything is written.
+    pub fn to_json(&self, allow_operator_override: Option<bool>) -> Result<String, EngineError> {
+        let wrong = |rule: String| EngineError::invalid("condition", rule);
+        let mut json = serde_json::to_value(self).map_err(|error| wrong(error.to_string()))?;
+        if let (Some(allowed), Some(object)) = (allow_operator_override, json.as_object_mut()) {
+            object.insert("allow_operator_override".to_owned(), allowed.into());
+        }
+        let text = json.to_string();
+        let most = limits::CONDITION_BYTES_MAX;
+        if text.len() as u64 > most {
+            return Err(wrong(format!("must be at most {most} bytes of JSON, got {}", text.len())));
+        }
+        Ok(text)
+    }
+}
+
+/// One matcher waits for one signal, several for one each, none for any signal.
+impl From<&[ConditionMatcher]> for Condition {
+    fn from(matchers: &[ConditionMatcher]) -> Self {
+        let names = matchers.iter().map(|matcher| match matcher.signal_name.as_str() {
+            "" => ANY_SIGNAL,
+            name => name,
+        });
+        match matchers.len() {
+            0 => Self::any_signal(),
+            1 => Self::any(names),
+            _ => Self::all(names),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(condition: &Condition) -> String {
+        serde_json::to_string(condition).expect("text")
+    }
+
+    #[test]
+    fn matchers_become_the_condition_that_they_always_meant() {
+        let named = |names: &[&str]| -> Vec<ConditionMatcher> {
+            names.iter().map(|name| ConditionMatcher::named(*name)).collect()
+        };
+        for (names, expected) in [
+            (&[][..], r#"{"type":"any","signals":["*"]}"#),
+            (&[""][..], r#"{"type":"any","signals":["*"]}"#),
+            (&["go"][..], r#"{"type":"any","signals":["go"]}"#),
+            (&["a", "", "a"][..], r#"{"type":"all","signals":["a","*","a"]}"#),
+        ] {
+            assert_eq!(json(&Condition::from(named(names).as_slice())), expected);
+        }
+    }
+
+    #[test]
+    fn a_condition_survives_the_wire() {
+        let approved = Condition::Count {
+            count: 2,
+            signals: vec!["approved".to_owned()],
+            distinct_sources: true,
+            source_type: Some("approver".to_owned()),
+        };
+        let conditions = vec![approved, Condition::any(["rejected"])];
+        for condition in [Condition::AnyOf { conditions }, Condition::OperatorOnly] {
+            let text = json(&condition);
+            assert_eq!(serde_json::from_str::<Condition>(&text).expect(&text), condition);
+        }
+        assert!(serde_json::from_str::<Condition>(r#"{"type":"any","signal":["a"]}"#).is_err());
+    }
+
+    #[test]
+    fn the_operator_stands_beside_the_outermost_condition() {
+        let text = Condition::any(["a"]).to_json(Some(false)).expect("short");
+        assert!(text.contains(r#""allow_operator_override":false"#), "{text}");
+        let long = Condition::any(std::iter::repeat_n("a".repeat(100), 50));
+        assert!(long.to_json(None).is_err());
+    }
+}

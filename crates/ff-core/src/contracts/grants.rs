@@ -1,0 +1,285 @@
+//! Taking executions: from a lane's queue, or one at a time through a grant.
+
+use std::collections::BTreeSet;
+
+use super::suspensions::Resumption;
+use super::tags::Tags;
+use crate::argument;
+use crate::backend::Handle;
+use crate::capability::CapabilitySet;
+use crate::engine_backend::Answer;
+use crate::error::EngineError;
+use crate::limits;
+use crate::partition::Partition;
+use crate::types::{
+    ExecutionId, ExecutionKind, GrantId, LaneId, LeaseId, Namespace, TimestampMs, WorkerId,
+    WorkerInstanceId,
+};
+
+/// Reserves executions for workers, who turn the reservations into leases.
+pub trait Grants: Send + Sync {
+    /// Reserves a waiting execution for one worker. Repeating it for the same worker instance
+    /// answers the same grant.
+    fn issue_claim_grant(&self, request: GrantRequest) -> Answer<'_, ClaimGrant>;
+
+    /// Starts a new attempt on a reserved execution. Refuses with `use_claim_resumed_execution`,
+    /// keeping the grant, if an interrupted attempt is to go on instead. Repeating it with the same
+    /// lease id answers the same lease.
+    fn claim_from_grant<'a>(
+        &'a self,
+        grant: &'a ClaimGrant,
+        lease: LeaseRequest,
+    ) -> Answer<'a, Claimed>;
+
+    /// Goes on with the interrupted attempt of a reserved execution. Repeating it with the same
+    /// lease id answers the same lease.
+    fn claim_resumed<'a>(
+        &'a self,
+        grant: &'a ClaimGrant,
+        lease: LeaseRequest,
+    ) -> Answer<'a, Claimed>;
+
+    /// Reserves an execution whose lease lapsed or was revoked. Repeating it for the same worker
+    /// instance answers the same grant.
+    fn issue_reclaim_grant(&self, request: GrantRequest) -> Answer<'_, ReclaimGrant>;
+
+    /// Takes over such an execution with a new attempt. Repeating it with the same lease id answers
+    /// the same lease.
+    fn claim_from_reclaim_grant<'a>(
+        &'a self,
+        grant: &'a ReclaimGrant,
+        lease: LeaseRequest,
+    ) -> Answer<'a, Claimed>;
+}
+
+/// A worker asks for work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimRequest {
+    /// The lane it serves.
+    pub lane: LaneId,
+    /// The kind of worker.
+    pub worker_id: WorkerId,
+    /// The process.
+    pub worker_instance_id: WorkerInstanceId,
+    /// What it can do.
+    pub capabilities: CapabilitySet,
+    /// The kinds of executions it wants; none named means any.
+    pub kinds: Vec<ExecutionKind>,
+    /// How long each lease lasts unless renewed.
+    pub lease_ttl_ms: u64,
+    /// One fresh id per execution wanted. A lease is recognised by its id, so a claim whose answer
+    /// was lost is repeated with the same ids.
+    pub lease_ids: Vec<LeaseId>,
+    /// True for such a repetition: leases of these ids are answered again before new ones are made.
+    pub retry: bool,
+}
+
+impl ClaimRequest {
+    /// Checks what the types do not already hold.
+    pub fn validate(&self) -> Result<(), EngineError> {
+        check_lease_ttl(self.lease_ttl_ms)?;
+        check_kinds(&self.kinds)?;
+        let count = self.lease_ids.len() as u64;
+        argument::check_range("number of lease ids", count, 1..=limits::CLAIM_COUNT_MAX)?;
+        let distinct: BTreeSet<&LeaseId> = self.lease_ids.iter().collect();
+        if distinct.len() == self.lease_ids.len() {
+            Ok(())
+        } else {
+            Err(EngineError::invalid("lease_ids", "must all be different"))
+        }
+    }
+}
+
+pub(super) fn check_kinds(kinds: &[ExecutionKind]) -> Result<(), EngineError> {
+    argument::check_range("number of kinds", kinds.len() as u64, 0..=limits::KINDS_MAX)
+}
+
+pub(super) fn check_lease_ttl(lease_ttl_ms: u64) -> Result<(), EngineError> {
+    let range = limits::LEASE_TTL_MS_MIN..=limits::LEASE_TTL_MS_MAX;
+    argument::check_range("lease_ttl_ms", lease_ttl_ms, range)
+}
+
+/// An execution in the hands of a worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claimed {
+    /// The right to work on it.
+    pub handle: Handle,
+    /// The tenant or environment it belongs to.
+    pub namespace: Namespace,
+    /// The handler that runs it.
+    pub kind: ExecutionKind,
+    /// The input, opaque.
+    pub payload: Vec<u8>,
+    /// Labels.
+    pub tags: Tags,
+    /// Its priority when it was claimed.
+    pub priority: u16,
+    /// When it was submitted.
+    pub created_at: TimestampMs,
+    /// When the lease ends unless renewed.
+    pub lease_expires_at: TimestampMs,
+    /// When the attempt runs out of time.
+    pub attempt_timeout_at: Option<TimestampMs>,
+    /// When the execution runs out of time.
+    pub deadline_at: Option<TimestampMs>,
+    /// The number of the next frame of its output: 1 unless an attempt with output goes on.
+    pub next_frame: u64,
+    /// What ended the latest wait of the execution, if it ever was suspended.
+    pub resumption: Option<Resumption>,
+}
+
+/// How much input several claimed executions have. A claim ends early when it reaches
+/// [`limits::CLAIM_BYTES_MAX`]: there may be more.
+pub fn payload_bytes(claimed: &[Claimed]) -> u64 {
+    claimed.iter().map(|one| one.payload.len() as u64).sum()
+}
+
+/// A scheduler reserves one execution for one worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GrantRequest {
+    /// A fresh id for the reservation.
+    pub grant_id: GrantId,
+    /// The execution.
+    pub execution_id: ExecutionId,
+    /// The kind of worker.
+    pub worker_id: WorkerId,
+    /// The process.
+    pub worker_instance_id: WorkerInstanceId,
+    /// What it can do; checked against what the execution requires.
+    pub capabilities: CapabilitySet,
+    /// How long the reservation lasts.
+    pub grant_ttl_ms: u64,
+}
+
+impl GrantRequest {
+    /// Checks what the types do not already hold.
+    pub fn validate(&self) -> Result<(), EngineError> {
+        argument::check_range("grant_ttl_ms", self.grant_ttl_ms, 1..=limits::GRANT_TTL_MS_MAX)
+    }
+}
+
+macro_rules! grants {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct $name {
+            /// The reservation.
+            pub grant_id: GrantId,
+            /// The execution reserved.
+            pub execution_id: ExecutionId,
+            /// The kind of worker it is reserved for.
+            pub worker_id: WorkerId,
+            /// The process it is reserved for.
+            pub worker_instance_id: WorkerInstanceId,
+            /// When the reservation ends.
+            pub expires_at: TimestampMs,
+        }
+
+        impl $name {
+            /// The partition to call.
+            pub const fn partition(&self) -> Partition {
+                self.execution_id.partition()
+            }
+        }
+    )*};
+}
+
+grants! {
+    /// A reservation of an execution that waits to be claimed. Works once.
+    ClaimGrant;
+    /// A reservation of an execution whose worker lost its lease. Works once.
+    ReclaimGrant;
+}
+
+/// Asks for a reservation of the best execution of a lane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NextGrantRequest {
+    /// Chosen by the caller.
+    pub grant_id: GrantId,
+    /// The lane to take from.
+    pub lane: LaneId,
+    /// The kind of worker it is for.
+    pub worker_id: WorkerId,
+    /// The process it is for.
+    pub worker_instance_id: WorkerInstanceId,
+    /// What the worker can do.
+    pub capabilities: CapabilitySet,
+    /// How long the reservation lasts.
+    pub grant_ttl_ms: u64,
+}
+
+impl NextGrantRequest {
+    /// Checks the ranges.
+    pub fn validate(&self) -> Result<(), EngineError> {
+        argument::check_range("grant_ttl_ms", self.grant_ttl_ms, 1..=limits::GRANT_TTL_MS_MAX)
+    }
+}
+
+/// A reservation, and which call it is good for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NextGrant {
+    /// Starts a new attempt: `claim_from_grant`.
+    Claim(ClaimGrant),
+    /// Goes on with a paused attempt: `claim_resumed`.
+    Resume(ClaimGrant),
+    /// Takes over from a lost worker: `claim_from_reclaim_grant`.
+    Reclaim(ReclaimGrant),
+}
+
+/// The lease wanted in exchange for a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseRequest {
+    /// A fresh id; the same one again when the answer was lost.
+    pub lease_id: LeaseId,
+    /// How long the lease lasts unless renewed.
+    pub lease_ttl_ms: u64,
+}
+
+impl LeaseRequest {
+    /// Checks what the types do not already hold.
+    pub fn validate(&self) -> Result<(), EngineError> {
+        check_lease_ttl(self.lease_ttl_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uuid::Uuid;
+
+    fn request(lease_ttl_ms: u64, lease_ids: Vec<u128>) -> Result<(), String> {
+        let request = ClaimRequest {
+            kinds: Vec::new(),
+            lane: LaneId::try_new("gpu").expect("valid"),
+            worker_id: WorkerId::try_new("render").expect("valid"),
+            worker_instance_id: WorkerInstanceId::try_new("render-1").expect("valid"),
+            capabilities: CapabilitySet::default(),
+            lease_ttl_ms,
+            lease_ids: lease_ids
+                .into_iter()
+                .map(|id| LeaseId::from_uuid(Uuid::from_u128(id)))
+                .collect(),
+            retry: false,
+        };
+        request.validate().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_claim_wants_one_to_256_different_leases() {
+        assert_eq!(request(1, vec![1]), Ok(()));
+        assert_eq!(request(86_400_000, (0..256).collect()), Ok(()));
+        assert!(request(1, vec![]).is_err());
+        assert!(request(1, (0..257).collect()).is_err());
+        assert_eq!(request(1, vec![1, 2, 1]), Err("lease_ids must all be different".to_owned()));
+    }
+
+    #[test]
+    fn leases_and_grants_have_bounded_times() {
+        let wrong = "lease_ttl_ms must be from 1 to 86400000, got";
+        assert_eq!(request(0, vec![1]), Err(format!("{wrong} 0")));
+        assert_eq!(request(86_400_001, vec![1]), Err(format!("{wrong} 86400001")));
+        let lease_id = LeaseId::from_uuid(Uuid::from_u128(1));
+        assert!(LeaseRequest { lease_id, lease_ttl_ms: 0 }.validate().is_err());
+        assert!(LeaseRequest { lease_id, lease_ttl_ms: 1 }.validate().is_ok());
+    }
+}

@@ -1,0 +1,218 @@
+//! Reading: one execution, lists of them, lanes, events.
+
+use serde::{Deserialize, Serialize};
+
+use super::event::{EventPage, EventQuery, History};
+use super::executions::ExecutionState;
+use super::list::{LaneList, LaneQuery, ListFilter, ListPage};
+use super::snapshot::{AttemptRecord, ExecutionSnapshot};
+use crate::engine_backend::{Answer, EngineBackend};
+use crate::error::{Code, EngineError};
+use crate::operation::{Direct, Input, Method, Nothing, Operation};
+use crate::types::ExecutionId;
+
+/// Reads. None of these changes anything.
+pub trait Reads: Send + Sync {
+    /// Everything about an execution at one moment; none if it does not exist.
+    fn describe_execution(
+        &self,
+        execution_id: ExecutionId,
+    ) -> Answer<'_, Option<ExecutionSnapshot>>;
+
+    /// The result of a completed execution; none if there is none.
+    fn read_result(&self, execution_id: ExecutionId) -> Answer<'_, Option<Vec<u8>>>;
+
+    /// The input of an execution; none if the execution does not exist.
+    fn read_payload(&self, execution_id: ExecutionId) -> Answer<'_, Option<Vec<u8>>>;
+
+    /// The attempts of an execution, oldest first.
+    fn list_attempts(&self, execution_id: ExecutionId) -> Answer<'_, Attempts>;
+
+    /// The events of an execution that the log still holds, oldest first.
+    fn read_history(&self, execution_id: ExecutionId) -> Answer<'_, History>;
+
+    /// The executions that pass a filter, page by page.
+    fn list_executions(&self, filter: ListFilter) -> Answer<'_, ListPage>;
+
+    /// The lanes that were ever used, by name, and how much waits in them.
+    fn list_lanes(&self, query: LaneQuery) -> Answer<'_, LaneList>;
+
+    /// The events of one partition after a position, or from the oldest one kept.
+    fn read_events(&self, query: EventQuery) -> Answer<'_, EventPage>;
+}
+
+fn not_found() -> EngineError {
+    EngineError::refused(Code::ExecutionNotFound)
+}
+
+/// Reads everything about an execution.
+#[derive(Clone, Copy, Debug)]
+pub struct DescribeExecution;
+
+impl Operation for DescribeExecution {
+    type Target = ExecutionId;
+    type Request = Nothing;
+    type Reply = ExecutionSnapshot;
+
+    const METHOD: Method = Method::Get;
+    const PATH: &'static str = "/v1/executions/{execution_id}";
+    const NAME: &'static str = "getExecution";
+    const SUMMARY: &'static str = "Everything about an execution but its bytes.";
+    const ANSWERS: &'static str = "The execution.";
+    const REFUSES: &'static [u16] = &[404];
+}
+
+impl Direct for DescribeExecution {
+    fn run(
+        engine: &dyn EngineBackend,
+        id: ExecutionId,
+        _: Nothing,
+    ) -> Answer<'_, ExecutionSnapshot> {
+        Box::pin(async move { engine.describe_execution(id).await?.ok_or_else(not_found) })
+    }
+}
+
+/// Reads where an execution stands.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadState;
+
+impl Operation for ReadState {
+    type Target = ExecutionId;
+    type Request = Nothing;
+    type Reply = ExecutionState;
+
+    const METHOD: Method = Method::Get;
+    const PATH: &'static str = "/v1/executions/{execution_id}/state";
+    const NAME: &'static str = "getExecutionState";
+    const SUMMARY: &'static str = "Where an execution stands, in one word.";
+    const ANSWERS: &'static str = "The word.";
+    const REFUSES: &'static [u16] = &[404];
+}
+
+impl Direct for ReadState {
+    fn run(engine: &dyn EngineBackend, id: ExecutionId, _: Nothing) -> Answer<'_, ExecutionState> {
+        Box::pin(async move {
+            let snapshot = engine.describe_execution(id).await?.ok_or_else(not_found)?;
+            Ok(ExecutionState { execution_id: id, public_state: snapshot.public_state })
+        })
+    }
+}
+
+/// Lists the attempts of an execution.
+#[derive(Clone, Copy, Debug)]
+pub struct ListAttempts;
+
+impl Operation for ListAttempts {
+    type Target = ExecutionId;
+    type Request = Nothing;
+    type Reply = Attempts;
+
+    const METHOD: Method = Method::Get;
+    const PATH: &'static str = "/v1/executions/{execution_id}/attempts";
+    const NAME: &'static str = "listExecutionAttempts";
+    const SUMMARY: &'static str = "The attempts of an execution, oldest first.";
+    const ANSWERS: &'static str = "The attempts.";
+    const REFUSES: &'static [u16] = &[404];
+}
+
+impl Direct for ListAttempts {
+    fn run(engine: &dyn EngineBackend, id: ExecutionId, _: Nothing) -> Answer<'_, Attempts> {
+        engine.list_attempts(id)
+    }
+}
+
+/// The attempts of an execution, oldest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Attempts {
+    /// The attempts.
+    pub attempts: Vec<AttemptRecord>,
+}
+
+/// Reads the events of an execution.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadHistory;
+
+impl Operation for ReadHistory {
+    type Target = ExecutionId;
+    type Request = Nothing;
+    type Reply = History;
+
+    const METHOD: Method = Method::Get;
+    const PATH: &'static str = "/v1/executions/{execution_id}/history";
+    const NAME: &'static str = "getExecutionHistory";
+    const SUMMARY: &'static str = "The events of an execution, oldest first.";
+    const ANSWERS: &'static str = "The events.";
+    const ABOUT: &'static str = "The log of a partition is bounded: of an execution whose \
+        beginning is gone the rest is answered, and complete is false.";
+    const REFUSES: &'static [u16] = &[404];
+}
+
+impl Direct for ReadHistory {
+    fn run(engine: &dyn EngineBackend, id: ExecutionId, _: Nothing) -> Answer<'_, History> {
+        engine.read_history(id)
+    }
+}
+
+impl Operation for ListFilter {
+    type Target = Nothing;
+    type Request = Self;
+    type Reply = ListPage;
+
+    const METHOD: Method = Method::Get;
+    const PATH: &'static str = "/v1/executions";
+    const NAME: &'static str = "listExecutions";
+    const SUMMARY: &'static str = "Lists executions of all partitions.";
+    const ANSWERS: &'static str = "A page.";
+    const ABOUT: &'static str = "Walks the partitions by index. Inside a partition, ended \
+        executions and unfiltered lists come newest first, live states in the order of their queue. \
+        A page may be shorter than asked for although more follow: go on until next_cursor is \
+        absent. An execution at or before the cursor is never repeated.";
+    const INPUT: Input = Input::Query;
+}
+
+impl Direct for ListFilter {
+    fn run(engine: &dyn EngineBackend, _: Nothing, filter: Self) -> Answer<'_, ListPage> {
+        engine.list_executions(filter)
+    }
+}
+
+impl Operation for LaneQuery {
+    type Target = Nothing;
+    type Request = Self;
+    type Reply = LaneList;
+
+    const METHOD: Method = Method::Get;
+    const PATH: &'static str = "/v1/lanes";
+    const NAME: &'static str = "listLanes";
+    const GROUP: &'static str = "deployment";
+    const SUMMARY: &'static str = "The lanes that were ever used, and how much waits in them.";
+    const ANSWERS: &'static str = "A page, in the order of names.";
+    const INPUT: Input = Input::Query;
+}
+
+impl Direct for LaneQuery {
+    fn run(engine: &dyn EngineBackend, _: Nothing, query: Self) -> Answer<'_, LaneList> {
+        engine.list_lanes(query)
+    }
+}
+
+impl Operation for EventQuery {
+    type Target = Nothing;
+    type Request = Self;
+    type Reply = EventPage;
+
+    const METHOD: Method = Method::Get;
+    const PATH: &'static str = "/v1/events";
+    const NAME: &'static str = "readEvents";
+    const GROUP: &'static str = "deployment";
+    const SUMMARY: &'static str = "The event log of one partition, from a position.";
+    const ANSWERS: &'static str = "Some events, in their order.";
+    const INPUT: Input = Input::Query;
+}
+
+impl Direct for EventQuery {
+    fn run(engine: &dyn EngineBackend, _: Nothing, query: Self) -> Answer<'_, EventPage> {
+        engine.read_events(query)
+    }
+}

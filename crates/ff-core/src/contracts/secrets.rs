@@ -1,0 +1,90 @@
+//! The keys that waitpoint tokens are signed with.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::engine_backend::{Answer, EngineBackend};
+use crate::operation::{Direct, Input, Method, Nothing, Operation};
+
+/// Makes a key the one that signs waitpoint tokens.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct RotateWaitpointSecretRequest {
+    /// The new key's id. It stands for this secret for ever.
+    #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 64))]
+    pub new_kid: String,
+    /// The new key, in hex digits: 16 to 128 bytes.
+    #[cfg_attr(feature = "schema", schema(pattern = "^([0-9a-fA-F]{2}){16,128}$"))]
+    pub new_secret_hex: String,
+    /// How long tokens under the key before are accepted; a day if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(maximum = 9_007_199_254_740_991u64))]
+    pub grace_ms: Option<u64>,
+}
+
+impl fmt::Debug for RotateWaitpointSecretRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { new_kid, grace_ms, new_secret_hex: _ } = self;
+        f.debug_struct("RotateWaitpointSecretRequest")
+            .field("new_kid", new_kid)
+            .field("grace_ms", grace_ms)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Operation for RotateWaitpointSecretRequest {
+    type Target = Nothing;
+    type Request = Self;
+    type Reply = RotateWaitpointSecretResponse;
+
+    const METHOD: Method = Method::Post;
+    const PATH: &'static str = "/v1/admin/rotate-waitpoint-secret";
+    const NAME: &'static str = "rotateWaitpointSecret";
+    const GROUP: &'static str = "deployment";
+    const SUMMARY: &'static str = "Makes a key the one that signs waitpoint tokens.";
+    const ANSWERS: &'static str = "In how many partitions it is, and where it is not.";
+    const ABOUT: &'static str = "Repeating it with the same key is safe, and carries on where a \
+        partition could not be reached.";
+    const INPUT: Input = Input::Body;
+    const REFUSES: &'static [u16] = &[409];
+}
+
+impl Direct for RotateWaitpointSecretRequest {
+    fn run(
+        engine: &dyn EngineBackend,
+        _: Nothing,
+        request: Self,
+    ) -> Answer<'_, RotateWaitpointSecretResponse> {
+        engine.rotate_waitpoint_secret(request)
+    }
+}
+
+/// Where a key signs from now on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct RotateWaitpointSecretResponse {
+    /// In how many partitions.
+    pub rotated: u16,
+    /// The partitions in which it does not.
+    pub failed: Vec<u16>,
+    /// The key's id.
+    pub new_kid: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_not_shown() {
+        let request = RotateWaitpointSecretRequest {
+            new_kid: "k2".to_owned(),
+            new_secret_hex: "cafe".repeat(8),
+            grace_ms: None,
+        };
+        let shown = format!("{request:?}");
+        assert!(shown.contains("k2") && !shown.contains("cafe"), "{shown}");
+    }
+}

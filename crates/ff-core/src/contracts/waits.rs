@@ -1,0 +1,104 @@
+//! What is suspended: for those who look after it.
+
+use serde::{Deserialize, Serialize};
+
+use super::suspensions::TimeoutBehavior;
+use crate::argument::check_range;
+use crate::engine_backend::{Answer, EngineBackend};
+use crate::error::EngineError;
+use crate::limits;
+use crate::operation::{Direct, Input, Method, Nothing, Operation};
+use crate::types::{ExecutionId, ExecutionKind, LaneId, Namespace, TimestampMs, WaitpointId};
+
+/// How many a page has unless told otherwise.
+const LIMIT_DEFAULT: u32 = 100;
+
+/// Asks what is suspended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct ListSuspended {
+    /// Only in this partition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::PartitionIndex>))]
+    pub partition: Option<u16>,
+    /// Where the page before ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+    /// How many at most; 100 if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 1000))]
+    pub limit: Option<u32>,
+}
+
+impl ListSuspended {
+    /// How many are wanted.
+    pub fn checked_limit(&self) -> Result<u32, EngineError> {
+        let limit = self.limit.unwrap_or(LIMIT_DEFAULT);
+        check_range("limit", limit.into(), 1..=limits::LIST_LIMIT_MAX)?;
+        Ok(limit)
+    }
+}
+
+impl Operation for ListSuspended {
+    type Target = Nothing;
+    type Request = Self;
+    type Reply = ListSuspendedPage;
+
+    const METHOD: Method = Method::Get;
+    const PATH: &'static str = "/v1/suspended";
+    const NAME: &'static str = "listSuspended";
+    const GROUP: &'static str = "waiting";
+    const SUMMARY: &'static str = "What is suspended, partition by partition, longest first.";
+    const ANSWERS: &'static str = "A page.";
+    const INPUT: Input = Input::Query;
+}
+
+impl Direct for ListSuspended {
+    fn run(engine: &dyn EngineBackend, _: Nothing, query: Self) -> Answer<'_, ListSuspendedPage> {
+        engine.list_suspended(query)
+    }
+}
+
+/// Some of what is suspended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct ListSuspendedPage {
+    /// The executions.
+    pub entries: Vec<SuspendedExecutionEntry>,
+    /// Where the next page begins; none if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
+/// A suspended execution.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct SuspendedExecutionEntry {
+    /// Its id.
+    pub execution_id: ExecutionId,
+    /// The tenant or environment it belongs to.
+    pub namespace: Namespace,
+    /// Its lane.
+    pub lane: LaneId,
+    /// The handler that runs it.
+    pub kind: ExecutionKind,
+    /// Since when.
+    pub suspended_at_ms: TimestampMs,
+    /// Why.
+    pub reason: String,
+    /// When the wait ends by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_at: Option<TimestampMs>,
+    /// What happens then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_behavior: Option<TimeoutBehavior>,
+    /// What it waits on.
+    pub waitpoint_id: WaitpointId,
+    /// The name of that.
+    pub waitpoint_key: String,
+    /// Who asked for it.
+    pub requested_by: String,
+    /// How many signals came so far.
+    pub signal_count: u32,
+}

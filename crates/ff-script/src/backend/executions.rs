@@ -1,0 +1,249 @@
+//! Submitting executions, one by one or in batches, and intervening in them.
+
+use std::collections::BTreeMap;
+
+use ff_core::contracts::{
+    CancelExecution, CancelSource, ChangePriority, Created, ExecutionState, NewExecution,
+    PriorityChange, ReplayExecution, RevokeLease, RevokeOutcome, SetTags,
+};
+use ff_core::engine_backend::{Answer, Executions};
+use ff_core::error::EngineError;
+use ff_core::limits;
+use ff_core::operation::Nothing;
+use ff_core::partition::Partition;
+use ff_core::state::PublicState;
+use ff_core::types::{ExecutionId, RequestId};
+use futures_core::future::BoxFuture;
+
+use super::ScriptBackend;
+use crate::call::{Call, open_reply};
+use crate::calls;
+use crate::calls::change::{ChangePriorityReply, SetExecutionTags};
+use crate::calls::create::{
+    CreateExecution, CreateExecutionReply, CreateExecutions, CreateExecutionsReply,
+};
+use crate::calls::lease::RevokeLeaseReply;
+use crate::calls::replay::ReplayExecutionReply;
+use crate::host::Host;
+use crate::ids::{IdSource, SystemIds};
+use crate::wire::Rest;
+
+/// Bytes of one batch call: keeps the store's longest pause far below a lease.
+const BATCH_BYTES_MAX: usize = 1 << 20;
+
+/// The id of a change from outside: every one has one, so that its repetition is recognised.
+pub(super) fn named(request_id: Option<RequestId>) -> Option<RequestId> {
+    Some(request_id.unwrap_or_else(|| RequestId::from_uuid(SystemIds.random())))
+}
+
+impl<H: Host + ?Sized> Executions for ScriptBackend<H> {
+    fn create(&self, new: NewExecution) -> Answer<'_, Created> {
+        Box::pin(async move {
+            let (partition, call) = self.prepare(new).await?;
+            self.call(partition, call).await.map(created)
+        })
+    }
+
+    fn create_many(
+        &self,
+        executions: Vec<NewExecution>,
+    ) -> BoxFuture<'_, Vec<Result<Created, EngineError>>> {
+        Box::pin(self.create_all(executions))
+    }
+
+    fn cancel_execution(
+        &self,
+        execution_id: ExecutionId,
+        request: CancelExecution,
+    ) -> Answer<'_, ExecutionState> {
+        Box::pin(async move {
+            request.validate()?;
+            let call = calls::cancel::CancelExecution {
+                execution_id,
+                lease_id: None,
+                lease_epoch: None,
+                attempt_id: None,
+                reason: request.reason,
+                source: CancelSource::OperatorOverride.as_str().to_owned(),
+                request_id: named(request.request_id),
+            };
+            self.call_on(execution_id, call).await?;
+            Ok(ExecutionState { execution_id, public_state: PublicState::Cancelled })
+        })
+    }
+
+    fn revoke_lease(
+        &self,
+        execution_id: ExecutionId,
+        request: RevokeLease,
+    ) -> Answer<'_, RevokeOutcome> {
+        Box::pin(async move {
+            request.validate()?;
+            let call = calls::lease::RevokeLease {
+                execution_id,
+                expected_lease_id: request.expected_lease_id,
+                reason: request.reason,
+                request_id: named(request.request_id),
+            };
+            Ok(match self.call_on(execution_id, call).await? {
+                RevokeLeaseReply::Revoked { lease_id, lease_epoch, .. } => {
+                    RevokeOutcome::Revoked { lease_id, lease_epoch }
+                }
+                RevokeLeaseReply::NotHeld { reason } if reason == "already_revoked" => {
+                    RevokeOutcome::AlreadyRevoked
+                }
+                RevokeLeaseReply::NotHeld { .. } => RevokeOutcome::AlreadyExpired,
+            })
+        })
+    }
+
+    fn change_priority(
+        &self,
+        execution_id: ExecutionId,
+        request: ChangePriority,
+    ) -> Answer<'_, PriorityChange> {
+        Box::pin(async move {
+            request.validate()?;
+            let call = calls::change::ChangePriority {
+                execution_id,
+                priority: request.priority,
+                request_id: named(request.request_id),
+            };
+            let (ChangePriorityReply::Changed { old_priority, new_priority }
+            | ChangePriorityReply::ChangedBefore { old_priority, new_priority }) =
+                self.call_on(execution_id, call).await?;
+            Ok(PriorityChange { old: old_priority, new: new_priority })
+        })
+    }
+
+    fn replay(
+        &self,
+        execution_id: ExecutionId,
+        request: ReplayExecution,
+    ) -> Answer<'_, ExecutionState> {
+        Box::pin(async move {
+            request.validate()?;
+            let call = calls::replay::ReplayExecution {
+                execution_id,
+                reason: request.reason,
+                requested_by: request.requested_by,
+                deadline_at: None,
+                expected_replay_count: None,
+                request_id: named(request.request_id),
+            };
+            let (ReplayExecutionReply::Replayed { public_state, .. }
+            | ReplayExecutionReply::ReplayedBefore { public_state, .. }) =
+                self.call_on(execution_id, call).await?;
+            Ok(ExecutionState { execution_id, public_state })
+        })
+    }
+
+    fn set_tags(&self, execution_id: ExecutionId, request: SetTags) -> Answer<'_, Nothing> {
+        Box::pin(async move {
+            request.validate()?;
+            let tags = request.tags.into_iter().flat_map(|(name, value)| [name, value]);
+            let call = SetExecutionTags {
+                execution_id,
+                request_id: named(request.request_id),
+                tags: Rest(tags.collect()),
+            };
+            self.call_on(execution_id, call).await?;
+            Ok(Nothing {})
+        })
+    }
+}
+
+impl<H: Host + ?Sized> ScriptBackend<H> {
+    async fn create_all(&self, executions: Vec<NewExecution>) -> Vec<Result<Created, EngineError>> {
+        let mut answers: Vec<Option<Result<Created, EngineError>>> =
+            executions.iter().map(|_| None).collect();
+        let mut batches: BTreeMap<Partition, Vec<Item>> = BTreeMap::new();
+        for (position, new) in executions.into_iter().enumerate() {
+            match self.prepare(new).await {
+                Ok((partition, call)) => {
+                    batches.entry(partition).or_default().push(Item { position, call });
+                }
+                Err(error) => answers[position] = Some(Err(error)),
+            }
+        }
+        for (partition, items) in batches {
+            self.create_on(partition, items, &mut answers).await;
+        }
+        answers.into_iter().map(|answer| answer.expect("every position was answered")).collect()
+    }
+
+    async fn prepare(
+        &self,
+        new: NewExecution,
+    ) -> Result<(Partition, CreateExecution), EngineError> {
+        new.validate(&self.config)?;
+        self.register_lane(&new.lane).await?;
+        Ok((new.execution_id.partition(), CreateExecution::try_from(new)?))
+    }
+
+    async fn create_on(
+        &self,
+        partition: Partition,
+        items: Vec<Item>,
+        answers: &mut [Option<Result<Created, EngineError>>],
+    ) {
+        let mut items = items.into_iter().peekable();
+        while items.peek().is_some() {
+            let batch = next_batch(&mut items);
+            let results = self.send_batch(partition, &batch).await;
+            for (item, result) in batch.iter().zip(results) {
+                answers[item.position] = Some(result);
+            }
+        }
+    }
+
+    async fn send_batch(
+        &self,
+        partition: Partition,
+        batch: &[Item],
+    ) -> Vec<Result<Created, EngineError>> {
+        let call = CreateExecutions::of(batch.iter().map(|item| &item.call));
+        match self.call(partition, call).await {
+            Ok(CreateExecutionsReply::Answers { answers }) => {
+                answers.0.into_iter().map(|answer| read_answer(answer).map(created)).collect()
+            }
+            Err(error) => batch.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+}
+
+struct Item {
+    position: usize,
+    call: CreateExecution,
+}
+
+/// Takes as many items as fit in one call; at least one.
+fn next_batch(items: &mut std::iter::Peekable<std::vec::IntoIter<Item>>) -> Vec<Item> {
+    let mut batch: Vec<Item> = Vec::new();
+    let mut bytes = 0;
+    while let Some(item) = items.next_if(|item| {
+        let size = bytes + item.call.payload.len();
+        batch.is_empty()
+            || batch.len() < limits::CREATE_BATCH_MAX as usize && size <= BATCH_BYTES_MAX
+    }) {
+        bytes += item.call.payload.len();
+        batch.push(item);
+    }
+    batch
+}
+
+fn read_answer(answer: crate::value::Value) -> Result<CreateExecutionReply, EngineError> {
+    let (status, values) = open_reply(CreateExecution::CONTRACT.name, answer)?;
+    CreateExecution::decode(&status, values)
+}
+
+fn created(reply: CreateExecutionReply) -> Created {
+    match reply {
+        CreateExecutionReply::Created { execution_id, public_state } => {
+            Created::Created { execution_id, public_state }
+        }
+        CreateExecutionReply::Duplicate { execution_id, public_state } => {
+            Created::Duplicate { execution_id, public_state }
+        }
+    }
+}

@@ -1,0 +1,537 @@
+//! Reads: one execution, lists of them, lanes, events.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ff_core::bytes::{decode_token, encode_token};
+use ff_core::contracts::{
+    AttemptRecord, AttemptSummary, Attempts, CancelSummary, Event, EventPage, EventQuery,
+    ExecutionSnapshot, ExecutionSummary, FailureSummary, History, LaneDepth, LaneList, LaneQuery,
+    LeaseSummary, ListFilter, ListPage, ProgressSummary, SuspensionRecord,
+};
+use ff_core::engine_backend::{Answer, Reads};
+use ff_core::error::{Code, EngineError};
+use ff_core::limits;
+use ff_core::partition::{Partition, PartitionConfig};
+use ff_core::state::{PublicState, StateVector};
+use ff_core::types::{AttemptIndex, EventCursor, ExecutionId, LaneId, TimestampMs, WaitpointId};
+use tokio::task::JoinSet;
+
+use super::partition::depths;
+use super::{CALLS_MAX, FIRST, ScriptBackend};
+use crate::calls::deployment::{ListLanes, ListLanesReply};
+use crate::calls::describe::{
+    DescribeExecution, DescribeExecutionReply, ListAttempts, ListAttemptsReply, ReadPayload,
+    ReadPayloadReply, ReadResult, ReadResultReply,
+};
+use crate::calls::events::{ReadEvents, ReadEventsReply};
+use crate::calls::list::{ListExecutions, ListExecutionsReply};
+use crate::host::Host;
+use crate::value::Value;
+use crate::wire::{Reading, Rest, Row, row};
+
+/// Partitions that are asked at the same time: one after the other, each would wait for its own
+/// sync of a busy journal.
+const ASKED_AT_ONCE_MAX: usize = 16;
+
+impl<H: Host + ?Sized> Reads for ScriptBackend<H> {
+    fn describe_execution(
+        &self,
+        execution_id: ExecutionId,
+    ) -> Answer<'_, Option<ExecutionSnapshot>> {
+        Box::pin(async move {
+            let reply = self.call_on(execution_id, DescribeExecution { execution_id }).await;
+            found(reply.map(|reply| snapshot(execution_id, reply)))
+        })
+    }
+
+    fn read_result(&self, execution_id: ExecutionId) -> Answer<'_, Option<Vec<u8>>> {
+        Box::pin(async move {
+            let reply = found(self.call_on(execution_id, ReadResult { execution_id }).await)?;
+            Ok(reply.and_then(|ReadResultReply::Result { public_state, result, .. }| {
+                (public_state == PublicState::Completed).then_some(result)
+            }))
+        })
+    }
+
+    fn read_payload(&self, execution_id: ExecutionId) -> Answer<'_, Option<Vec<u8>>> {
+        Box::pin(async move {
+            let reply = found(self.call_on(execution_id, ReadPayload { execution_id }).await)?;
+            Ok(reply.map(|ReadPayloadReply::Payload { payload }| payload))
+        })
+    }
+
+    fn list_attempts(&self, execution_id: ExecutionId) -> Answer<'_, Attempts> {
+        Box::pin(async move {
+            let limit = limits::LIST_LIMIT_MAX as u32;
+            let ListAttemptsReply::Attempts { attempts } =
+                self.call_on(execution_id, ListAttempts { execution_id, limit }).await?;
+            let attempts = attempts.0.iter().map(|line| attempt(execution_id, line));
+            Ok(Attempts { attempts: attempts.collect::<Result<_, _>>()? })
+        })
+    }
+
+    fn read_history(&self, execution_id: ExecutionId) -> Answer<'_, History> {
+        Box::pin(async move {
+            self.call_on(execution_id, DescribeExecution { execution_id }).await?;
+            self.history(execution_id).await
+        })
+    }
+
+    fn list_executions(&self, filter: ListFilter) -> Answer<'_, ListPage> {
+        Box::pin(async move {
+            filter.validate(&self.config)?;
+            let limit = filter.checked_limit()?;
+            let mut at = Some(Position::first(&filter, &self.config)?);
+            let (mut items, mut calls) = (Vec::new(), 0);
+            while let Some(position) = at.take() {
+                let wanted = limit - items.len() as u32;
+                if wanted == 0 || calls == CALLS_MAX {
+                    at = Some(position);
+                    break;
+                }
+                let (page, next) = self.list_partition(&filter, &position, wanted).await?;
+                items.extend(page);
+                at = position.next(next, &filter, &self.config);
+                calls += 1;
+            }
+            Ok(ListPage { items, next_cursor: at.map(|position| position.encode()) })
+        })
+    }
+
+    fn list_lanes(&self, query: LaneQuery) -> Answer<'_, LaneList> {
+        Box::pin(async move {
+            let limit = query.checked_limit()? as usize;
+            let only =
+                query.partition.map(|index| self.config.flow_partition(index)).transpose()?;
+            let mut lanes = self.all_lanes().await?;
+            lanes.retain(|lane| query.cursor.as_ref().is_none_or(|after| lane > after));
+            let more = lanes.len() > limit;
+            lanes.truncate(limit);
+            let next_cursor = if more { lanes.last().cloned() } else { None };
+            let lanes = match only {
+                Some(partition) => depths(Arc::clone(&self.host), partition, lanes).await?,
+                None => self.summed_depths(lanes).await?,
+            };
+            Ok(LaneList { lanes, next_cursor })
+        })
+    }
+
+    fn read_events(&self, query: EventQuery) -> Answer<'_, EventPage> {
+        Box::pin(async move {
+            let limit = query.checked_limit()?;
+            let partition = self.config.flow_partition(query.partition)?;
+            let read = self.events(partition, query.after, limit).await;
+            read.map_err(|error| own_input(error, "after", "must be the cursor of an event"))
+        })
+    }
+}
+
+/// The only input that the store itself can find wrong in a read is where it goes on.
+fn own_input(error: EngineError, field: &str, rule: &str) -> EngineError {
+    match error.code() {
+        Some(Code::InvalidInput) => EngineError::invalid(field, rule),
+        _ => error,
+    }
+}
+
+impl<H: Host + ?Sized> ScriptBackend<H> {
+    async fn history(&self, execution_id: ExecutionId) -> Result<History, EngineError> {
+        let limit = limits::LIST_LIMIT_MAX as u32;
+        let (mut history, mut after) = (History::default(), None);
+        // The log may grow while it is read; what comes after as many events as it holds can wait.
+        for _ in 0..=limits::EVENT_LOG_LENGTH / limits::LIST_LIMIT_MAX {
+            let page = self.events(execution_id.partition(), after, limit).await?;
+            let full = page.events.len() == limit as usize;
+            let events = page.events.into_iter();
+            history.events.extend(events.filter(|event| event.execution_id == execution_id));
+            after = page.next_cursor;
+            if !full {
+                break;
+            }
+        }
+        history.complete = history.events.first().is_some_and(|event| event.kind == "created");
+        Ok(history)
+    }
+
+    /// Some executions of one partition, and where the next ones are.
+    async fn list_partition(
+        &self,
+        filter: &ListFilter,
+        position: &Position,
+        limit: u32,
+    ) -> Result<(Vec<ExecutionSummary>, Option<String>), EngineError> {
+        let lanes = match (&filter.lane, filter.state) {
+            (Some(lane), _) => vec![lane.clone()],
+            (None, Some(PublicState::Waiting | PublicState::Active)) => self.all_lanes().await?,
+            (None, _) => Vec::new(),
+        };
+        let call = ListExecutions {
+            namespace: filter.namespace.clone(),
+            lane: filter.lane.clone(),
+            state: filter.state,
+            kind: filter.kind.clone(),
+            from_ms: filter.from,
+            to_ms: filter.to,
+            cursor: position.inside.clone().unwrap_or_default(),
+            limit,
+            lanes: Rest(lanes),
+        };
+        let reply = self.call(Partition::flow(position.partition), call).await;
+        let rule = "is not of this list: pass it back with the same filter";
+        let ListExecutionsReply::Page { executions, next_cursor } =
+            reply.map_err(|error| own_input(error, "cursor", rule))?;
+        let items = executions.0.into_iter().map(|row| read_row(row, "listed execution"));
+        Ok((items.collect::<Result<_, _>>()?, next_cursor))
+    }
+
+    async fn all_lanes(&self) -> Result<Vec<LaneId>, EngineError> {
+        let ListLanesReply::Lanes { lanes } = self.call(FIRST, ListLanes {}).await?;
+        Ok(lanes.0)
+    }
+
+    /// The depths of these lanes, all partitions together.
+    async fn summed_depths(&self, lanes: Vec<LaneId>) -> Result<Vec<LaneDepth>, EngineError> {
+        let none = |lane: LaneId| LaneDepth { lane, waiting: 0, head_created_at: None };
+        let mut sums: BTreeMap<LaneId, LaneDepth> =
+            lanes.iter().map(|lane| (lane.clone(), none(lane.clone()))).collect();
+        let ask = |host, partition| depths(host, partition, lanes.clone());
+        let collect = |part: Vec<LaneDepth>| part.into_iter().for_each(|it| add(&mut sums, it));
+        self.ask_all("lane_depths", ask, collect).await?;
+        Ok(sums.into_values().collect())
+    }
+
+    /// Asks every partition the same, some at a time.
+    async fn ask_all<T, F>(
+        &self,
+        op: &'static str,
+        ask: impl Fn(Arc<H>, Partition) -> F,
+        mut collect: impl FnMut(T),
+    ) -> Result<(), EngineError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, EngineError>> + Send + 'static,
+    {
+        let mut partitions = self.config.flow_partitions();
+        let mut asking = JoinSet::new();
+        loop {
+            for partition in partitions.by_ref().take(ASKED_AT_ONCE_MAX - asking.len()) {
+                asking.spawn(ask(Arc::clone(&self.host), partition));
+            }
+            let Some(answer) = asking.join_next().await else { return Ok(()) };
+            collect(answer.map_err(|_| EngineError::Unavailable { op })??);
+        }
+    }
+
+    pub(super) async fn events(
+        &self,
+        partition: Partition,
+        after: Option<EventCursor>,
+        limit: u32,
+    ) -> Result<EventPage, EngineError> {
+        let cursor = after.map(|cursor| cursor.as_str().to_owned()).unwrap_or_default();
+        self.events_from(partition, cursor, limit).await
+    }
+
+    /// As `events`, from a raw cursor: `$` asks for the end of the log.
+    pub(super) async fn events_from(
+        &self,
+        partition: Partition,
+        cursor: String,
+        limit: u32,
+    ) -> Result<EventPage, EngineError> {
+        let ReadEventsReply::Page { events, next_cursor, truncated } =
+            self.call(partition, ReadEvents { cursor, limit }).await?;
+        let events = events.0.into_iter().map(|row| read_row(row, "event"));
+        Ok(EventPage {
+            events: events.collect::<Result<_, _>>()?,
+            next_cursor: next_cursor.map(|cursor| parse_cursor(&cursor)).transpose()?,
+            truncated,
+        })
+    }
+}
+
+fn add(sums: &mut BTreeMap<LaneId, LaneDepth>, part: LaneDepth) {
+    let Some(sum) = sums.get_mut(&part.lane) else { return };
+    sum.waiting += part.waiting;
+    sum.head_created_at = match (sum.head_created_at, part.head_created_at) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    };
+}
+
+/// A place in a list over partitions: the partition, and the store's own cursor inside it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Position {
+    pub(super) partition: u16,
+    pub(super) inside: Option<String>,
+}
+
+impl Position {
+    pub(super) fn first(
+        filter: &ListFilter,
+        config: &PartitionConfig,
+    ) -> Result<Self, EngineError> {
+        let position = match &filter.cursor {
+            Some(cursor) => Self::decode(cursor)
+                .filter(|position| position.partition < config.num_flow_partitions),
+            None => Some(Self { partition: filter.partition.unwrap_or(0), inside: None }),
+        };
+        position
+            .filter(|position| filter.partition.is_none_or(|only| only == position.partition))
+            .ok_or_else(|| EngineError::invalid("cursor", "must be a next_cursor of this list"))
+    }
+
+    pub(super) fn next(
+        self,
+        inside: Option<String>,
+        filter: &ListFilter,
+        config: &PartitionConfig,
+    ) -> Option<Self> {
+        if inside.is_some() {
+            return Some(Self { inside, ..self });
+        }
+        let partition = self.partition + 1;
+        let more = filter.partition.is_none() && partition < config.num_flow_partitions;
+        more.then_some(Self { partition, inside: None })
+    }
+
+    pub(super) fn encode(&self) -> String {
+        let inside = self.inside.as_deref().unwrap_or_default();
+        encode_token(format!("1.{}.{inside}", self.partition).as_bytes())
+    }
+
+    fn decode(text: &str) -> Option<Self> {
+        let text = String::from_utf8(decode_token(text)?).ok()?;
+        let mut parts = text.splitn(3, '.');
+        let (version, partition, inside) = (parts.next()?, parts.next()?, parts.next()?);
+        let inside = (!inside.is_empty()).then(|| inside.to_owned());
+        (version == "1").then_some(Self { partition: partition.parse().ok()?, inside })
+    }
+}
+
+/// What does not exist is no error of a read.
+fn found<T>(reply: Result<T, EngineError>) -> Result<Option<T>, EngineError> {
+    match reply {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.code() == Some(Code::ExecutionNotFound) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn snapshot(execution_id: ExecutionId, reply: DescribeExecutionReply) -> ExecutionSnapshot {
+    let DescribeExecutionReply::Execution {
+        namespace,
+        lane,
+        kind,
+        priority,
+        creator,
+        lifecycle_phase,
+        ownership_state,
+        eligibility_state,
+        blocking_reason,
+        terminal_outcome,
+        attempt_state,
+        public_state,
+        blocking_detail,
+        created_at,
+        started_at,
+        ended_at,
+        last_transition_at,
+        last_mutation_at,
+        delay_until,
+        deadline_at,
+        attempt_count,
+        attempt_id,
+        attempt_type,
+        lease_id,
+        lease_epoch,
+        lease_expires_at,
+        worker_id,
+        worker_instance_id,
+        attempt_timeout_at,
+        retry_count,
+        reclaim_count,
+        replay_count,
+        failure_reason,
+        failure_category,
+        failure_detail,
+        cancel_reason,
+        cancelled_by,
+        progress_pct,
+        progress_message,
+        progress_at,
+        required_capabilities,
+        flow_id,
+        purge_at,
+        policy_json,
+        tags,
+        suspensions,
+    } = reply;
+    let current_lease = match (lease_id, lease_expires_at, worker_id, worker_instance_id) {
+        (Some(lease_id), Some(expires_at), Some(worker_id), Some(worker_instance_id)) => {
+            Some(LeaseSummary { lease_id, lease_epoch, worker_id, worker_instance_id, expires_at })
+        }
+        _ => None,
+    };
+    ExecutionSnapshot {
+        execution_id,
+        flow_id,
+        namespace,
+        lane,
+        kind,
+        creator,
+        priority,
+        public_state,
+        state: StateVector {
+            lifecycle_phase,
+            ownership_state,
+            eligibility_state,
+            blocking_reason,
+            terminal_outcome,
+            attempt_state,
+            public_state,
+        },
+        blocking_detail,
+        current_attempt: attempt_id.zip(attempt_type).map(|(attempt_id, attempt_type)| {
+            let attempt_index = AttemptIndex::new(attempt_count.saturating_sub(1));
+            AttemptSummary { attempt_id, attempt_index, attempt_type }
+        }),
+        current_lease,
+        current_waitpoint: suspensions.0.last().and_then(open_waitpoint),
+        suspensions: suspensions.0,
+        total_attempt_count: attempt_count,
+        retry_count,
+        reclaim_count,
+        replay_count,
+        created_at,
+        started_at,
+        completed_at: ended_at,
+        last_transition_at,
+        last_mutation_at,
+        delay_until,
+        attempt_timeout_at,
+        deadline_at,
+        purge_at,
+        failure: failure_reason.map(|reason| FailureSummary {
+            reason,
+            category: failure_category.unwrap_or_default(),
+            detail: failure_detail,
+        }),
+        cancel: cancelled_by.map(|cancelled_by| CancelSummary {
+            reason: cancel_reason.unwrap_or_default(),
+            cancelled_by,
+        }),
+        progress: progress_at.map(|updated_at| ProgressSummary {
+            percent: progress_pct,
+            message: progress_message,
+            updated_at,
+        }),
+        policy_json,
+        required_capabilities,
+        tags,
+    }
+}
+
+/// What an execution is suspended on, if its latest suspension lasts.
+fn open_waitpoint(latest: &SuspensionRecord) -> Option<WaitpointId> {
+    latest.closed_at.is_none().then_some(latest.waitpoint_id)
+}
+
+/// One line of `lua/model/attempt.lua`: eleven short parts, then two texts, the first with its
+/// length.
+fn attempt(execution_id: ExecutionId, line: &[u8]) -> Result<AttemptRecord, EngineError> {
+    parse_attempt(line).ok_or_else(|| {
+        let shown = String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned();
+        EngineError::corrupt(format!("attempt of {execution_id}"), "line", shown)
+    })
+}
+
+fn parse_attempt(line: &[u8]) -> Option<AttemptRecord> {
+    let mut parts = line.splitn(12, |byte| *byte == b':');
+    let mut next = || parts.next().and_then(|part| std::str::from_utf8(part).ok());
+    let (index, id, attempt_type, state) = (next()?, next()?, next()?, next()?);
+    let (started_at, ended_at, epoch) = (next()?, next()?, next()?);
+    let (worker_id, worker_instance_id, category, length) = (next()?, next()?, next()?, next()?);
+    let texts = parts.next()?;
+    let (cause, reason) = texts.split_at_checked(length.parse().ok()?)?;
+    let text =
+        |bytes: &[u8]| (!bytes.is_empty()).then(|| String::from_utf8_lossy(bytes).into_owned());
+    Some(AttemptRecord {
+        index: AttemptIndex::new(index.parse().ok()?),
+        id: id.parse().ok()?,
+        attempt_type: attempt_type.parse().ok()?,
+        cause: text(cause),
+        state: state.parse().ok()?,
+        started_at: TimestampMs::new(started_at.parse().ok()?),
+        ended_at: match ended_at {
+            "" => None,
+            text => Some(TimestampMs::new(text.parse().ok()?)),
+        },
+        worker_id: worker_id.parse().ok()?,
+        worker_instance_id: worker_instance_id.parse().ok()?,
+        lease_epoch: ff_core::types::LeaseEpoch::new(epoch.parse().ok()?),
+        failure_reason: text(reason),
+        failure_category: text(category.as_bytes()),
+    })
+}
+
+/// Reads a row that is an array of its own. A newer library may have more values in it.
+pub(super) fn read_row<T: Row>(row: Value, what: &str) -> Result<T, EngineError> {
+    let shown = format!("{row:?}");
+    let read = match row {
+        Value::Array(parts) => T::take(&mut parts.into_iter()),
+        _ => None,
+    };
+    read.ok_or_else(|| EngineError::corrupt(what, "row", shown))
+}
+
+row!(ExecutionSummary {
+    execution_id,
+    namespace,
+    lane,
+    kind,
+    public_state,
+    priority,
+    created_at,
+    completed_at,
+    total_attempt_count,
+    worker_id,
+});
+
+impl Row for Event {
+    fn take(values: &mut std::vec::IntoIter<Value>) -> Option<Self> {
+        let cursor = EventCursor::read(values.next()?)?;
+        let at = cursor.as_str().split('-').next()?.parse().ok()?;
+        Some(Self {
+            at: TimestampMs::new(at),
+            cursor,
+            kind: Reading::read(values.next()?)?,
+            execution_id: Reading::read(values.next()?)?,
+            attempt_index: Reading::read(values.next()?)?,
+            reason: Reading::read(values.next()?)?,
+            lease_epoch: Reading::read(values.next()?)?,
+            worker_instance_id: Reading::read(values.next()?)?,
+        })
+    }
+}
+
+fn parse_cursor(text: &str) -> Result<EventCursor, EngineError> {
+    EventCursor::parse(text).map_err(|_| EngineError::corrupt("event log", "cursor", text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_survives_its_text_and_nothing_else_is_one() {
+        for inside in [None, Some("q:a.b|12|x".to_owned())] {
+            let position = Position { partition: 255, inside };
+            assert_eq!(Position::decode(&position.encode()), Some(position));
+        }
+        for wrong in ["", "x", "MS4", "Mi4xLg", "MS54Lg", "MS43MDAwMC4", "===", "\u{e9}"] {
+            assert_eq!(Position::decode(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What the holder of a lease says about its execution.
+
+use ff_core::backend::{FailOutcome, FailureClass, FailureReason, Handle, LeaseRenewal};
+use ff_core::engine_backend::{Answer, Tasks};
+use ff_core::types::Moment;
+
+use super::ScriptBackend;
+use crate::calls::cancel::CancelExecution;
+use crate::calls::complete::CompleteExecution;
+use crate::calls::fail::{FailExecution, FailExecutionReply};
+use crate::calls::lease::{RenewLease, RenewLeaseReply};
+use crate::calls::pause::{DelayExecution, MoveToWaitingChildren};
+use crate::calls::progress::UpdateProgress;
+use crate::host::Host;
+
+impl<H: Host + ?Sized> Tasks for ScriptBackend<H> {
+    fn renew<'a>(&'a self, handle: &'a Handle) -> Answer<'a, LeaseRenewal> {
+        Box::pin(async move {
+            let call = RenewLease {
+                execution_id: handle.execution_id,
+                lease_id: handle.fence.lease_id,
+                lease_epoch: handle.fence.lease_epoch,
+                attempt_id: handle.fence.attempt_id,
+                lease_ttl_ms: handle.lease_ttl_ms,
+            };
+            let RenewLeaseReply::Renewed { lease_expires_at, lease_epoch } =
+                self.call_on(handle.execution_id, call).await?;
+            Ok(LeaseRenewal { expires_at: lease_expires_at, lease_epoch })
+        })
+    }
+
+    fn progress<'a>(
+        &'a self,
+        handle: &'a Handle,
+        percent: Option<u8>,
+        message: Option<String>,
+    ) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let call = UpdateProgress {
+                execution_id: handle.execution_id,
+                lease_id: handle.fence.lease_id,
+                lease_epoch: handle.fence.lease_epoch,
+                attempt_id: handle.fence.attempt_id,
+                progress_pct: percent.map(|percent| percent.to_string()).unwrap_or_default(),
+                progress_message: message.unwrap_or_default(),
+            };
+            self.call_on(handle.execution_id, call).await.map(drop)
+        })
+    }
+
+    fn complete<'a>(&'a self, handle: &'a Handle, result: Option<Vec<u8>>) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let call = CompleteExecution {
+                execution_id: handle.execution_id,
+                lease_id: handle.fence.lease_id,
+                lease_epoch: handle.fence.lease_epoch,
+                attempt_id: handle.fence.attempt_id,
+                result: result.unwrap_or_default(),
+            };
+            self.call_on(handle.execution_id, call).await.map(drop)
+        })
+    }
+
+    fn fail<'a>(
+        &'a self,
+        handle: &'a Handle,
+        reason: FailureReason,
+        class: FailureClass,
+    ) -> Answer<'a, FailOutcome> {
+        Box::pin(async move {
+            reason.validate()?;
+            class.validate()?;
+            let call = FailExecution {
+                execution_id: handle.execution_id,
+                lease_id: handle.fence.lease_id,
+                lease_epoch: handle.fence.lease_epoch,
+                attempt_id: handle.fence.attempt_id,
+                failure_reason: reason.message,
+                failure_category: class.category().to_owned(),
+                failure_detail: reason.detail.unwrap_or_default(),
+                is_final: class.is_final(),
+            };
+            let (FailExecutionReply::Failed { delay_until, .. }
+            | FailExecutionReply::FailedBefore { delay_until, .. }) =
+                self.call_on(handle.execution_id, call).await?;
+            Ok(match delay_until {
+                Some(delay_until) => FailOutcome::RetryScheduled { delay_until },
+                None => FailOutcome::TerminalFailed,
+            })
+        })
+    }
+
+    fn cancel<'a>(&'a self, handle: &'a Handle, reason: &'a str) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let call = CancelExecution {
+                execution_id: handle.execution_id,
+                lease_id: Some(handle.fence.lease_id),
+                lease_epoch: Some(handle.fence.lease_epoch),
+                attempt_id: Some(handle.fence.attempt_id),
+                reason: reason.to_owned(),
+                source: "lease_holder".to_owned(),
+                request_id: None,
+            };
+            self.call_on(handle.execution_id, call).await.map(drop)
+        })
+    }
+
+    fn delay<'a>(&'a self, handle: &'a Handle, delay_until: Moment) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let call = DelayExecution {
+                execution_id: handle.execution_id,
+                lease_id: handle.fence.lease_id,
+                lease_epoch: handle.fence.lease_epoch,
+                attempt_id: handle.fence.attempt_id,
+                delay_until,
+            };
+            self.call_on(handle.execution_id, call).await.map(drop)
+        })
+    }
+
+    fn wait_children<'a>(&'a self, handle: &'a Handle) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let call = MoveToWaitingChildren {
+                execution_id: handle.execution_id,
+                lease_id: handle.fence.lease_id,
+                lease_epoch: handle.fence.lease_epoch,
+                attempt_id: handle.fence.attempt_id,
+            };
+            self.call_on(handle.execution_id, call).await.map(drop)
+        })
+    }
+}

@@ -1,0 +1,191 @@
+//! Waiting for executions to end. One subscription serves all who wait; a wake-up is only a hint,
+//! so whoever waits looks for itself, and does so now and then although nothing was heard.
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ff_core::completion_backend::CompletionStream;
+use ff_core::error::EngineError;
+use ff_core::types::{ExecutionId, FlowId};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::host::{Host, Subscription, Topic, Wake};
+
+/// How long somebody who waits trusts that it would have been told.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// Tells everybody who waits for an end.
+pub struct Endings {
+    waiting: Arc<Waiting>,
+    listener: JoinHandle<()>,
+}
+
+impl Endings {
+    /// Hands on the wake-ups of a host until it is closed.
+    pub async fn of_host<H: Host + ?Sized>(host: &H) -> Result<Self, EngineError> {
+        let wakes = host.subscribe(Topic::Ended).await?;
+        Ok(Self::start(|waiting| hear_wakes(wakes, waiting)))
+    }
+
+    /// Hands on completions until their stream ends.
+    pub fn of_completions(completions: CompletionStream) -> Self {
+        Self::start(|waiting| hear_completions(completions, waiting))
+    }
+
+    fn start<L>(listen: impl FnOnce(Arc<Waiting>) -> L) -> Self
+    where
+        L: Future<Output = ()> + Send + 'static,
+    {
+        let waiting = Arc::new(Waiting::default());
+        let listener = tokio::spawn(listen(Arc::clone(&waiting)));
+        Self { waiting, listener }
+    }
+
+    /// Begins to wait for an execution: to be called before looking whether it has ended.
+    pub fn watch(&self, execution_id: ExecutionId) -> EndingWatch {
+        self.waiting.watch(execution_id)
+    }
+}
+
+impl Drop for Endings {
+    fn drop(&mut self) {
+        self.listener.abort();
+    }
+}
+
+async fn hear_wakes(mut wakes: Subscription, waiting: Arc<Waiting>) {
+    while let Some(wake) = wakes.next().await {
+        waiting.tell(ended(&wake));
+    }
+    waiting.tell(None);
+}
+
+/// The execution that a wake-up tells of; none if some may have been missed.
+fn ended(wake: &Wake) -> Option<ExecutionId> {
+    let Wake::Message { partition, message } = wake else { return None };
+    // Any id that is a UUID parses the same way.
+    let uuid = std::str::from_utf8(message).ok().and_then(|text| FlowId::parse(text).ok())?;
+    Some(ExecutionId::from_parts(*partition, uuid.as_uuid()))
+}
+
+async fn hear_completions(mut completions: CompletionStream, waiting: Arc<Waiting>) {
+    while let Some(next) = poll_fn(|context| completions.as_mut().poll_next(context)).await {
+        waiting.tell((!next.after_gap).then_some(next.execution_id));
+    }
+    waiting.tell(None);
+}
+
+/// Who waits for what.
+#[derive(Default)]
+struct Waiting(Mutex<HashMap<ExecutionId, watch::Sender<()>>>);
+
+impl Waiting {
+    fn watch(self: &Arc<Self>, execution_id: ExecutionId) -> EndingWatch {
+        let news = self.lock().entry(execution_id).or_default().subscribe();
+        EndingWatch { waiting: Arc::clone(self), execution_id, news }
+    }
+
+    /// Tells those who wait for one execution, or for any.
+    fn tell(&self, ended: Option<ExecutionId>) {
+        let waiting = self.lock();
+        match ended {
+            Some(id) => waiting.get(&id).into_iter().for_each(|news| news.send_replace(())),
+            None => waiting.values().for_each(|news| news.send_replace(())),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ExecutionId, watch::Sender<()>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Somebody who waits for one execution to end.
+pub struct EndingWatch {
+    waiting: Arc<Waiting>,
+    execution_id: ExecutionId,
+    news: watch::Receiver<()>,
+}
+
+impl EndingWatch {
+    /// Returns when it is time to look, at the latest when the time is up. What happened since the
+    /// last time, or since the watch began, counts.
+    pub async fn news(&mut self, limit: Duration) {
+        // Nobody who could tell is as good as nothing that was told.
+        let _ = timeout(limit.min(LOOK_AGAIN), self.news.changed()).await;
+    }
+}
+
+impl Drop for EndingWatch {
+    fn drop(&mut self) {
+        let mut waiting = self.waiting.lock();
+        // This one still counts.
+        if waiting.get(&self.execution_id).is_some_and(|news| news.receiver_count() == 1) {
+            waiting.remove(&self.execution_id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ff_core::partition::Partition;
+    use tokio::sync::broadcast;
+    use tokio::time::Instant;
+    use uuid::Uuid;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn id(number: u128) -> ExecutionId {
+        ExecutionId::from_parts(Partition::flow(7), Uuid::from_u128(number))
+    }
+
+    fn wake(number: u128) -> Wake {
+        let message = Uuid::from_u128(number).to_string().into_bytes();
+        Wake::Message { partition: Partition::flow(7), message }
+    }
+
+    async fn time_to_news(watch: &mut EndingWatch) -> Duration {
+        let before = Instant::now();
+        watch.news(LONG).await;
+        before.elapsed()
+    }
+
+    #[test]
+    fn a_wake_up_names_its_execution() {
+        assert_eq!(ended(&wake(1)), Some(id(1)));
+        assert_eq!(ended(&Wake::Missed), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn everybody_is_told_of_their_own_execution_also_before_they_wait() {
+        let waiting = Arc::new(Waiting::default());
+        let (mut one, mut same) = (waiting.watch(id(1)), waiting.watch(id(1)));
+        let mut other = waiting.watch(id(2));
+        waiting.tell(Some(id(1)));
+        assert_eq!(time_to_news(&mut one).await, Duration::ZERO);
+        assert_eq!(time_to_news(&mut same).await, Duration::ZERO);
+        assert_eq!(time_to_news(&mut other).await, LOOK_AGAIN, "not meant, so it looks for itself");
+        waiting.tell(None);
+        assert_eq!(time_to_news(&mut other).await, Duration::ZERO);
+        drop((one, other));
+        assert_eq!(waiting.lock().len(), 1, "somebody still waits for the first one");
+        drop(same);
+        assert!(waiting.lock().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn wake_ups_are_handed_on_and_their_end_is_news() {
+        let (wakes, receiver) = broadcast::channel(8);
+        let subscription = Subscription::new(receiver);
+        let endings = Endings::start(|waiting| hear_wakes(subscription, waiting));
+        let mut watch = endings.watch(id(1));
+        wakes.send(wake(1)).expect("somebody listens");
+        assert_eq!(time_to_news(&mut watch).await, Duration::ZERO);
+        drop(wakes);
+        assert_eq!(time_to_news(&mut watch).await, Duration::ZERO);
+    }
+}

@@ -1,0 +1,170 @@
+//! Wake-ups: what one can wait for, and how it arrives.
+
+use std::any::Any;
+
+use ff_core::partition::{Partition, PartitionFamily};
+use ff_core::types::ExecutionId;
+use tokio::sync::broadcast;
+use uuid::Uuid;
+
+/// What one can wait for in all partitions. The library publishes on `<partition key>:<topic>`,
+/// after the effects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Topic {
+    /// Work became claimable; the message is the lane.
+    Ready,
+    /// An execution ended; the message is its id.
+    Ended,
+    /// A timer was set that is due before the next sweep; the message is its time.
+    Due,
+}
+
+impl Topic {
+    /// Every topic.
+    pub const ALL: [Self; 3] = [Self::Ready, Self::Ended, Self::Due];
+
+    /// The last part of the channel name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Ended => "ended",
+            Self::Due => "due",
+        }
+    }
+
+    /// The channel this topic uses in a partition.
+    pub fn channel(self, partition: Partition) -> String {
+        format!("{}:{}", partition.key(), self.as_str())
+    }
+}
+
+/// One thing that one can follow, and hear of nothing else. The library publishes on
+/// `<partition key>:<kind>:<uuid>`, after the effects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Subject {
+    /// The frames of an execution.
+    Frames(ExecutionId),
+    /// The execution itself: what it is doing changed.
+    Execution(ExecutionId),
+}
+
+impl Subject {
+    /// The partition that publishes it.
+    pub const fn partition(self) -> Partition {
+        self.execution_id().partition()
+    }
+
+    /// The channel that it is published on.
+    pub fn channel(self) -> String {
+        let (kind, id) = (self.kind(), self.execution_id());
+        format!("{}:{kind}:{}", id.partition().key(), id.uuid())
+    }
+
+    const fn kind(self) -> &'static str {
+        match self {
+            Self::Frames(_) => "frames",
+            Self::Execution(_) => "execution",
+        }
+    }
+
+    const fn execution_id(self) -> ExecutionId {
+        match self {
+            Self::Frames(id) | Self::Execution(id) => id,
+        }
+    }
+}
+
+/// A channel of a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Channel {
+    /// The one of a topic.
+    Topic(Topic),
+    /// The one of a subject.
+    Subject(Subject),
+}
+
+impl Channel {
+    /// The channel with this name, which follows the partition's key and a colon. None if nobody
+    /// can wait for it.
+    pub fn named(partition: Partition, name: &[u8]) -> Option<Self> {
+        if let Some(topic) = Topic::ALL.into_iter().find(|it| it.as_str().as_bytes() == name) {
+            return Some(Self::Topic(topic));
+        }
+        let colon = name.iter().position(|byte| *byte == b':')?;
+        let about: fn(ExecutionId) -> Subject = match &name[..colon] {
+            b"frames" => Subject::Frames,
+            b"execution" => Subject::Execution,
+            _ => return None,
+        };
+        let uuid = Uuid::try_parse_ascii(&name[colon + 1..]).ok()?;
+        (partition.family == PartitionFamily::Flow)
+            .then(|| Self::Subject(about(ExecutionId::from_parts(partition, uuid))))
+    }
+}
+
+/// One wake-up. A hint: correctness never depends on it arriving.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// Something happened in this partition.
+    Message {
+        /// Where.
+        partition: Partition,
+        /// What, see [`Topic`]; hosts do not look into it.
+        message: Vec<u8>,
+    },
+    /// Wake-ups may have been lost (reconnect, slow reader): look everywhere once.
+    Missed,
+}
+
+/// A stream of wake-ups. Ends when the host is closed.
+pub struct Subscription {
+    receiver: broadcast::Receiver<Wake>,
+    /// Dropped after the receiver, so that it finds out whether that was the last one.
+    _hold: Option<Box<dyn Any + Send + Sync>>,
+}
+
+impl Subscription {
+    /// A subscription fed by this channel.
+    pub fn new(receiver: broadcast::Receiver<Wake>) -> Self {
+        Self { receiver, _hold: None }
+    }
+
+    /// A subscription that drops `hold` when it has left the channel.
+    pub fn holding(receiver: broadcast::Receiver<Wake>, hold: impl Any + Send + Sync) -> Self {
+        Self { receiver, _hold: Some(Box::new(hold)) }
+    }
+
+    /// The next wake-up, or `None` when the host is gone.
+    pub async fn next(&mut self) -> Option<Wake> {
+        match self.receiver.recv().await {
+            Ok(wake) => Some(wake),
+            Err(broadcast::error::RecvError::Lagged(_)) => Some(Wake::Missed),
+            Err(broadcast::error::RecvError::Closed) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_channel_is_recognised_by_the_name_that_it_was_given() {
+        let partition = Partition::flow(7);
+        let id = ExecutionId::from_parts(partition, Uuid::from_u128(5));
+        let name = |channel: String| channel.replacen("ff:{fp:7}:", "", 1).into_bytes();
+        for subject in [Subject::Frames(id), Subject::Execution(id)] {
+            let found = Channel::named(partition, &name(subject.channel()));
+            assert_eq!(found, Some(Channel::Subject(subject)));
+        }
+        for topic in Topic::ALL {
+            let found = Channel::named(partition, &name(topic.channel(partition)));
+            assert_eq!(found, Some(Channel::Topic(topic)));
+        }
+        let budget = Partition { family: PartitionFamily::Budget, index: 7 };
+        assert_eq!(Channel::named(budget, &name(Subject::Frames(id).channel())), None);
+        for strange in ["", ":", "frames", "frames:", "frames:x", "ready:", "other:0"] {
+            assert_eq!(Channel::named(partition, strange.as_bytes()), None, "{strange}");
+        }
+    }
+}

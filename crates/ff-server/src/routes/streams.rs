@@ -1,0 +1,76 @@
+//! Following output: an execution's as events, an attempt's by waiting.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use ff_api::headers::{EVENT_STREAM, LAST_EVENT_ID};
+use ff_core::contracts::{
+    AttemptOf, FollowOutput, OutputCursor, ReadAttemptStream, StreamFrames, StreamQuery, TailStream,
+};
+use ff_core::operation::Direct as _;
+use ff_core::types::{AttemptIndex, ExecutionId};
+
+use super::reads::draining;
+use crate::answer::{Answered, ok};
+use crate::app::App;
+use crate::events;
+use crate::extract::{Asked, On, header};
+use crate::refusal::Refusal;
+use crate::route::{self, Route, direct, json};
+
+pub(super) fn routes() -> Vec<Route> {
+    let last_event = "The id of the last event that was seen, in place of after.";
+    let attempt = "The number of the attempt, from 0.";
+    vec![
+        direct::<StreamQuery>(),
+        route::raw::<FollowOutput, _, _>(follow)
+            .answers_raw(EVENT_STREAM, "Events, until the execution ends.")
+            .header::<String>("Last-Event-ID", last_event),
+        direct::<ReadAttemptStream>().path_parameter::<AttemptIndex>("attempt_index", attempt),
+        json::<TailStream, _, _>(tail).path_parameter::<AttemptIndex>("attempt_index", attempt),
+    ]
+}
+
+async fn follow(
+    State(app): State<Arc<App>>,
+    On(id, name): On<ExecutionId>,
+    headers: HeaderMap,
+    Asked(query, _): Asked<FollowOutput>,
+) -> Result<Response, Refusal> {
+    let after = match last_event(&headers)? {
+        Some(after) => after,
+        None => query.after.unwrap_or_default(),
+    };
+    let place = app.requests.enter(true)?;
+    match app.backend.follow_output(id, after).await {
+        Ok(output) => Ok(events::answer(&app, output, place)),
+        Err(error) => Err(Refusal::from(error).advise(name)),
+    }
+}
+
+/// The position that a client goes on from; none if it has seen nothing yet.
+fn last_event(headers: &HeaderMap) -> Result<Option<OutputCursor>, Refusal> {
+    let Some(text) = header(headers, LAST_EVENT_ID)?.filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
+    let cursor = text.parse().map(Some);
+    cursor.map_err(|error| Refusal::invalid("Last-Event-ID", format!("is wrong: {error}")))
+}
+
+async fn tail(
+    State(app): State<Arc<App>>,
+    On(target, name): On<AttemptOf>,
+    Asked(request, _): Asked<TailStream>,
+) -> Answered<StreamFrames> {
+    let tailing = TailStream::run(app.backend.as_ref(), target, request);
+    let tailed = tokio::select! {
+        tailed = tailing => tailed,
+        () = app.draining() => return Err(draining()),
+    };
+    match tailed {
+        Ok(read) => ok(read),
+        Err(error) => Err(Refusal::from(error).advise(name)),
+    }
+}

@@ -1,0 +1,151 @@
+//! Which store, with which options: written by people, read from files, made by programs.
+
+#[cfg(feature = "embedded")]
+use std::path::PathBuf;
+
+#[cfg(feature = "embedded")]
+use ff_backend_embedded::{EmbeddedConfig, Storage, SyncMode};
+#[cfg(feature = "valkey")]
+use ff_backend_valkey::ValkeyConfig;
+
+/// Which store, with which options.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum StoreConfig {
+    /// In this process: in a directory, or in memory and gone when it is closed.
+    #[cfg(feature = "embedded")]
+    Embedded(EmbeddedConfig),
+    /// On a Valkey server or cluster.
+    #[cfg(feature = "valkey")]
+    Valkey(Box<ValkeyConfig>),
+}
+
+impl StoreConfig {
+    /// A store in this process that is gone when it is closed.
+    #[cfg(feature = "embedded")]
+    pub fn memory() -> Self {
+        Self::Embedded(EmbeddedConfig::in_memory())
+    }
+
+    /// A store in this process, with a journal in a directory. That is made if it does not exist.
+    #[cfg(feature = "embedded")]
+    pub fn directory(path: impl Into<PathBuf>, sync: SyncMode) -> Self {
+        let mut config = EmbeddedConfig::in_memory();
+        config.storage = Storage::Directory { path: path.into(), sync };
+        Self::Embedded(config)
+    }
+
+    /// A store on Valkey, by its URL.
+    #[cfg(feature = "valkey")]
+    pub fn valkey(url: &str) -> Result<Self, String> {
+        let config = ValkeyConfig::parse(url).map_err(|error| error.to_string())?;
+        Ok(Self::Valkey(Box::new(config)))
+    }
+
+    /// Reads what people write: a `valkey://…` URL, `memory:`, or a directory.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            #[cfg(feature = "valkey")]
+            url if url.contains("://") => Self::valkey(url),
+            #[cfg(feature = "embedded")]
+            "memory:" => Ok(Self::memory()),
+            #[cfg(feature = "embedded")]
+            path if !path.is_empty() => Ok(Self::directory(path, SyncMode::Always)),
+            _ => Err("a store is a directory or a URL like valkey://host:6379/".to_owned()),
+        }
+    }
+
+    /// The same store, with another sync mode if it has one.
+    #[cfg(feature = "embedded")]
+    pub fn with_sync(mut self, mode: SyncMode) -> Self {
+        if let Self::Embedded(EmbeddedConfig { storage: Storage::Directory { sync, .. }, .. }) =
+            &mut self
+        {
+            *sync = mode;
+        }
+        self
+    }
+
+    /// The same store, if it does not lose acknowledged work when it restarts. What Valkey keeps on
+    /// disk is seen when it is connected to, and again after every failover and restart.
+    pub fn require_durable(mut self) -> Result<Self, String> {
+        match &mut self {
+            #[cfg(feature = "embedded")]
+            Self::Embedded(config) => match config.storage {
+                Storage::Memory => Err("require_durable: a store in memory keeps nothing"),
+                Storage::Directory { sync: SyncMode::Off, .. } => {
+                    Err("require_durable: the journal must be synced, always or everysec")
+                }
+                Storage::Directory { .. } => Ok(()),
+            },
+            #[cfg(feature = "valkey")]
+            Self::Valkey(config) => {
+                config.require_durable = true;
+                Ok(())
+            }
+        }
+        .map_err(|error: &str| error.to_owned())?;
+        Ok(self)
+    }
+}
+
+/// For a person: where the data is.
+impl std::fmt::Display for StoreConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            #[cfg(feature = "embedded")]
+            Self::Embedded(config) => match &config.storage {
+                Storage::Memory => f.write_str("embedded, in memory: gone when the server ends"),
+                Storage::Directory { path, sync } => {
+                    write!(f, "embedded in {} (sync {sync})", path.display())
+                }
+            },
+            #[cfg(feature = "valkey")]
+            Self::Valkey(config) => {
+                let kind = if config.cluster { "valkey cluster" } else { "valkey" };
+                let addresses: Vec<_> = config.addresses.iter().map(ToString::to_string).collect();
+                write!(f, "{kind} at {}", addresses.join(", "))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_is_a_directory_or_a_url() {
+        for (text, shown) in [
+            ("memory:", "embedded, in memory: gone when the server ends"),
+            ("./data", "embedded in ./data (sync always)"),
+            ("valkey://h:1/", "valkey at h:1"),
+            ("valkey-cluster://a:1,b:2", "valkey cluster at a:1, b:2"),
+        ] {
+            let store = StoreConfig::parse(text).expect(text);
+            assert_eq!(store.to_string(), shown);
+        }
+        for wrong in ["", "http://h/", "valkey://"] {
+            assert!(StoreConfig::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_store_that_must_be_durable_is_synced() {
+        let directory = |sync| StoreConfig::directory("d", sync).require_durable();
+        assert!(directory(SyncMode::Off).expect_err("not synced").contains("everysec"));
+        assert!(directory(SyncMode::EverySec).is_ok());
+        assert!(StoreConfig::memory().require_durable().is_err());
+        let valkey = StoreConfig::parse("valkey://h/").and_then(StoreConfig::require_durable);
+        assert!(matches!(valkey, Ok(StoreConfig::Valkey(config)) if config.require_durable));
+    }
+
+    #[test]
+    fn only_a_directory_has_a_sync_mode() {
+        let store = StoreConfig::directory("d", SyncMode::Always).with_sync(SyncMode::Off);
+        assert_eq!(store.to_string(), "embedded in d (sync off)");
+        let memory = StoreConfig::memory();
+        assert_eq!(memory.clone().with_sync(SyncMode::Off).to_string(), memory.to_string());
+        assert!("sometimes".parse::<SyncMode>().is_err());
+    }
+}

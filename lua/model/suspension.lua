@@ -1,0 +1,162 @@
+-- Suspensions: a running attempt is put aside until a signal, an operator or a time ends its wait,
+-- and the same attempt goes on. What is waited on is a waitpoint; nobody but this file and `ending`
+-- closes one that an execution is suspended on.
+
+local limit = require('kernel.limit')
+local number = require('kernel.number')
+local attempt = require('model.attempt')
+local commit = require('model.commit')
+local condition = require('model.condition')
+local ending = require('model.ending')
+local record = require('model.record')
+local runnable = require('model.runnable')
+local signal = require('model.signal')
+local waitpoint = require('model.waitpoint')
+
+local suspension = {}
+
+suspension.REASONS = { 'waiting_for_signal', 'waiting_for_approval', 'waiting_for_callback',
+  'waiting_for_tool_result', 'waiting_for_operator_review', 'paused_by_policy', 'paused_by_budget',
+  'step_boundary', 'manual_pause' }
+
+suspension.BEHAVIORS = { 'fail', 'cancel', 'expire', 'auto_resume',
+  'auto_resume_with_timeout_signal', 'escalate' }
+
+local OUTCOMES = { fail = 'failed', cancel = 'cancelled', expire = 'expired' }
+local WAIT = { 'suspend_reason', 'suspend_until' }
+
+-- Can a wait under these rules never end?
+function suspension.is_endless(tree, timeout_ms, behavior)
+  if tree.root.kind ~= 'never' or condition.allows_operator(tree) then return false end
+  return not timeout_ms or behavior == 'escalate'
+end
+
+-- Suspends the running attempt on a waitpoint.
+function suspension.begin(w, x, one, reason, timeout_at, now)
+  attempt.pause(x, now, 'suspend')
+  record.set(x, 'state', 'suspended')
+  record.set(x, 'transition_at', now)
+  record.set(x, 'suspend_reason', reason)
+  if timeout_at then record.set(x, 'suspend_until', timeout_at) end
+  record.set(x, 'waitpoint_id', one.id)
+  commit(w, x, 'suspended', reason .. ':' .. one.id)
+end
+
+-- Ends the wait: the attempt goes on, at once or after a delay. `by` says what ended it: signal,
+-- operator or timeout; `why` is for the log.
+function suspension.resume(w, x, one, now, by, why, delay_ms)
+  waitpoint.close(w, w.p, x, one, now, by == 'timeout' and 'timed_out_auto_resume' or 'resumed', by)
+  record.drop(x, WAIT)
+  if delay_ms > 0 then
+    runnable.delay(x, math.min(now + delay_ms, limit.timestamp_ms_max), 'resume')
+  end
+  runnable.place(x, now)
+  record.set(x, 'transition_at', now)
+  commit(w, x, 'resumed', by .. ':' .. why)
+end
+
+-- Has the time come at which the wait ends by itself?
+function suspension.timed_out(x, now)
+  return x.state == 'suspended' and x.suspend_until
+    and number.stored(x.suspend_until, 0) <= now or false
+end
+
+-- What the worker finds among its signals when a time ended the wait.
+local function timeout_signal(one)
+  return { signal_id = one.suspension, signal_name = 'timeout', signal_category = 'system',
+    source_type = 'system', source_identity = 'suspension_timeout', correlation_id = '',
+    payload_encoding = '', idempotency_key = '', payload = '' }
+end
+
+local function resume_by_timeout(w, x, one, now)
+  local told = signal.store(w, one, timeout_signal(one), now)
+  waitpoint.set(w, one, { 'satisfied', told.number })
+  suspension.resume(w, x, one, now, 'timeout', 'auto_resume', 0)
+end
+
+local function escalate(w, x, one, now)
+  waitpoint.set(w, one, { 'reason', 'waiting_for_operator_review', 'escalated_at',
+    number.text(now) })
+  waitpoint.drop(w, one, { 'timeout_at', 'behavior' })
+  record.drop(x, { 'suspend_until' })
+  record.set(x, 'suspend_reason', 'waiting_for_operator_review')
+  record.set(x, 'mutation_at', now)
+  commit(w, x, 'escalated', one.id)
+end
+
+local function finish(w, x, one, now, behavior)
+  local reason = 'suspension_timeout:' .. behavior
+  if one then waitpoint.close(w, w.p, x, one, now, 'timed_out_' .. behavior, 'timeout') end
+  record.drop(x, WAIT)
+  if behavior == 'cancel' then
+    record.set(x, 'cancel_reason', reason)
+    record.set(x, 'cancelled_by', 'suspension_timeout')
+  else
+    record.set(x, 'failure_reason', reason)
+    record.set(x, 'failure_category', 'timeout')
+  end
+  ending.finish(w, x, now, OUTCOMES[behavior], 'suspension_timeout')
+end
+
+-- Does what the suspension said about its timeout; gives that. A waitpoint that is gone, or that a
+-- damaged store says nothing readable about, fails: nothing waits for ever.
+function suspension.time_out(w, x, now)
+  local one = waitpoint.latest(w.p, x)
+  local behavior = one and one.behavior
+  if behavior == 'auto_resume_with_timeout_signal' then
+    resume_by_timeout(w, x, one, now)
+  elseif behavior == 'escalate' then
+    escalate(w, x, one, now)
+  else
+    if not OUTCOMES[behavior] then behavior = 'fail' end
+    finish(w, x, one, now, behavior)
+  end
+  return behavior
+end
+
+-- Why a waitpoint takes no signal now; nil if it does. What a time has ended is over although
+-- nobody has carried that out yet.
+function suspension.refusal(x, one, now)
+  local deadline_at = number.stored(x and x.deadline_at, nil)
+  if not waitpoint.is_open(one) then return 'waitpoint_closed' end
+  if not x or deadline_at and deadline_at <= now then return 'target_not_signalable' end
+  if one.state == 'pending' then
+    if number.stored(one.expires_at, 0) <= now then return 'waitpoint_closed' end
+    local running = x.state == 'running' and number.stored(x.lease_expires_at, 0) > now
+    local current = number.text(attempt.index(x)) == one.attempt
+    return not (running and current) and 'target_not_signalable' or nil
+  end
+  if x.state ~= 'suspended' or x.waitpoint_id ~= one.id then return 'waitpoint_closed' end
+  return suspension.timed_out(x, now) and one.behavior ~= 'escalate' and 'waitpoint_closed' or nil
+end
+
+-- Counts a signal for the wait; gives its effect.
+function suspension.signalled(w, x, one, told, now)
+  local tree = condition.read(one.condition or '')
+  local s = tree and condition.open(tree, one.progress)
+  if not s or not condition.count(s, told) then
+    commit(w, x, 'signalled', 'no_op:' .. told.name)
+    return 'no_op'
+  end
+  waitpoint.set(w, one, { 'progress', condition.progress(s), 'matched',
+    number.text(number.stored(one.matched, 0) + 1) })
+  local met = condition.met(s)
+  if not met then
+    commit(w, x, 'signalled', 'appended_to_waitpoint:' .. told.name)
+    return 'appended_to_waitpoint'
+  end
+  waitpoint.set(w, one, { 'satisfied', table.concat(met, ',') })
+  suspension.resume(w, x, one, now, 'signal', told.name, number.stored(one.delay_ms, 0))
+  return 'resume_condition_satisfied'
+end
+
+-- What ended the latest wait, for whoever goes on: nothing, or what, whether all signals are there,
+-- and the signals; those that are large are left to a read of their own.
+function suspension.resumption(one)
+  if not one or (one.ended_by or '') == '' then return '', 0 end
+  if number.stored(one.bytes, 0) > limit.resume_signals_bytes then return { one.ended_by, 0 }, 0 end
+  local list, bytes = signal.read(one, 1, limit.waitpoint_bytes_max)
+  return { one.ended_by, 1, unpack(list) }, bytes
+end
+
+return suspension

@@ -41,13 +41,16 @@ async fn once_reclaimable(d: &Deployment) -> Held {
 conformance! {
     async fn a_renewed_lease_lasts_longer(d: &Deployment) {
         let held = d.create_and_claim().await;
+        let heard_at = d.describe(held.id).await.current_lease.expect("held").heard_at;
+        assert_eq!(heard_at, Some(d.now()));
         d.advance(LEASE_MS - 1).await;
         let reply = d.call(held.renew(LEASE_MS)).await;
         let lease_expires_at = d.now().plus_millis(LEASE_MS);
         let lease_epoch = held.lease_epoch;
         assert_eq!(reply, RenewLeaseReply::Renewed { lease_expires_at, lease_epoch });
         let described = d.describe(held.id).await;
-        assert_eq!(described.current_lease.expect("held").expires_at, lease_expires_at);
+        let lease = described.current_lease.expect("held");
+        assert_eq!((lease.expires_at, lease.heard_at), (lease_expires_at, Some(d.now())));
         assert_eq!(described.last_mutation_at, d.now());
         let dump = d.dump().await;
         assert_eq!(score(&dump, "leases", held.id), Some(lease_expires_at.get()));

@@ -143,6 +143,9 @@ pub struct LeaseSummary {
     pub worker_instance_id: WorkerInstanceId,
     /// When it ends unless renewed.
     pub expires_at: TimestampMs,
+    /// When its holder was last heard of: when it took or renewed the lease.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heard_at: Option<TimestampMs>,
 }
 
 /// Why an execution failed.

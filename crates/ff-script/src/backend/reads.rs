@@ -366,11 +366,19 @@ fn snapshot(execution_id: ExecutionId, reply: DescribeExecutionReply) -> Executi
         purge_at,
         policy_json,
         tags,
+        lease_heard_at: heard_at,
         suspensions,
     } = reply;
     let current_lease = match (lease_id, lease_expires_at, worker_id, worker_instance_id) {
         (Some(lease_id), Some(expires_at), Some(worker_id), Some(worker_instance_id)) => {
-            Some(LeaseSummary { lease_id, lease_epoch, worker_id, worker_instance_id, expires_at })
+            Some(LeaseSummary {
+                lease_id,
+                lease_epoch,
+                worker_id,
+                worker_instance_id,
+                expires_at,
+                heard_at,
+            })
         }
         _ => None,
     };

@@ -64,6 +64,7 @@ functions! {
             purge_at: Option<TimestampMs>,
             policy_json: Option<String>,
             tags: Tags,
+            lease_heard_at: Option<TimestampMs>,
             suspensions: List<SuspensionRecord>,
         },
     }

@@ -11,6 +11,7 @@ return {
   priority = 'pr',
   ageing_ms = 'ag',
   creator = 'by',
+  correlation_id = 'co',     -- the submitter's own name for what it belongs to
   capabilities = 'ca',       -- sorted, comma-joined
   tagged = 'tg',             -- 1 if there is a tags record
   transition_at = 'mt',      -- last change of state that no other time tells

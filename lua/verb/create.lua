@@ -32,6 +32,7 @@ local ARGS = {
   arg.optional(arg.int('dedup_ms', 1, limit.dedup_ms_max)),
   arg.text('content_digest', 64),
   arg.optional(arg.int('sent_ms_ago', 0, limit.sent_ms_ago_max)),
+  arg.text('correlation_id', limit.correlation_id_bytes_max),
 }
 
 local GIVES = {
@@ -94,6 +95,7 @@ local function build(w, p, a, compiled, now)
   put(x, runnable.state(x, now), a.namespace, a.lane, a.kind, now)
   if a.priority > 0 then record.set(x, 'priority', a.priority) end
   if a.creator ~= '' then record.set(x, 'creator', a.creator) end
+  if a.correlation_id ~= '' then record.set(x, 'correlation_id', a.correlation_id) end
   local deadline_at = deadline(a, compiled, now)
   if deadline_at then record.set(x, 'deadline_at', deadline_at) end
   if a.idempotency_key then

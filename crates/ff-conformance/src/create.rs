@@ -35,6 +35,7 @@ impl Deployment {
             dedup_ms: None,
             content_digest: String::new(),
             sent_ms_ago: None,
+            correlation_id: String::new(),
         };
         NewExecution { deployment: self, call }
     }
@@ -54,6 +55,12 @@ impl NewExecution<'_> {
     /// With this id.
     pub fn id(mut self, id: ExecutionId) -> Self {
         self.call.execution_id = id;
+        self
+    }
+
+    /// With the submitter's own name for what it belongs to.
+    pub fn correlation_id(mut self, id: &str) -> Self {
+        id.clone_into(&mut self.call.correlation_id);
         self
     }
 

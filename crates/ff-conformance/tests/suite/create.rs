@@ -78,7 +78,7 @@ conformance! {
         let tags = r#"{"team.owner":"ops","cost.centre":17,"is.urgent":true,
             "big.number":9007199254740991}"#;
         let id = d.create().namespace("shop").lane("gpu").kind("render").priority(7)
-            .creator("alice").policy(policy).payload(b"input").tags(tags)
+            .creator("alice").correlation_id("order 7").policy(policy).payload(b"input").tags(tags)
             .deadline_in(90_000).send().await;
         let described = d.describe(id).await;
         assert_eq!(described.namespace.as_str(), "shop");

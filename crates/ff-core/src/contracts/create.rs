@@ -32,6 +32,8 @@ pub struct NewExecution {
     pub priority: u16,
     /// Who submitted it; may be empty.
     pub creator: String,
+    /// The submitter's own name for what it belongs to; may be empty.
+    pub correlation_id: String,
     /// Retries, timeouts, routing, keeping.
     pub policy: ExecutionPolicy,
     /// The input, opaque.
@@ -57,6 +59,7 @@ impl NewExecution {
             kind,
             priority: 0,
             creator: String::new(),
+            correlation_id: String::new(),
             policy: ExecutionPolicy::default(),
             payload: Vec::new(),
             delay_until: None,
@@ -72,6 +75,8 @@ impl NewExecution {
         self.policy.validate()?;
         argument::check_range("priority", self.priority.into(), 0..=limits::PRIORITY_MAX)?;
         argument::check_bytes("creator", self.creator.len(), limits::CREATOR_BYTES_MAX)?;
+        let correlated = self.correlation_id.len();
+        argument::check_bytes("correlation_id", correlated, limits::CORRELATION_ID_BYTES_MAX)?;
         check_payload(self.payload.len())?;
         self.delay_until.map_or(Ok(()), |until| until.check("delay_until"))?;
         self.deadline_at.map_or(Ok(()), |time| Moment::At(time).check("deadline_at"))?;
@@ -112,6 +117,10 @@ pub struct CreateExecution {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[cfg_attr(feature = "schema", schema(max_length = 256))]
     pub creator: String,
+    /// The submitter's own name for what it belongs to, such as an order or a trace.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[cfg_attr(feature = "schema", schema(max_length = 256))]
+    pub correlation_id: String,
     /// Retries, timeouts, routing, keeping.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<ExecutionPolicy>,
@@ -157,6 +166,7 @@ impl CreateExecution {
             lane: None,
             priority: None,
             creator: String::new(),
+            correlation_id: String::new(),
             policy: None,
             payload: None,
             payload_text: None,
@@ -205,6 +215,7 @@ impl CreateExecution {
             kind: self.kind,
             priority: self.priority.unwrap_or_default(),
             creator: self.creator,
+            correlation_id: self.correlation_id,
             policy: self.policy.unwrap_or_default(),
             payload: payload.unwrap_or_default(),
             delay_until,
@@ -225,6 +236,7 @@ impl From<NewExecution> for CreateExecution {
             lane: Some(new.lane),
             priority: Some(new.priority),
             creator: new.creator,
+            correlation_id: new.correlation_id,
             policy: (new.policy != ExecutionPolicy::default()).then_some(new.policy),
             payload: None,
             payload_text: None,

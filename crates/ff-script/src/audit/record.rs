@@ -59,6 +59,7 @@ fields! {
     PRIORITY b"pr" Form::Number;
     AGEING_MS b"ag" Form::Number;
     CREATOR b"by" Form::Text;
+    CORRELATION_ID b"co" Form::Text;
     CAPABILITIES b"ca" Form::Tokens;
     TAGGED b"tg" Form::Word(&["1"]);
     TRANSITION_AT b"mt" Form::Number;

@@ -33,6 +33,7 @@ functions! {
         dedup_ms: Option<u64>,
         content_digest: String,
         sent_ms_ago: Option<u64>,
+        correlation_id: String,
     })
     -> CreateExecutionReply {
         "OK" => Created { execution_id: ExecutionId, public_state: PublicState },
@@ -103,6 +104,7 @@ impl TryFrom<NewExecution> for CreateExecution {
             kind: new.kind,
             priority: new.priority,
             creator: new.creator,
+            correlation_id: new.correlation_id,
             policy_json,
             payload: new.payload,
             delay_until: new.delay_until,

@@ -93,6 +93,11 @@ impl Submission {
         self.set(|request| request.creator = creator.into())
     }
 
+    /// Your own name for what it belongs to, such as an order or a trace.
+    pub fn correlation_id(self, id: impl Into<String>) -> Self {
+        self.set(|request| request.correlation_id = id.into())
+    }
+
     /// Retries, timeouts, routing and keeping, all at once.
     pub fn policy(self, policy: ExecutionPolicy) -> Self {
         self.set(|request| request.policy = Some(policy))

@@ -56,7 +56,7 @@ local DESCRIBED = {
   'attempt_timeout_at', 'retry_count', 'reclaim_count', 'replay_count', 'failure_reason',
   'failure_category', 'failure_detail', 'cancel_reason', 'cancelled_by', 'progress_pct',
   'progress_message', 'progress_at', 'required_capabilities', 'flow_id', 'purge_at',
-  'policy_json', 'tags', 'lease_heard_at', 'suspensions',
+  'policy_json', 'tags', 'lease_heard_at', 'correlation_id', 'suspensions',
 }
 
 define {
@@ -83,7 +83,7 @@ define {
       x.cancelled_by, x.progress_pct, x.progress_message, x.progress_at, x.capabilities, x.flow_id,
       state.ENDED[x.state] and index.purge_at(x), blob.get(x, 'policy'),
       x.tagged and redis.call('HGETALL', keys.tags(x.key)) or {},
-      held(x, x.renewed_at or x.resumed_at or x.attempt_started_at),
+      held(x, x.renewed_at or x.resumed_at or x.attempt_started_at), x.correlation_id,
       suspensions(p, x) })))
   end,
 }

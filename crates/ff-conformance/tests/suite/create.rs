@@ -85,6 +85,7 @@ conformance! {
         assert_eq!(described.lane.as_str(), "gpu");
         assert_eq!(described.kind.as_str(), "render");
         assert_eq!((described.priority, described.creator.as_str()), (7, "alice"));
+        assert_eq!(described.correlation_id, "order 7");
         assert_eq!(described.created_at, d.now());
         assert_eq!((described.last_transition_at, described.last_mutation_at), (d.now(), d.now()));
         assert_eq!(described.deadline_at, Some(d.now().plus_millis(90_000)));

@@ -31,6 +31,9 @@ pub struct ExecutionSnapshot {
     pub kind: ExecutionKind,
     /// Who submitted it; may be empty.
     pub creator: String,
+    /// The submitter's own name for what it belongs to.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub correlation_id: String,
     /// Higher runs first.
     #[cfg_attr(feature = "schema", schema(value_type = crate::schema::Priority))]
     pub priority: u16,

@@ -367,6 +367,7 @@ fn snapshot(execution_id: ExecutionId, reply: DescribeExecutionReply) -> Executi
         policy_json,
         tags,
         lease_heard_at: heard_at,
+        correlation_id,
         suspensions,
     } = reply;
     let current_lease = match (lease_id, lease_expires_at, worker_id, worker_instance_id) {
@@ -389,6 +390,7 @@ fn snapshot(execution_id: ExecutionId, reply: DescribeExecutionReply) -> Executi
         lane,
         kind,
         creator,
+        correlation_id,
         priority,
         public_state,
         state: StateVector {

@@ -65,6 +65,7 @@ functions! {
             policy_json: Option<String>,
             tags: Tags,
             lease_heard_at: Option<TimestampMs>,
+            correlation_id: String,
             suspensions: List<SuspensionRecord>,
         },
     }

@@ -137,4 +137,19 @@ define {
   end,
 }
 
+define {
+  name = 'ff_count_executions',
+  doc = 'Counts the executions of a partition: all, those that run, and those that are over.',
+  flags = { 'no-writes' },
+  args = {},
+  gives = { OK = { 'total', 'running', 'succeeded', 'failed', 'cancelled', 'expired', 'skipped' } },
+  run = function(p)
+    local counts = { redis.call('ZCARD', p.all), redis.call('ZCARD', p.leases) }
+    for i = 1, #state.OUTCOMES do
+      counts[#counts + 1] = redis.call('ZCARD', p.ended[state.OUTCOMES[i]])
+    end
+    return reply.ok(unpack(counts))
+  end,
+}
+
 return true

@@ -2,6 +2,7 @@
 
 use ff_core::types::{WorkerId, WorkerInstanceId, WorkerSession};
 use ff_script::calls::deployment::ListLanes;
+use ff_script::calls::list::CountExecutions;
 use ff_script::calls::worker::{
     HeartbeatWorker, LaneDepths, ListWorkers, RegisterWorker, ReleaseWorkerLeases, UnregisterWorker,
 };
@@ -51,6 +52,7 @@ pub(super) fn choose(op: Op, dice: &mut Dice, world: &World) -> Sent {
         Op::Release => Sent::of(any, &ReleaseWorkerLeases { worker_instance_id, skip: 0 }),
         _ if dice.chance(40) => Sent::of(first, &ListWorkers {}),
         _ if dice.chance(30) => Sent::of(first, &ListLanes {}),
+        _ if dice.chance(30) => Sent::of(first, &CountExecutions {}),
         _ => {
             let lanes = LANES.iter().map(|lane| lane.parse().expect("a valid name")).collect();
             Sent::of(any, &LaneDepths { lanes: Rest(lanes) })

@@ -8,6 +8,7 @@ use ff_core::limits;
 use ff_core::state::PublicState;
 use ff_core::types::{ExecutionId, ExecutionKind, Namespace};
 use ff_script::calls::create::CreateExecutions;
+use ff_script::calls::list::{CountExecutions, CountExecutionsReply};
 
 use super::cancel::outside;
 
@@ -45,6 +46,22 @@ conformance! {
         for limit in [1, 2, 3, 7, 1000] {
             assert_eq!(list(d, &ListFilter::default(), limit).await, ids, "{limit}");
         }
+    }
+
+    async fn what_is_in_each_state_is_counted(d: &Deployment) {
+        let done = d.create_and_claim().await;
+        d.call(done.complete(b"")).await;
+        d.create_and_claim().await;
+        d.create_one().await;
+        d.create().delayed_by(1_000_000).send().await;
+        let cancelled = d.create_one().await;
+        d.call(outside(cancelled, "operator_override")).await;
+        let (skipped, total, running) = (0, 5, 1);
+        let (succeeded, failed, cancelled, expired) = (1, 0, 1, 0);
+        let counts = CountExecutionsReply::Counts {
+            total, running, succeeded, failed, cancelled, expired, skipped,
+        };
+        assert_eq!(d.call(CountExecutions {}).await, counts);
     }
 
     async fn each_state_lists_what_is_in_it(d: &Deployment) {

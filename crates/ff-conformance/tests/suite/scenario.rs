@@ -21,7 +21,7 @@ use ff_script::calls::expire::{ExpireExecution, PromoteDelayed};
 use ff_script::calls::grant::{GrantNext, IssueClaimGrant, IssueReclaimGrant};
 use ff_script::calls::lease::{MarkLeaseExpired, RevokeLease};
 use ff_script::calls::library::{CheckRights, Version};
-use ff_script::calls::list::ListExecutions;
+use ff_script::calls::list::{CountExecutions, ListExecutions};
 use ff_script::calls::mark::MarkShard;
 use ff_script::calls::secret::ListWaitpointHmacKids;
 use ff_script::calls::signal::DeliverSignal;
@@ -119,6 +119,7 @@ pub(crate) async fn prepare(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         "ff_mark_shard" => encode(&MarkShard { server: d.new_uuid(), mark: 7 }),
         "ff_register_lane" => encode(&RegisterLane { lane: lane(&fresh_lane(d)) }),
         "ff_list_lanes" => encode(&ListLanes {}),
+        "ff_count_executions" => encode(&CountExecutions {}),
         "ff_create_execution" | "ff_create_executions" => {
             let new = d.create().lane(&fresh_lane(d)).policy(POLICY).payload(b"input");
             let key = d.new_uuid().to_string();

@@ -34,6 +34,9 @@ pub trait Reads: Send + Sync {
     /// The executions that pass a filter, page by page.
     fn list_executions(&self, filter: ListFilter) -> Answer<'_, ListPage>;
 
+    /// How many executions there are in which state, all partitions together.
+    fn count_executions(&self) -> Answer<'_, ExecutionCounts>;
+
     /// The lanes that were ever used, by name, and how much waits in them.
     fn list_lanes(&self, query: LaneQuery) -> Answer<'_, LaneList>;
 
@@ -174,6 +177,66 @@ impl Operation for ListFilter {
 impl Direct for ListFilter {
     fn run(engine: &dyn EngineBackend, _: Nothing, filter: Self) -> Answer<'_, ListPage> {
         engine.list_executions(filter)
+    }
+}
+
+/// Counts executions.
+#[derive(Clone, Copy, Debug)]
+pub struct CountExecutions;
+
+impl Operation for CountExecutions {
+    type Target = Nothing;
+    type Request = Nothing;
+    type Reply = ExecutionCounts;
+
+    const METHOD: Method = Method::Get;
+    const PATH: &'static str = "/v1/stats";
+    const NAME: &'static str = "countExecutions";
+    const GROUP: &'static str = "deployment";
+    const SUMMARY: &'static str = "How many executions there are in which state.";
+    const ANSWERS: &'static str = "The counts, all partitions together.";
+    const ABOUT: &'static str = "What ended is counted until it is purged. Partitions are asked one \
+        after the other, so that what moves in between may be counted twice or not at all.";
+}
+
+impl Direct for CountExecutions {
+    fn run(engine: &dyn EngineBackend, _: Nothing, _: Nothing) -> Answer<'_, ExecutionCounts> {
+        engine.count_executions()
+    }
+}
+
+/// How many executions there are in which state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct ExecutionCounts {
+    /// All that are kept.
+    pub total: u64,
+    /// Those that are not over and do not run: they wait, for whatever it is.
+    pub waiting: u64,
+    /// Those that a worker holds.
+    pub active: u64,
+    /// Those that succeeded.
+    pub completed: u64,
+    /// Those that failed.
+    pub failed: u64,
+    /// Those that were cancelled.
+    pub cancelled: u64,
+    /// Those that ran out of time.
+    pub expired: u64,
+    /// Those that were never to run.
+    pub skipped: u64,
+}
+
+impl std::ops::AddAssign for ExecutionCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.total += other.total;
+        self.waiting += other.waiting;
+        self.active += other.active;
+        self.completed += other.completed;
+        self.failed += other.failed;
+        self.cancelled += other.cancelled;
+        self.expired += other.expired;
+        self.skipped += other.skipped;
     }
 }
 

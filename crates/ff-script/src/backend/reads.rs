@@ -6,8 +6,8 @@ use std::sync::Arc;
 use ff_core::bytes::{decode_token, encode_token};
 use ff_core::contracts::{
     AttemptRecord, AttemptSummary, Attempts, CancelSummary, Event, EventPage, EventQuery,
-    ExecutionSnapshot, ExecutionSummary, FailureSummary, History, LaneDepth, LaneList, LaneQuery,
-    LeaseSummary, ListFilter, ListPage, ProgressSummary, SuspensionRecord,
+    ExecutionCounts, ExecutionSnapshot, ExecutionSummary, FailureSummary, History, LaneDepth,
+    LaneList, LaneQuery, LeaseSummary, ListFilter, ListPage, ProgressSummary, SuspensionRecord,
 };
 use ff_core::engine_backend::{Answer, Reads};
 use ff_core::error::{Code, EngineError};
@@ -18,14 +18,16 @@ use ff_core::types::{AttemptIndex, EventCursor, ExecutionId, LaneId, TimestampMs
 use tokio::task::JoinSet;
 
 use super::partition::depths;
-use super::{CALLS_MAX, FIRST, ScriptBackend};
+use super::{CALLS_MAX, FIRST, ScriptBackend, call};
 use crate::calls::deployment::{ListLanes, ListLanesReply};
 use crate::calls::describe::{
     DescribeExecution, DescribeExecutionReply, ListAttempts, ListAttemptsReply, ReadPayload,
     ReadPayloadReply, ReadResult, ReadResultReply,
 };
 use crate::calls::events::{ReadEvents, ReadEventsReply};
-use crate::calls::list::{ListExecutions, ListExecutionsReply};
+use crate::calls::list::{
+    CountExecutions, CountExecutionsReply, ListExecutions, ListExecutionsReply,
+};
 use crate::host::Host;
 use crate::value::Value;
 use crate::wire::{Reading, Rest, Row, row};
@@ -96,6 +98,14 @@ impl<H: Host + ?Sized> Reads for ScriptBackend<H> {
                 calls += 1;
             }
             Ok(ListPage { items, next_cursor: at.map(|position| position.encode()) })
+        })
+    }
+
+    fn count_executions(&self) -> Answer<'_, ExecutionCounts> {
+        Box::pin(async move {
+            let mut sum = ExecutionCounts::default();
+            self.ask_all("count_executions", counts, |part| sum += part).await?;
+            Ok(sum)
         })
     }
 
@@ -249,6 +259,25 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
             truncated,
         })
     }
+}
+
+/// How many executions one partition has.
+async fn counts<H: Host + ?Sized>(
+    host: Arc<H>,
+    at: Partition,
+) -> Result<ExecutionCounts, EngineError> {
+    let CountExecutionsReply::Counts {
+        total,
+        running: active,
+        succeeded: completed,
+        failed,
+        cancelled,
+        expired,
+        skipped,
+    } = call(host.as_ref(), at, CountExecutions {}).await?;
+    let others = active + completed + failed + cancelled + expired + skipped;
+    let waiting = total.saturating_sub(others);
+    Ok(ExecutionCounts { total, waiting, active, completed, failed, cancelled, expired, skipped })
 }
 
 fn add(sums: &mut BTreeMap<LaneId, LaneDepth>, part: LaneDepth) {

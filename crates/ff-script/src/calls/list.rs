@@ -25,4 +25,19 @@ functions! {
         "OK" => Page { executions: List<Value>, next_cursor: Option<String> },
     }
     refuses [];
+
+    /// Counts the executions of a partition: all, those that run, and those that are over.
+    read ff_count_executions(CountExecutions {})
+    -> CountExecutionsReply {
+        "OK" => Counts {
+            total: u64,
+            running: u64,
+            succeeded: u64,
+            failed: u64,
+            cancelled: u64,
+            expired: u64,
+            skipped: u64,
+        },
+    }
+    refuses [];
 }

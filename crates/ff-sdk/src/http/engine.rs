@@ -130,6 +130,10 @@ impl Reads for HttpBackend {
         self.send::<ListFilter>(Nothing {}, filter)
     }
 
+    fn count_executions(&self) -> Answer<'_, ExecutionCounts> {
+        self.send::<CountExecutions>(Nothing {}, Nothing {})
+    }
+
     fn list_lanes(&self, query: LaneQuery) -> Answer<'_, LaneList> {
         self.send::<LaneQuery>(Nothing {}, query)
     }

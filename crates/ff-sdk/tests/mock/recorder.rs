@@ -195,6 +195,7 @@ impl Reads for Recorder {
         fn list_attempts<'a>(id: ExecutionId) -> Attempts;
         fn read_history<'a>(id: ExecutionId) -> History;
         fn list_executions<'a>(filter: ListFilter) -> ListPage;
+        fn count_executions<'a>() -> ExecutionCounts;
         fn list_lanes<'a>(query: LaneQuery) -> LaneList;
         fn read_events<'a>(query: EventQuery) -> EventPage;
     }

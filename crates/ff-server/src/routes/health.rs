@@ -12,7 +12,7 @@ use ff_api::headers::JSON;
 use ff_api::problem::{HttpCode, Problem};
 use ff_api::raw::{Metrics, OpenApi};
 use ff_core::backend_error::{BackendError, BackendErrorKind, Retry};
-use ff_core::contracts::{EventQuery, LaneQuery};
+use ff_core::contracts::{CountExecutions, EventQuery, LaneQuery};
 use ff_core::error::EngineError;
 use ff_core::schema::AnyJson;
 use tokio::sync::Mutex;
@@ -39,6 +39,7 @@ pub(crate) type Readiness = Mutex<Option<(Instant, Result<(), EngineError>)>>;
 pub(super) fn routes() -> Vec<Route> {
     vec![
         direct::<LaneQuery>(),
+        direct::<CountExecutions>(),
         direct::<EventQuery>(),
         json::<Deployment, _, _>(deployment),
         json::<Liveness, _, _>(healthz).open(),

@@ -43,6 +43,10 @@ pub(crate) fn lanes_events_and_the_deployment_can_be_read(client: &Client) {
     assert_eq!(deployment["partitions"]["num_flow_partitions"], PARTITIONS);
     let store = text(&deployment["store"]);
     assert!(["embedded", "valkey", "valkey-cluster"].contains(&store.as_str()), "{store}");
+    let counts = client.get("/v1/stats").expect(200).json();
+    let known = ["waiting", "active", "completed", "failed", "cancelled", "expired", "skipped"];
+    let sum: u64 = known.iter().map(|state| counts[state].as_u64().expect("a number")).sum();
+    assert!(sum > 0 && counts["total"] == sum, "{counts}");
     let lanes = client.get("/v1/lanes?limit=1000").expect(200).json();
     let shown = |lanes: &serde_json::Value| {
         let lanes = lanes["lanes"].as_array().expect("a list");

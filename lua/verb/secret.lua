@@ -29,8 +29,7 @@ local function rotate(w, p, all, a, now, grace_ms)
   local gone = secret.collect(w, p, all, now)
   local more = all.keys[a.new_kid] and 0 or 1
   if all.count - gone + more > limit.kids_max then
-    return reply.refuse('invalid_input', 'new_kid must wait: ' .. limit.kids_max
-      .. ' keys are accepted already')
+    return reply.refuse('kid_limit_exceeded')
   end
   secret.promote(w, p, all, a.new_kid, string.lower(a.new_secret_hex), now, grace_ms)
   return reply.ok(all.current or '', a.new_kid, gone)
@@ -51,6 +50,7 @@ define {
   gives = {
     OK = { 'previous_kid', 'current_kid', 'collected' }, ALREADY_SATISFIED = { 'current_kid' },
     invalid_kid = {}, invalid_secret_hex = {}, invalid_grace_ms = {}, rotation_conflict = { 'kid' },
+    kid_limit_exceeded = {},
   },
   run = function(p, a, now, w)
     local grace_ms = number.parse(a.grace_ms)
@@ -94,6 +94,7 @@ define {
   gives = {
     OK = { 'previous_kid', 'current_kid', 'collected' }, ALREADY_SATISFIED = { 'current_kid' },
     invalid_kid = {}, invalid_secret_hex = {}, invalid_grace_ms = {}, rotation_conflict = { 'kid' },
+    kid_limit_exceeded = {},
   },
   run = function(p, a, now, w)
     local grace_ms = number.parse(a.grace_ms)

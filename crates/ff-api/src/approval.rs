@@ -169,7 +169,7 @@ pub struct LinkView {
 pub struct RotateLinkKey {
     /// The new key's id, by which a repetition is recognised; made by the server if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 64))]
+    #[cfg_attr(feature = "openapi", schema(max_length = 64, pattern = "^[!-9;-~]+$"))]
     pub new_kid: Option<String>,
     /// How long links under the key before are accepted; a day if absent.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -270,6 +270,15 @@ conformance! {
         assert_eq!(link_keys(d).await.1, [("b".to_owned(), vec![2; 32])]);
     }
 
+    async fn many_link_keys_are_accepted_at_once_and_not_more(d: &Deployment) {
+        for number in 0..limits::KIDS_MAX {
+            d.call(rotation(&format!("k{number}"), 1, 60_000)).await;
+        }
+        assert_eq!(d.refused(rotation("more", 1, 0)).await, Code::KidLimitExceeded);
+        d.advance(60_001).await;
+        d.call(rotation("more", 1, 0)).await;
+    }
+
     async fn what_is_no_link_key_is_refused(d: &Deployment) {
         let short = RotateLinkSecret {
             new_secret_hex: SecretHex("00".to_owned()), ..rotation("a", 1, 0) };

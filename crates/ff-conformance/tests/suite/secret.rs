@@ -122,7 +122,7 @@ conformance! {
         for number in 0..limits::KIDS_MAX {
             d.rotate(&format!("k{number}"), &secret(number), 60_000).await;
         }
-        assert_eq!(d.refused(rotation("more", &secret(99), 0)).await, Code::InvalidInput);
+        assert_eq!(d.refused(rotation("more", &secret(99), 0)).await, Code::KidLimitExceeded);
         d.rotate("k0", &secret(0), 60_000).await;
         d.advance(60_001).await;
         d.rotate("more", &secret(99), 0).await;

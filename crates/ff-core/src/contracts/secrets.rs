@@ -13,7 +13,7 @@ use crate::operation::{Direct, Input, Method, Nothing, Operation};
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RotateWaitpointSecretRequest {
     /// The new key's id. It stands for this secret for ever.
-    #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 64))]
+    #[cfg_attr(feature = "schema", schema(max_length = 64, pattern = "^[!-9;-~]+$"))]
     pub new_kid: String,
     /// The new key, in hex digits: 16 to 128 bytes.
     #[cfg_attr(feature = "schema", schema(pattern = "^([0-9a-fA-F]{2}){16,128}$"))]

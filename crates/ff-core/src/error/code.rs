@@ -96,7 +96,7 @@ codes! {
         InvalidInput "invalid_input" Terminal 400
             "An argument is missing or out of range.";
         InvalidKid "invalid_kid" Terminal 400
-            "A key id must not be empty and must not contain a colon.";
+            "A key id is 1 to 64 printable ASCII characters without blanks and colons.";
         InvalidLeaseForSuspend "invalid_lease_for_suspend" Terminal 400
             "Only the holder of the current lease can suspend the execution.";
         InvalidOffset "invalid_offset" Retryable 400
@@ -115,6 +115,8 @@ codes! {
             "The waitpoint belongs to another execution or attempt.";
         InvalidWaitpointKey "invalid_waitpoint_key" Terminal 400
             "The waitpoint key is empty or malformed.";
+        KidLimitExceeded "kid_limit_exceeded" Retryable 409
+            "As many keys are accepted already as may be; wait until the grace of one is over.";
         MissingToken "missing_token" Terminal 401
             "Delivering a signal needs the waitpoint's token.";
         PartialFenceTriple "partial_fence_triple" Terminal 400

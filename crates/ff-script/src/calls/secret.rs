@@ -22,7 +22,7 @@ functions! {
         "OK" => Rotated { previous_kid: Option<String>, current_kid: String, collected: u32 },
         "ALREADY_SATISFIED" => RotatedBefore { current_kid: String },
     }
-    refuses [InvalidKid, InvalidSecretHex, InvalidGraceMs, RotationConflict];
+    refuses [InvalidKid, InvalidSecretHex, InvalidGraceMs, RotationConflict, KidLimitExceeded];
 
     /// Lists the key ids that tokens are accepted under, each with until when.
     read ff_list_waitpoint_hmac_kids(ListWaitpointHmacKids {})
@@ -42,7 +42,7 @@ functions! {
         "OK" => Rotated { previous_kid: Option<String>, current_kid: String, collected: u32 },
         "ALREADY_SATISFIED" => RotatedBefore { current_kid: String },
     }
-    refuses [InvalidKid, InvalidSecretHex, InvalidGraceMs, RotationConflict];
+    refuses [InvalidKid, InvalidSecretHex, InvalidGraceMs, RotationConflict, KidLimitExceeded];
 
     /// Reads the keys that approval links are accepted under, for the servers that check them.
     read ff_read_link_secrets(ReadLinkSecrets {})

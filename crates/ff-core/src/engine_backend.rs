@@ -6,7 +6,7 @@ use futures_core::future::BoxFuture;
 use crate::contracts::{ClaimRequest, Claimed, LaneDepth, NextGrant, NextGrantRequest, TickReport};
 use crate::error::EngineError;
 use crate::partition::{Partition, PartitionConfig};
-use crate::types::LaneId;
+use crate::types::{LaneId, WorkerId};
 
 pub use crate::contracts::{
     Approvals, Executions, Grants, Reads, Signals, Streams, Suspensions, Tasks, Workers,
@@ -50,6 +50,7 @@ pub trait PartitionBackend: EngineBackend + Approvals {
     fn grant_next(
         &self,
         partition: Partition,
+        worker_id: WorkerId,
         request: NextGrantRequest,
     ) -> Answer<'_, Option<NextGrant>>;
 

@@ -6,8 +6,6 @@ use std::fmt::{self, Display};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::engine_backend::{Answer, EngineBackend};
-
 /// The largest body of requests that carry neither a payload nor long lists.
 pub const PLAIN_BODY_BYTES: usize = 64 * 1024;
 
@@ -59,16 +57,6 @@ const fn first_word(path: &str) -> &str {
         end += 1;
     }
     rest.split_at(end).0
-}
-
-/// An operation that is one call of a backend.
-pub trait Direct: Operation {
-    /// Does it.
-    fn run<'a>(
-        engine: &'a dyn EngineBackend,
-        target: Self::Target,
-        request: Self::Request,
-    ) -> Answer<'a, Self::Reply>;
 }
 
 /// Whether an operation reads, does or sets something.

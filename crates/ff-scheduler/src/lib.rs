@@ -25,7 +25,7 @@ use ff_core::contracts::{
 use ff_core::engine_backend::{Answer, PartitionBackend};
 use ff_core::error::EngineError;
 use ff_core::limits;
-use ff_core::types::{LaneId, LeaseId};
+use ff_core::types::{LaneId, LeaseId, WorkerId};
 use ff_core::work_source::WorkSource;
 use ff_script::backend::ScriptBackend;
 use ff_script::host::{Host, Subscription, Topic, Wake};
@@ -113,6 +113,7 @@ impl Scheduler {
     /// that is on its way, of a submission that was just answered, is waited for a moment.
     pub async fn grant_next(
         &self,
+        worker_id: WorkerId,
         request: NextGrantRequest,
     ) -> Result<Option<NextGrant>, EngineError> {
         request.validate()?;
@@ -121,7 +122,7 @@ impl Scheduler {
         let _leaving = Leaving(&lanes);
         let deadline = Instant::now() + PUSH_TIME;
         loop {
-            let granted = self.shared.grant_from(&lanes[0], &request).await?;
+            let granted = self.shared.grant_from(&lanes[0], &worker_id, &request).await?;
             if granted.is_some() {
                 return Ok(granted);
             }
@@ -218,11 +219,13 @@ impl Shared {
     async fn grant_from(
         &self,
         lane: &Arc<Lane>,
+        worker_id: &WorkerId,
         request: &NextGrantRequest,
     ) -> Result<Option<NextGrant>, EngineError> {
         while let Some(candidate) = lane.take() {
             let mut asked = Asked::new(lane, candidate, &self.in_flight);
-            let granted = self.backend.grant_next(candidate.partition, request.clone()).await?;
+            let (partition, worker_id) = (candidate.partition, worker_id.clone());
+            let granted = self.backend.grant_next(partition, worker_id, request.clone()).await?;
             asked.found(usize::from(granted.is_some()), 1);
             if granted.is_some() {
                 return Ok(granted);
@@ -241,7 +244,7 @@ impl Shared {
         let Wake::Message { partition, message } = wake else { return self.recheck_all() };
         let name = std::str::from_utf8(&message).ok().and_then(|text| LaneId::try_new(text).ok());
         let Some(name) = name else { return };
-        // Each kind of worker: whom it eligibility, only the store can tell.
+        // Each kind of worker: which of them it is for, only the store can tell.
         self.lanes().of_lane(&name).for_each(|lane| lane.announce(partition));
     }
 }

@@ -10,9 +10,7 @@ use ff_core::contracts::{Claimed, LeaseIds, NewExecution, NextGrantRequest, Work
 use ff_core::engine_backend::roles::*;
 use ff_core::limits;
 use ff_core::partition::{Partition, PartitionConfig};
-use ff_core::types::{
-    ExecutionId, ExecutionKind, GrantId, LaneId, LeaseId, WorkerId, WorkerInstanceId,
-};
+use ff_core::types::{ExecutionId, ExecutionKind, LaneId, LeaseId, WorkerId, WorkerInstanceId};
 use ff_scheduler::Scheduler;
 use ff_script::backend::ScriptBackend;
 use ff_script::ids::{IdSource, SystemIds};
@@ -141,18 +139,17 @@ async fn a_claim_that_is_dropped_under_way_is_handed_back() {
 async fn a_grant_from_an_empty_lane_asks_nobody() {
     let site = Site::quiet().await;
     let wanted = || NextGrantRequest {
-        grant_id: GrantId::from_uuid(SystemIds.random()),
         lane: lane(),
-        worker_id: WorkerId::try_new("worker").expect("valid"),
         worker_instance_id: WorkerInstanceId::try_new("worker-1").expect("valid"),
         capabilities: Default::default(),
         grant_ttl_ms: 1_000,
     };
+    let worker = || WorkerId::try_new("worker").expect("valid");
     let before = site.calls();
-    assert!(site.scheduler.grant_next(wanted()).await.expect("answers").is_none());
+    assert!(site.scheduler.grant_next(worker(), wanted()).await.expect("answers").is_none());
     assert_eq!(site.calls(), before);
     site.create(2).await;
-    let granted = site.scheduler.grant_next(wanted()).await.expect("answers");
+    let granted = site.scheduler.grant_next(worker(), wanted()).await.expect("answers");
     assert!(granted.is_some(), "its push is waited for");
 }
 

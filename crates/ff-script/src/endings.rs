@@ -7,7 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ff_core::completion_backend::CompletionStream;
-use ff_core::error::EngineError;
+use ff_core::contracts::ExecutionSnapshot;
+use ff_core::engine_backend::EngineBackend;
+use ff_core::error::{Code, EngineError};
+use ff_core::state::PublicState;
 use ff_core::types::{ExecutionId, FlowId};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -54,6 +57,33 @@ impl Endings {
 impl Drop for Endings {
     fn drop(&mut self) {
         self.listener.abort();
+    }
+}
+
+/// How an execution ended.
+pub enum Ended {
+    /// With this result.
+    Completed(Vec<u8>),
+    /// Otherwise, as it says itself.
+    Otherwise(Box<ExecutionSnapshot>),
+}
+
+/// Looks how an execution ended; none if it has not. A result is one call, everything else needs a
+/// second one.
+pub async fn how_ended(
+    engine: &dyn EngineBackend,
+    id: ExecutionId,
+) -> Result<Option<Ended>, EngineError> {
+    if let Some(result) = engine.read_result(id).await? {
+        return Ok(Some(Ended::Completed(result)));
+    }
+    let missing = || EngineError::refused(Code::ExecutionNotFound);
+    let snapshot = engine.describe_execution(id).await?.ok_or_else(missing)?;
+    match snapshot.public_state() {
+        // It completed between the two calls.
+        PublicState::Completed => Ok(engine.read_result(id).await?.map(Ended::Completed)),
+        state if state.is_terminal() => Ok(Some(Ended::Otherwise(Box::new(snapshot)))),
+        _ => Ok(None),
     }
 }
 

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use ff_core::capability::CapabilitySet;
-use ff_core::contracts::{ResumedBy, SuspensionReason, Tags, TimeoutBehavior, WaitpointState};
+use ff_core::contracts::{
+    GrantKind, ResumedBy, SuspensionReason, Tags, TimeoutBehavior, WaitpointState,
+};
 use ff_core::state::{
     AttemptState, AttemptType, BlockingReason, EligibilityState, LifecyclePhase, OwnershipState,
     PublicState, TerminalOutcome,
@@ -65,7 +67,7 @@ macro_rules! plain {
 plain! {
     ExecutionId, LeaseId, AttemptId, GrantId, RequestId, FlowId, LaneId, Namespace, ExecutionKind,
     WorkerId, WorkerInstanceId, WorkerSession, SignalId, SuspensionId, WaitpointId, ResumedBy,
-    SuspensionReason, TimeoutBehavior, WaitpointState, IdempotencyKey, EventCursor,
+    SuspensionReason, TimeoutBehavior, WaitpointState, IdempotencyKey, EventCursor, GrantKind,
     u8, u16, u32, u64,
     PublicState, LifecyclePhase, uuid::Uuid,
     OwnershipState, EligibilityState, BlockingReason, TerminalOutcome, AttemptState, AttemptType,

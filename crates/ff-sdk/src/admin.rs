@@ -3,28 +3,27 @@
 
 mod approvals;
 
+use std::fmt::Display;
 use std::time::Duration;
 
-use ff_api::grant::{ClaimForWorker, Grant};
 use ff_api::problem::Problem;
-use ff_core::capability::CapabilitySet;
+use ff_core::capability::{CapabilityError, CapabilitySet};
 use ff_core::contracts::{
-    DeliverSignal, NextGrant, RotateWaitpointSecretRequest, RotateWaitpointSecretResponse,
-    SignalOutcome,
+    DeliverSignal, Grant, NextGrant, NextGrantRequest, RotateWaitpointSecretRequest,
+    RotateWaitpointSecretResponse, SignalOutcome,
 };
 use ff_core::operation::{self, Nothing, Operation};
 use ff_core::types::{ExecutionRef, LaneId, WorkerId, WorkerInstanceId};
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
-use http::{Method, StatusCode};
+use http::StatusCode;
 use serde::de::DeserializeOwned;
 
 use crate::error::SdkError;
-use crate::http::{Answered, HttpClient, Sent};
+use crate::http::{Answered, Call, HttpClient};
 use crate::task::ClaimedTask;
 use crate::worker::FlowFabricWorker;
 
 /// Longer than a server may take, so that its own answer wins.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(130);
+const PATIENCE: Duration = Duration::from_secs(130);
 
 const CONTEXT: &str = "admin_client";
 
@@ -59,22 +58,18 @@ impl FlowFabricAdminClient {
         &self,
         request: ClaimForWorkerRequest,
     ) -> Result<Option<ClaimForWorkerResponse>, SdkError> {
-        let wrong = |field, error: String| SdkError::config("claim_for_worker", field, error);
-        let body = ClaimForWorker {
-            lane_id: request.lane_id,
+        let wrong = |error: CapabilityError| {
+            SdkError::config("claim_for_worker", "capabilities", error.to_string())
+        };
+        let body = NextGrantRequest {
+            lane: request.lane_id,
             worker_instance_id: request.worker_instance_id,
-            capabilities: CapabilitySet::try_new(request.capabilities)
-                .map_err(|error| wrong("capabilities", error.to_string()))?,
+            capabilities: CapabilitySet::try_new(request.capabilities).map_err(wrong)?,
             grant_ttl_ms: request.grant_ttl_ms,
         };
-        let path = operation::fill(ClaimForWorker::PATH, &request.worker_id);
-        let body = serde_json::to_vec(&body).map_err(|error| wrong("body", error.to_string()))?;
-        let answered = self.send(Method::POST, &path, &path, body).await?;
-        match answered.status {
-            StatusCode::NO_CONTENT => Ok(None),
-            status if status.is_success() => read(&answered).map(Some),
-            _ => Err(refused(&answered)),
-        }
+        let path = NextGrantRequest::path(request.worker_id);
+        let answered = self.answer::<NextGrantRequest>(path, &body).await?;
+        if answered.status == StatusCode::NO_CONTENT { Ok(None) } else { read(&answered).map(Some) }
     }
 
     /// Makes a key the one that signs waitpoint tokens, in all partitions. It can be repeated, and
@@ -92,52 +87,32 @@ impl FlowFabricAdminClient {
         execution: impl Into<ExecutionRef>,
         signal: DeliverSignal,
     ) -> Result<SignalOutcome, SdkError> {
-        let path = operation::fill(DeliverSignal::PATH, execution.into());
-        self.operate_at::<DeliverSignal>(&path, &signal).await
+        self.operate::<DeliverSignal>(execution.into(), &signal).await
     }
 
-    /// An operation by its row. Errors name the path without what it is about: that may be a link.
+    /// An operation by its row. What it is about is named as the server takes it, which need not be
+    /// as the row has it: an execution by its UUID, for one.
     async fn operate<O: Operation>(
         &self,
-        target: O::Target,
+        target: impl Display,
         request: &O::Request,
     ) -> Result<O::Reply, SdkError> {
-        self.operate_at::<O>(&operation::fill(O::PATH, target), request).await
+        read(&self.answer::<O>(operation::fill(O::PATH, target), request).await?)
     }
 
-    async fn operate_at<O: Operation>(
+    /// What the server answers, if it is no error. Errors name the path without what it is about:
+    /// that may be a link.
+    async fn answer<O: Operation>(
         &self,
-        path: &str,
+        path: String,
         request: &O::Request,
-    ) -> Result<O::Reply, SdkError> {
-        let (method, body) = match O::METHOD {
-            operation::Method::Get => (Method::GET, Vec::new()),
-            operation::Method::Post => (Method::POST, body::<O>(request)?),
-            operation::Method::Put => (Method::PUT, body::<O>(request)?),
-        };
-        let answered = self.send(method, path, O::PATH, body).await?;
-        if answered.status.is_success() { read(&answered) } else { Err(refused(&answered)) }
-    }
-
-    /// Sends a request; errors show the path like this.
-    async fn send(
-        &self,
-        method: Method,
-        path: &str,
-        shown: &str,
-        body: Vec<u8>,
     ) -> Result<Answered, SdkError> {
-        let json = HeaderValue::from_static(ff_api::headers::JSON);
-        let context = format!("{method} {shown}");
-        let sent = Sent {
-            method,
-            path,
-            headers: HeaderMap::from_iter([(CONTENT_TYPE, json)]),
-            body: body.into(),
-            limit: ANSWER_TIMEOUT,
-        };
-        let answered = self.client.send(sent).await;
-        answered.map_err(|source| SdkError::Http { source, context })
+        let call = Call::at::<O>(path, request)?.waiting(PATIENCE);
+        let answered = self.client.send(call.sent()).await.map_err(|source| {
+            let context = format!("{} {}", O::METHOD.as_str(), O::PATH);
+            SdkError::Http { source, context }
+        })?;
+        if answered.status.is_success() { Ok(answered) } else { Err(refused(&answered)) }
     }
 }
 
@@ -187,11 +162,6 @@ impl FlowFabricWorker {
         };
         Ok(Some(task))
     }
-}
-
-fn body<O: Operation>(request: &O::Request) -> Result<Vec<u8>, SdkError> {
-    let wrong = |error: serde_json::Error| SdkError::config(O::NAME, "body", error.to_string());
-    serde_json::to_vec(request).map_err(wrong)
 }
 
 fn read<T: DeserializeOwned>(answered: &Answered) -> Result<T, SdkError> {

@@ -138,17 +138,21 @@ impl BackendConfig {
     pub fn parse(text: &str) -> Result<Self, SdkError> {
         match text.split_once("://").map(|(scheme, _)| scheme) {
             Some("http" | "https") => Ok(Self::server(text, None)),
-            #[cfg(feature = "valkey")]
-            Some(_) => Self::valkey_url(text),
-            #[cfg(feature = "embedded")]
-            None if text == "memory:" => Ok(Self::embedded_in_memory()),
-            #[cfg(feature = "embedded")]
-            None if !text.is_empty() => Ok(Self::embedded(text)),
-            _ => {
-                let message = "must be a URL, a directory or memory:";
-                Err(SdkError::config("backend_config", "url", message))
-            }
+            _ => Self::store(text),
         }
+    }
+
+    #[cfg(any(feature = "embedded", feature = "valkey"))]
+    fn store(text: &str) -> Result<Self, SdkError> {
+        let store = StoreConfig::parse(text)
+            .map_err(|error| SdkError::config("backend_config", "url", error))?;
+        let run_engine = store.is_embedded();
+        Ok(Self::new(BackendConnection::Store(store), run_engine))
+    }
+
+    #[cfg(not(any(feature = "embedded", feature = "valkey")))]
+    fn store(_: &str) -> Result<Self, SdkError> {
+        Err(SdkError::config("backend_config", "url", "must be the URL of a server"))
     }
 
     /// Checks what can be checked without connecting.

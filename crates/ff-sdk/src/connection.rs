@@ -68,7 +68,9 @@ pub(crate) trait Opener: Send + Sync {
     }
 
     /// Ends what runs in the background.
-    fn close(&self) -> futures_core::future::BoxFuture<'_, ()>;
+    fn close(&self) -> futures_core::future::BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
 }
 
 impl Connection {
@@ -95,8 +97,7 @@ impl Connection {
             Some(completion) => Endings::of_completions(Arc::clone(completion)),
             None => Endings::Polled,
         };
-        let opener = Box::new(Nothing);
-        let work = OnceCell::new_with(Some(work));
+        let (work, opener) = (OnceCell::new(), Box::new(Given(work)));
         Self(Arc::new(Parts { engine, completion, endings, work, opener }))
     }
 
@@ -167,15 +168,11 @@ impl fmt::Debug for Connection {
     }
 }
 
-/// Nothing is started for a connection that was made of finished parts.
-struct Nothing;
+/// Where work comes from on a connection that was made of finished parts: nothing is started.
+struct Given(Arc<dyn WorkSource>);
 
-impl Opener for Nothing {
+impl Opener for Given {
     fn work(&self) -> Answer<'_, Arc<dyn WorkSource>> {
-        unreachable!("the work source was given")
-    }
-
-    fn close(&self) -> futures_core::future::BoxFuture<'_, ()> {
-        Box::pin(std::future::ready(()))
+        Box::pin(std::future::ready(Ok(Arc::clone(&self.0))))
     }
 }

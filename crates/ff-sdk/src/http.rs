@@ -7,7 +7,8 @@ mod transport;
 mod wait;
 mod work;
 
-pub(crate) use transport::{Answered, HttpClient, Sent};
+pub(crate) use call::Call;
+pub(crate) use transport::{Answered, HttpClient};
 
 use std::sync::Arc;
 
@@ -17,7 +18,6 @@ use ff_core::error::EngineError;
 use ff_core::operation::Nothing;
 use ff_core::partition::PartitionConfig;
 use ff_core::work_source::WorkSource;
-use futures_core::future::BoxFuture;
 use tokio::sync::OnceCell;
 
 use crate::backend_config::ServerConnection;
@@ -49,29 +49,29 @@ impl HttpBackend {
 
 pub(crate) async fn open(server: &ServerConnection) -> Result<Parts, SdkError> {
     let backend = Arc::new(HttpBackend::connect(server).await?);
-    let opener = Box::new(Again { server: server.clone(), partitions: backend.partitions });
+    let opener = Again { server: server.clone(), backend: Arc::clone(&backend) };
     Ok(Parts {
         engine: Arc::clone(&backend) as Arc<dyn EngineBackend>,
         completion: None,
-        endings: Endings::LongWait(Arc::clone(&backend) as Arc<dyn LongWait>),
-        work: OnceCell::new_with(Some(backend as Arc<dyn WorkSource>)),
-        opener,
+        endings: Endings::LongWait(backend as Arc<dyn LongWait>),
+        work: OnceCell::new(),
+        opener: Box::new(opener),
     })
 }
 
 /// Nothing runs in the background; connections of one's own are made when they are used.
 struct Again {
     server: ServerConnection,
-    partitions: PartitionConfig,
+    backend: Arc<HttpBackend>,
 }
 
 impl Opener for Again {
     fn work(&self) -> Answer<'_, Arc<dyn WorkSource>> {
-        unreachable!("the server is the work source")
+        Box::pin(std::future::ready(Ok(Arc::clone(&self.backend) as Arc<dyn WorkSource>)))
     }
 
     fn again(&self) -> Option<Answer<'static, Another>> {
-        let backend = HttpBackend::new(&self.server, self.partitions);
+        let backend = HttpBackend::new(&self.server, self.backend.partitions);
         let backend = backend.map_err(|error| EngineError::invalid("server", error.to_string()));
         let another = backend.map(|backend| {
             let backend = Arc::new(backend);
@@ -79,9 +79,5 @@ impl Opener for Again {
             Another { engine, work: backend }
         });
         Some(Box::pin(std::future::ready(another)))
-    }
-
-    fn close(&self) -> BoxFuture<'_, ()> {
-        Box::pin(std::future::ready(()))
     }
 }

@@ -10,7 +10,8 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, get, post, put};
 use ff_api::headers::{FORM, HTML, JSON, OCTET_STREAM};
 use ff_api::problem::Problem;
-use ff_core::operation::{Direct, Input, Method, Operation};
+use ff_core::engine_backend::{Answer as EngineAnswer, EngineBackend};
+use ff_core::operation::{Input, Method, Operation};
 use utoipa::openapi::path::{
     HttpMethod, OperationBuilder, ParameterBuilder, ParameterIn, PathItem,
 };
@@ -55,28 +56,24 @@ pub(crate) struct Route {
     http_method: HttpMethod,
 }
 
-/// The route of an operation that is one call of the backend.
-pub(crate) fn direct<O: Direct>() -> Route
+/// The route of an operation that is one call of the backend: this one.
+pub(crate) fn direct<O: Operation, C>(call: C) -> Route
 where
+    C: for<'a> Fn(&'a dyn EngineBackend, O::Target, O::Request) -> EngineAnswer<'a, O::Reply>,
+    C: Clone + Send + Sync + 'static,
     O::Target: Target,
     O::Request: ToSchema,
     O::Reply: ToSchema,
 {
-    json::<O, _, _>(run::<O>)
-}
-
-async fn run<O: Direct>(
-    State(app): State<Arc<App>>,
-    On(target, name): On<O::Target>,
-    Asked(request, _room): Asked<O>,
-) -> Result<Response, Refusal>
-where
-    O::Target: Target,
-{
-    match O::run(app.backend.as_ref(), target, request).await {
-        Ok(reply) => Ok(answer::<O>(reply)),
-        Err(error) => Err(Refusal::from(error).advise(name)),
-    }
+    let handler = |State(app): State<Arc<App>>,
+                   On(target, name): On<O::Target>,
+                   Asked(request, _room): Asked<O>| async move {
+        match call(app.backend.as_ref(), target, request).await {
+            Ok(reply) => Ok(answer::<O>(reply)),
+            Err(error) => Err(Refusal::from(error).advise(name)),
+        }
+    };
+    json::<O, _, _>(handler)
 }
 
 /// The answer of an operation.

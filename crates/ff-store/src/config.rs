@@ -30,9 +30,7 @@ impl StoreConfig {
     /// A store in this process, with a journal in a directory. That is made if it does not exist.
     #[cfg(feature = "embedded")]
     pub fn directory(path: impl Into<PathBuf>, sync: SyncMode) -> Self {
-        let mut config = EmbeddedConfig::in_memory();
-        config.storage = Storage::Directory { path: path.into(), sync };
-        Self::Embedded(config)
+        Self::Embedded(EmbeddedConfig::in_directory(path)).with_sync(sync)
     }
 
     /// A store on Valkey, by its URL.
@@ -52,6 +50,16 @@ impl StoreConfig {
             #[cfg(feature = "embedded")]
             path if !path.is_empty() => Ok(Self::directory(path, SyncMode::Always)),
             _ => Err("a store is a directory or a URL like valkey://host:6379/".to_owned()),
+        }
+    }
+
+    /// True if it is in this process.
+    pub const fn is_embedded(&self) -> bool {
+        match self {
+            #[cfg(feature = "embedded")]
+            Self::Embedded(_) => true,
+            #[cfg(feature = "valkey")]
+            Self::Valkey(_) => false,
         }
     }
 

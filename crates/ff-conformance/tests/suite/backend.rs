@@ -45,10 +45,10 @@ fn request(d: &Deployment) -> ClaimRequest {
     }
 }
 
-fn grant_request(d: &Deployment, execution_id: ExecutionId) -> GrantRequest {
+fn grant_request(d: &Deployment) -> GrantRequest {
     GrantRequest {
-        grant_id: GrantId::from_uuid(d.new_uuid()),
-        execution_id,
+        grant_id: Some(GrantId::from_uuid(d.new_uuid())),
+        reclaim: false,
         worker_id: worker(WORKER),
         worker_instance_id: instance(INSTANCE),
         capabilities: capabilities(&[]),
@@ -193,17 +193,17 @@ conformance! {
     async fn grants_and_their_claims_have_one_effect_although_replies_get_lost(d: &Deployment) {
         for losses in 1..=LOSSES_MAX {
             let id = d.create_one().await;
-            let grant = lossy(d, losses).issue_claim_grant(grant_request(d, id)).await;
+            let grant = lossy(d, losses).issue_claim_grant(id, grant_request(d)).await;
             let grant = grant.expect("granted");
             let claimed = lossy(d, losses).claim_from_grant(&grant, lease(d)).await;
             let handle = claimed.expect("claimed").handle;
             d.backend.wait_children(&handle).await.expect("set aside");
-            let next = lossy(d, losses).grant_next(d.home(), next_grant(d)).await;
+            let next = lossy(d, losses).grant_next(d.home(), worker(WORKER), next_grant()).await;
             let Ok(Some(NextGrant::Resume(grant))) = next else { panic!("{next:?}") };
             let claimed = lossy(d, losses).claim_resumed(&grant, lease(d)).await.expect("claimed");
             assert_eq!(claimed.handle.kind, HandleKind::Resumed);
             d.backend.revoke_lease(id, RevokeLease::default()).await.expect("revoked");
-            let grant = lossy(d, losses).issue_reclaim_grant(grant_request(d, id)).await;
+            let grant = lossy(d, losses).issue_reclaim_grant(id, grant_request(d)).await;
             let grant = grant.expect("granted");
             let claimed = lossy(d, losses).claim_from_reclaim_grant(&grant, lease(d)).await;
             let claimed = claimed.expect("claimed");
@@ -211,7 +211,8 @@ conformance! {
             d.backend.complete(&claimed.handle, None).await.expect("completed");
             assert_eq!(d.attempts(id).await.len(), 2);
         }
-        assert_eq!(d.backend.grant_next(d.home(), next_grant(d)).await, Ok(None));
+        let next = d.backend.grant_next(d.home(), worker(WORKER), next_grant()).await;
+        assert_eq!(next, Ok(None));
     }
 
     async fn one_loss_too_many_is_told_and_can_be_retried(d: &Deployment) {
@@ -335,11 +336,9 @@ conformance! {
     }
 }
 
-fn next_grant(d: &Deployment) -> NextGrantRequest {
+fn next_grant() -> NextGrantRequest {
     NextGrantRequest {
-        grant_id: GrantId::from_uuid(d.new_uuid()),
         lane: lane(LANE),
-        worker_id: worker(WORKER),
         worker_instance_id: instance(INSTANCE),
         capabilities: capabilities(&[]),
         grant_ttl_ms: 5000,

@@ -41,7 +41,9 @@ fn next(d: &Deployment) -> GrantNext {
 async fn granted_next(d: &Deployment, call: GrantNext) -> (ExecutionId, String) {
     match d.call(call).await {
         GrantNextReply::Granted { execution_id, kind, .. }
-        | GrantNextReply::GrantedBefore { execution_id, kind, .. } => (execution_id, kind),
+        | GrantNextReply::GrantedBefore { execution_id, kind, .. } => {
+            (execution_id, kind.to_string())
+        }
         GrantNextReply::Nothing {} => panic!("there is nothing to grant"),
     }
 }

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::condition::ANY_SIGNAL;
 use crate::argument::check_bytes;
-use crate::engine_backend::{Answer, EngineBackend};
+use crate::engine_backend::Answer;
 use crate::error::EngineError;
 use crate::limits;
-use crate::operation::{Direct, Method, Nothing, Operation};
+use crate::operation::{Method, Nothing, Operation};
 use crate::types::{Approver, ExecutionId, TimestampMs, WaitpointId};
 
 /// Keeps approvals, and the keys of the links by which approvers are recognised. A store does; a
@@ -267,12 +267,6 @@ impl Operation for ListApprovals {
     const ANSWERS: &'static str =
         "The approvals, oldest first; of those that are over, the latest.";
     const REFUSES: &'static [u16] = &[404];
-}
-
-impl Direct for ListApprovals {
-    fn run(engine: &dyn EngineBackend, id: ExecutionId, _: Nothing) -> Answer<'_, ApprovalList> {
-        engine.list_approvals(id)
-    }
 }
 
 /// The keys of approval links.

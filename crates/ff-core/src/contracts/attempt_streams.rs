@@ -6,10 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{StreamFrames, StreamQuery};
 use crate::argument::check_range;
-use crate::engine_backend::{Answer, EngineBackend};
 use crate::error::EngineError;
 use crate::limits;
-use crate::operation::{self, Direct, Input, Method, Operation};
+use crate::operation::{self, Input, Method, Operation};
 use crate::types::{AttemptIndex, ExecutionId, StreamCursor};
 
 /// One attempt of an execution.
@@ -50,6 +49,14 @@ pub struct ReadAttemptStream {
     pub limit: Option<u64>,
 }
 
+impl ReadAttemptStream {
+    /// The same frames, as they are asked for of an execution.
+    pub fn query(self, attempt: AttemptIndex) -> StreamQuery {
+        let Self { from, to, limit } = self;
+        StreamQuery { attempt_index: Some(attempt), from, to, limit, ..StreamQuery::default() }
+    }
+}
+
 impl Operation for ReadAttemptStream {
     type Target = AttemptOf;
     type Request = Self;
@@ -67,15 +74,6 @@ impl Operation for ReadAttemptStream {
 
     fn path(target: AttemptOf) -> String {
         target.fill(Self::PATH)
-    }
-}
-
-impl Direct for ReadAttemptStream {
-    fn run(engine: &dyn EngineBackend, of: AttemptOf, it: Self) -> Answer<'_, StreamFrames> {
-        let (attempt_index, limit) = (Some(of.attempt_index), it.limit);
-        let query =
-            StreamQuery { attempt_index, from: it.from, to: it.to, limit, ..<_>::default() };
-        engine.read_stream(of.execution_id, query)
     }
 }
 
@@ -132,12 +130,6 @@ impl Operation for TailStream {
 
     fn path(target: AttemptOf) -> String {
         target.fill(Self::PATH)
-    }
-}
-
-impl Direct for TailStream {
-    fn run(engine: &dyn EngineBackend, of: AttemptOf, it: Self) -> Answer<'_, StreamFrames> {
-        engine.tail_stream(of.execution_id, of.attempt_index, it)
     }
 }
 

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 use super::create::{Created, NewExecution};
 use super::tags::{Tags, check_tags};
 use crate::argument::{check_bytes, check_range};
-use crate::engine_backend::{Answer, EngineBackend};
+use crate::engine_backend::Answer;
 use crate::error::EngineError;
 use crate::limits;
 use crate::literal::literals;
-use crate::operation::{Direct, Input, Method, Nothing, Operation};
+use crate::operation::{Input, Method, Nothing, Operation};
 use crate::state::PublicState;
 use crate::types::{ExecutionId, LeaseEpoch, LeaseId, RequestId};
 
@@ -121,12 +121,6 @@ impl Operation for CancelExecution {
     const REFUSES: &'static [u16] = &[404, 409];
 }
 
-impl Direct for CancelExecution {
-    fn run(engine: &dyn EngineBackend, id: ExecutionId, it: Self) -> Answer<'_, ExecutionState> {
-        engine.cancel_execution(id, it)
-    }
-}
-
 /// Runs an ended execution again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -167,12 +161,6 @@ impl Operation for ReplayExecution {
     const REFUSES: &'static [u16] = &[404, 409];
 }
 
-impl Direct for ReplayExecution {
-    fn run(engine: &dyn EngineBackend, id: ExecutionId, it: Self) -> Answer<'_, ExecutionState> {
-        engine.replay(id, it)
-    }
-}
-
 /// Takes a lease away; another worker may take over.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -209,12 +197,6 @@ impl Operation for RevokeLease {
     const ANSWERS: &'static str = "Nobody holds the execution any more.";
     const INPUT: Input = Input::OptionalBody;
     const REFUSES: &'static [u16] = &[404, 409];
-}
-
-impl Direct for RevokeLease {
-    fn run(engine: &dyn EngineBackend, id: ExecutionId, it: Self) -> Answer<'_, RevokeOutcome> {
-        engine.revoke_lease(id, it)
-    }
 }
 
 /// What a revocation found.
@@ -271,12 +253,6 @@ impl Operation for ChangePriority {
     const REFUSES: &'static [u16] = &[404, 409];
 }
 
-impl Direct for ChangePriority {
-    fn run(engine: &dyn EngineBackend, id: ExecutionId, it: Self) -> Answer<'_, PriorityChange> {
-        engine.change_priority(id, it)
-    }
-}
-
 /// The answer to a change of priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -326,12 +302,6 @@ impl Operation for SetTags {
     const BODY_BYTES_MAX: usize = 4 * limits::TAGS_BYTES_MAX as usize;
     const STATUS: u16 = 204;
     const REFUSES: &'static [u16] = &[404, 409];
-}
-
-impl Direct for SetTags {
-    fn run(engine: &dyn EngineBackend, id: ExecutionId, it: Self) -> Answer<'_, Nothing> {
-        engine.set_tags(id, it)
-    }
 }
 
 fn check_reason(reason: &str) -> Result<(), EngineError> {

@@ -1,6 +1,10 @@
 //! Taking executions: from a lane's queue, or one at a time through a grant.
 
 use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
 
 use super::suspensions::Resumption;
 use super::tags::Tags;
@@ -10,17 +14,24 @@ use crate::capability::CapabilitySet;
 use crate::engine_backend::Answer;
 use crate::error::EngineError;
 use crate::limits;
+use crate::literal::literals;
+use crate::operation::{Input, Operation};
 use crate::partition::Partition;
 use crate::types::{
     ExecutionId, ExecutionKind, GrantId, LaneId, LeaseId, Namespace, TimestampMs, WorkerId,
     WorkerInstanceId,
 };
+use crate::wire_text::serde_as_text;
 
 /// Reserves executions for workers, who turn the reservations into leases.
 pub trait Grants: Send + Sync {
     /// Reserves a waiting execution for one worker. Repeating it for the same worker instance
     /// answers the same grant.
-    fn issue_claim_grant(&self, request: GrantRequest) -> Answer<'_, ClaimGrant>;
+    fn issue_claim_grant(
+        &self,
+        execution_id: ExecutionId,
+        request: GrantRequest,
+    ) -> Answer<'_, ClaimGrant>;
 
     /// Starts a new attempt on a reserved execution. Refuses with `use_claim_resumed_execution`,
     /// keeping the grant, if an interrupted attempt is to go on instead. Repeating it with the same
@@ -41,7 +52,11 @@ pub trait Grants: Send + Sync {
 
     /// Reserves an execution whose lease lapsed or was revoked. Repeating it for the same worker
     /// instance answers the same grant.
-    fn issue_reclaim_grant(&self, request: GrantRequest) -> Answer<'_, ReclaimGrant>;
+    fn issue_reclaim_grant(
+        &self,
+        execution_id: ExecutionId,
+        request: GrantRequest,
+    ) -> Answer<'_, ReclaimGrant>;
 
     /// Takes over such an execution with a new attempt. Repeating it with the same lease id answers
     /// the same lease.
@@ -134,28 +149,53 @@ pub fn payload_bytes(claimed: &[Claimed]) -> u64 {
     claimed.iter().map(|one| one.payload.len() as u64).sum()
 }
 
-/// A scheduler reserves one execution for one worker.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Reserves an execution for a worker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", schema(as = GrantExecution))]
 pub struct GrantRequest {
-    /// A fresh id for the reservation.
-    pub grant_id: GrantId,
-    /// The execution.
-    pub execution_id: ExecutionId,
     /// The kind of worker.
     pub worker_id: WorkerId,
     /// The process.
     pub worker_instance_id: WorkerInstanceId,
-    /// What it can do; checked against what the execution requires.
+    /// What the worker can do.
+    #[serde(default)]
     pub capabilities: CapabilitySet,
     /// How long the reservation lasts.
+    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::GrantTtlMs))]
     pub grant_ttl_ms: u64,
+    /// True to take over an execution whose worker lost its lease; false for one that waits.
+    #[serde(default)]
+    pub reclaim: bool,
+    /// Chosen by the client, or by the server if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grant_id: Option<GrantId>,
 }
 
 impl GrantRequest {
     /// Checks what the types do not already hold.
     pub fn validate(&self) -> Result<(), EngineError> {
-        argument::check_range("grant_ttl_ms", self.grant_ttl_ms, 1..=limits::GRANT_TTL_MS_MAX)
+        check_grant_ttl(self.grant_ttl_ms)
     }
+}
+
+impl Operation for GrantRequest {
+    type Target = ExecutionId;
+    type Request = Self;
+    type Reply = Grant;
+
+    const PATH: &'static str = "/v1/executions/{execution_id}/grant";
+    const NAME: &'static str = "grantExecution";
+    const GROUP: &'static str = "grants";
+    const SUMMARY: &'static str = "Reserves one execution for a worker.";
+    const ANSWERS: &'static str = "It is reserved.";
+    const INPUT: Input = Input::Body;
+    const REFUSES: &'static [u16] = &[404, 409];
+}
+
+fn check_grant_ttl(grant_ttl_ms: u64) -> Result<(), EngineError> {
+    argument::check_range("grant_ttl_ms", grant_ttl_ms, 1..=limits::GRANT_TTL_MS_MAX)
 }
 
 macro_rules! grants {
@@ -191,27 +231,73 @@ grants! {
     ReclaimGrant;
 }
 
-/// Asks for a reservation of the best execution of a lane.
-#[derive(Clone, Debug, PartialEq, Eq)]
+impl From<ClaimGrant> for ReclaimGrant {
+    fn from(grant: ClaimGrant) -> Self {
+        let ClaimGrant { grant_id, execution_id, worker_id, worker_instance_id, expires_at } =
+            grant;
+        Self { grant_id, execution_id, worker_id, worker_instance_id, expires_at }
+    }
+}
+
+impl From<ReclaimGrant> for ClaimGrant {
+    fn from(grant: ReclaimGrant) -> Self {
+        let ReclaimGrant { grant_id, execution_id, worker_id, worker_instance_id, expires_at } =
+            grant;
+        Self { grant_id, execution_id, worker_id, worker_instance_id, expires_at }
+    }
+}
+
+/// Asks for the next execution of a lane that a worker could take.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", schema(as = ClaimForWorker))]
 pub struct NextGrantRequest {
-    /// Chosen by the caller.
-    pub grant_id: GrantId,
     /// The lane to take from.
+    #[serde(rename = "lane_id")]
     pub lane: LaneId,
-    /// The kind of worker it is for.
-    pub worker_id: WorkerId,
-    /// The process it is for.
+    /// The process.
     pub worker_instance_id: WorkerInstanceId,
     /// What the worker can do.
+    #[serde(default)]
     pub capabilities: CapabilitySet,
     /// How long the reservation lasts.
+    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::GrantTtlMs))]
     pub grant_ttl_ms: u64,
 }
 
 impl NextGrantRequest {
     /// Checks the ranges.
     pub fn validate(&self) -> Result<(), EngineError> {
-        argument::check_range("grant_ttl_ms", self.grant_ttl_ms, 1..=limits::GRANT_TTL_MS_MAX)
+        check_grant_ttl(self.grant_ttl_ms)
+    }
+}
+
+impl Operation for NextGrantRequest {
+    type Target = WorkerId;
+    type Request = Self;
+    type Reply = Grant;
+
+    const PATH: &'static str = "/v1/workers/{worker}/claim";
+    const NAME: &'static str = "claimForWorker";
+    const GROUP: &'static str = "grants";
+    const SUMMARY: &'static str = "Reserves the next execution of a lane for a worker.";
+    const ANSWERS: &'static str = "It is reserved.";
+    const ABOUT: &'static str = "Looks for the best execution of the lane that the worker could \
+        take, in the partitions that may have one, each in its turn. An unused grant ends by itself.";
+    const INPUT: Input = Input::Body;
+    const REFUSES: &'static [u16] = &[409];
+}
+
+literals! {
+    /// What a reservation is good for.
+    GrantKind("kind of a grant") {
+        /// Starts a new attempt: `claim_from_grant`.
+        Claim = "claim",
+        /// Goes on with a paused attempt: `claim_resumed`.
+        Resume = "resume",
+        /// Takes over from a lost worker: `claim_from_reclaim_grant`.
+        Reclaim = "reclaim",
     }
 }
 
@@ -225,6 +311,102 @@ pub enum NextGrant {
     /// Takes over from a lost worker: `claim_from_reclaim_grant`.
     Reclaim(ReclaimGrant),
 }
+
+impl NextGrant {
+    /// A reservation that is good for this.
+    pub fn new(kind: GrantKind, grant: ClaimGrant) -> Self {
+        match kind {
+            GrantKind::Claim => Self::Claim(grant),
+            GrantKind::Resume => Self::Resume(grant),
+            GrantKind::Reclaim => Self::Reclaim(grant.into()),
+        }
+    }
+
+    /// What it is good for, and what every reservation says.
+    pub fn into_parts(self) -> (GrantKind, ClaimGrant) {
+        match self {
+            Self::Claim(grant) => (GrantKind::Claim, grant),
+            Self::Resume(grant) => (GrantKind::Resume, grant),
+            Self::Reclaim(grant) => (GrantKind::Reclaim, grant.into()),
+        }
+    }
+}
+
+/// A reservation. Works once, for the worker it was made for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Grant {
+    /// The execution reserved.
+    pub execution_id: ExecutionId,
+    /// The partition it lives on, as in `{fp:7}`.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub partition_key: Partition,
+    /// Names the reservation; to be given back unchanged.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub grant_key: GrantKey,
+    /// When the reservation ends, in milliseconds since the Unix epoch.
+    pub expires_at_ms: TimestampMs,
+}
+
+impl From<NextGrant> for Grant {
+    fn from(grant: NextGrant) -> Self {
+        let (kind, grant) = grant.into_parts();
+        Self {
+            execution_id: grant.execution_id,
+            partition_key: grant.partition(),
+            grant_key: GrantKey { kind, grant_id: grant.grant_id },
+            expires_at_ms: grant.expires_at,
+        }
+    }
+}
+
+impl Grant {
+    /// The reservation with the worker that asked for it.
+    pub fn into_next(self, worker_id: WorkerId, instance: WorkerInstanceId) -> NextGrant {
+        let grant = ClaimGrant {
+            grant_id: self.grant_key.grant_id,
+            execution_id: self.execution_id,
+            worker_id,
+            worker_instance_id: instance,
+            expires_at: self.expires_at_ms,
+        };
+        NextGrant::new(self.grant_key.kind, grant)
+    }
+}
+
+/// The name of a reservation, with what it is good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GrantKey {
+    /// What it is good for.
+    pub kind: GrantKind,
+    /// The reservation.
+    pub grant_id: GrantId,
+}
+
+impl fmt::Display for GrantKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.kind, self.grant_id)
+    }
+}
+
+/// A text that is not the key of a grant.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a grant key must be given back exactly as it was received")]
+pub struct GrantKeyParseError;
+
+impl FromStr for GrantKey {
+    type Err = GrantKeyParseError;
+
+    fn from_str(text: &str) -> Result<Self, GrantKeyParseError> {
+        let (kind, id) = text.split_once('.').ok_or(GrantKeyParseError)?;
+        Ok(Self {
+            kind: kind.parse().map_err(|_| GrantKeyParseError)?,
+            grant_id: id.parse().map_err(|_| GrantKeyParseError)?,
+        })
+    }
+}
+
+serde_as_text!(GrantKey, "the key of a grant");
 
 /// The lease wanted in exchange for a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -271,6 +453,31 @@ mod tests {
         assert!(request(1, vec![]).is_err());
         assert!(request(1, (0..257).collect()).is_err());
         assert_eq!(request(1, vec![1, 2, 1]), Err("lease_ids must all be different".to_owned()));
+    }
+
+    #[test]
+    fn a_grant_survives_the_wire_and_knows_what_it_is_good_for() {
+        let of = ClaimGrant {
+            grant_id: GrantId::from_uuid(Uuid::from_u128(1)),
+            execution_id: ExecutionId::from_parts(Partition::flow(3), Uuid::from_u128(9)),
+            worker_id: WorkerId::try_new("w").expect("valid"),
+            worker_instance_id: WorkerInstanceId::try_new("w-1").expect("valid"),
+            expires_at: TimestampMs(77),
+        };
+        for kind in GrantKind::ALL {
+            let grant = NextGrant::new(*kind, of.clone());
+            let json = serde_json::to_string(&Grant::from(grant.clone())).expect("text");
+            assert!(json.contains(r#""partition_key":"{fp:3}""#), "{json}");
+            let back: Grant = serde_json::from_str(&json).expect("a grant");
+            assert_eq!(back.into_next(of.worker_id.clone(), of.worker_instance_id.clone()), grant);
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_not_ours_is_refused() {
+        for wrong in ["", "claim", "claim.x", "steal.00000000-0000-0000-0000-000000000001"] {
+            assert_eq!(wrong.parse::<GrantKey>(), Err(GrantKeyParseError), "{wrong}");
+        }
     }
 
     #[test]

@@ -6,9 +6,9 @@ use super::event::{EventPage, EventQuery, History};
 use super::executions::ExecutionState;
 use super::list::{LaneList, LaneQuery, ListFilter, ListPage};
 use super::snapshot::{AttemptRecord, ExecutionSnapshot};
-use crate::engine_backend::{Answer, EngineBackend};
+use crate::engine_backend::Answer;
 use crate::error::{Code, EngineError};
-use crate::operation::{Direct, Input, Method, Nothing, Operation};
+use crate::operation::{Input, Method, Nothing, Operation};
 use crate::types::ExecutionId;
 
 /// Reads. None of these changes anything.
@@ -44,8 +44,13 @@ pub trait Reads: Send + Sync {
     fn read_events(&self, query: EventQuery) -> Answer<'_, EventPage>;
 }
 
-fn not_found() -> EngineError {
-    EngineError::refused(Code::ExecutionNotFound)
+/// What does not exist is no error of a read.
+pub fn found<T>(answer: Result<T, EngineError>) -> Result<Option<T>, EngineError> {
+    match answer {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.code() == Some(Code::ExecutionNotFound) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Reads everything about an execution.
@@ -65,16 +70,6 @@ impl Operation for DescribeExecution {
     const REFUSES: &'static [u16] = &[404];
 }
 
-impl Direct for DescribeExecution {
-    fn run(
-        engine: &dyn EngineBackend,
-        id: ExecutionId,
-        _: Nothing,
-    ) -> Answer<'_, ExecutionSnapshot> {
-        Box::pin(async move { engine.describe_execution(id).await?.ok_or_else(not_found) })
-    }
-}
-
 /// Reads where an execution stands.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadState;
@@ -92,15 +87,6 @@ impl Operation for ReadState {
     const REFUSES: &'static [u16] = &[404];
 }
 
-impl Direct for ReadState {
-    fn run(engine: &dyn EngineBackend, id: ExecutionId, _: Nothing) -> Answer<'_, ExecutionState> {
-        Box::pin(async move {
-            let snapshot = engine.describe_execution(id).await?.ok_or_else(not_found)?;
-            Ok(ExecutionState { execution_id: id, public_state: snapshot.public_state })
-        })
-    }
-}
-
 /// Lists the attempts of an execution.
 #[derive(Clone, Copy, Debug)]
 pub struct ListAttempts;
@@ -116,12 +102,6 @@ impl Operation for ListAttempts {
     const SUMMARY: &'static str = "The attempts of an execution, oldest first.";
     const ANSWERS: &'static str = "The attempts.";
     const REFUSES: &'static [u16] = &[404];
-}
-
-impl Direct for ListAttempts {
-    fn run(engine: &dyn EngineBackend, id: ExecutionId, _: Nothing) -> Answer<'_, Attempts> {
-        engine.list_attempts(id)
-    }
 }
 
 /// The attempts of an execution, oldest first.
@@ -151,12 +131,6 @@ impl Operation for ReadHistory {
     const REFUSES: &'static [u16] = &[404];
 }
 
-impl Direct for ReadHistory {
-    fn run(engine: &dyn EngineBackend, id: ExecutionId, _: Nothing) -> Answer<'_, History> {
-        engine.read_history(id)
-    }
-}
-
 impl Operation for ListFilter {
     type Target = Nothing;
     type Request = Self;
@@ -174,12 +148,6 @@ impl Operation for ListFilter {
     const INPUT: Input = Input::Query;
 }
 
-impl Direct for ListFilter {
-    fn run(engine: &dyn EngineBackend, _: Nothing, filter: Self) -> Answer<'_, ListPage> {
-        engine.list_executions(filter)
-    }
-}
-
 /// Counts executions.
 #[derive(Clone, Copy, Debug)]
 pub struct CountExecutions;
@@ -195,14 +163,8 @@ impl Operation for CountExecutions {
     const GROUP: &'static str = "deployment";
     const SUMMARY: &'static str = "How many executions there are in which state.";
     const ANSWERS: &'static str = "The counts, all partitions together.";
-    const ABOUT: &'static str = "What ended is counted until it is purged. Partitions are asked one \
-        after the other, so that what moves in between may be counted twice or not at all.";
-}
-
-impl Direct for CountExecutions {
-    fn run(engine: &dyn EngineBackend, _: Nothing, _: Nothing) -> Answer<'_, ExecutionCounts> {
-        engine.count_executions()
-    }
+    const ABOUT: &'static str = "What ended is counted until it is purged. Partitions are asked a few \
+        at a time, so that what moves in between may be counted twice or not at all.";
 }
 
 /// How many executions there are in which state.
@@ -254,12 +216,6 @@ impl Operation for LaneQuery {
     const INPUT: Input = Input::Query;
 }
 
-impl Direct for LaneQuery {
-    fn run(engine: &dyn EngineBackend, _: Nothing, query: Self) -> Answer<'_, LaneList> {
-        engine.list_lanes(query)
-    }
-}
-
 impl Operation for EventQuery {
     type Target = Nothing;
     type Request = Self;
@@ -272,10 +228,4 @@ impl Operation for EventQuery {
     const SUMMARY: &'static str = "The event log of one partition, from a position.";
     const ANSWERS: &'static str = "Some events, in their order.";
     const INPUT: Input = Input::Query;
-}
-
-impl Direct for EventQuery {
-    fn run(engine: &dyn EngineBackend, _: Nothing, query: Self) -> Answer<'_, EventPage> {
-        engine.read_events(query)
-    }
 }

@@ -4,8 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine_backend::{Answer, EngineBackend};
-use crate::operation::{Direct, Input, Method, Nothing, Operation};
+use crate::operation::{Input, Method, Nothing, Operation};
 
 /// Makes a key the one that signs waitpoint tokens.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,16 +48,6 @@ impl Operation for RotateWaitpointSecretRequest {
         partition could not be reached.";
     const INPUT: Input = Input::Body;
     const REFUSES: &'static [u16] = &[409];
-}
-
-impl Direct for RotateWaitpointSecretRequest {
-    fn run(
-        engine: &dyn EngineBackend,
-        _: Nothing,
-        request: Self,
-    ) -> Answer<'_, RotateWaitpointSecretResponse> {
-        engine.rotate_waitpoint_secret(request)
-    }
 }
 
 /// Where a key signs from now on.

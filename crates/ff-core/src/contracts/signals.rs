@@ -9,11 +9,11 @@ use super::secrets::{RotateWaitpointSecretRequest, RotateWaitpointSecretResponse
 use super::waits::{ListSuspended, ListSuspendedPage};
 use crate::argument::{check_bytes, check_range};
 use crate::bytes::{self, Base64, json_text};
-use crate::engine_backend::{Answer, EngineBackend};
+use crate::engine_backend::Answer;
 use crate::error::EngineError;
 use crate::limits;
 use crate::literal::literals;
-use crate::operation::{Direct, Input, Method, Nothing, Operation};
+use crate::operation::{Input, Method, Nothing, Operation};
 use crate::types::{
     ExecutionId, RequestId, SignalId, SuspensionId, TimestampMs, WaitpointId, WaitpointToken,
 };
@@ -218,12 +218,6 @@ impl Operation for DeliverSignal {
     const REFUSES: &'static [u16] = &[401, 409];
 }
 
-impl Direct for DeliverSignal {
-    fn run(engine: &dyn EngineBackend, id: ExecutionId, it: Self) -> Answer<'_, SignalOutcome> {
-        engine.deliver_signal(id, it)
-    }
-}
-
 /// What a signal did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
@@ -331,12 +325,6 @@ impl Operation for ResumeExecution {
     const REFUSES: &'static [u16] = &[404, 409];
 }
 
-impl Direct for ResumeExecution {
-    fn run(engine: &dyn EngineBackend, id: ExecutionId, it: Self) -> Answer<'_, ExecutionState> {
-        engine.resume_execution(id, it)
-    }
-}
-
 literals! {
     /// Whether an open waitpoint is in use.
     WaitpointState("waitpoint state") {
@@ -363,12 +351,6 @@ impl Operation for PendingWaitpoints {
     const SUMMARY: &'static str = "The open waitpoints of an execution, with their tokens.";
     const ANSWERS: &'static str = "The waitpoints. The tokens are credentials.";
     const REFUSES: &'static [u16] = &[404];
-}
-
-impl Direct for PendingWaitpoints {
-    fn run(engine: &dyn EngineBackend, id: ExecutionId, _: Nothing) -> Answer<'_, OpenWaitpoints> {
-        engine.pending_waitpoints(id)
-    }
 }
 
 /// The open waitpoints of an execution.

@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use super::{OutputCursor, OutputStream, TailStream};
 use crate::argument::check_range;
 use crate::backend::{Frame, Handle};
-use crate::engine_backend::{Answer, EngineBackend};
+use crate::engine_backend::Answer;
 use crate::error::EngineError;
 use crate::limits;
-use crate::operation::{Direct, Input, Method, Operation};
+use crate::operation::{Input, Method, Operation};
 use crate::types::{AttemptIndex, ExecutionId, StreamCursor, TimestampMs};
 
 pub use crate::limits::{MAX_TAIL_BLOCK_MS, STREAM_READ_HARD_CAP};
@@ -163,12 +163,6 @@ impl Operation for StreamQuery {
         last_sequence. Bytes that are no UTF-8 are base64, as the field encoding says.";
     const INPUT: Input = Input::Query;
     const REFUSES: &'static [u16] = &[404];
-}
-
-impl Direct for StreamQuery {
-    fn run(engine: &dyn EngineBackend, id: ExecutionId, it: Self) -> Answer<'_, StreamFrames> {
-        engine.read_stream(id, it)
-    }
 }
 
 /// One frame, as it is read. Its fields are `frame_type`, `ts`, `payload`, `encoding`, `source` and

@@ -4,10 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::suspensions::TimeoutBehavior;
 use crate::argument::check_range;
-use crate::engine_backend::{Answer, EngineBackend};
 use crate::error::EngineError;
 use crate::limits;
-use crate::operation::{Direct, Input, Method, Nothing, Operation};
+use crate::operation::{Input, Method, Nothing, Operation};
 use crate::types::{ExecutionId, ExecutionKind, LaneId, Namespace, TimestampMs, WaitpointId};
 
 /// How many a page has unless told otherwise.
@@ -52,12 +51,6 @@ impl Operation for ListSuspended {
     const SUMMARY: &'static str = "What is suspended, partition by partition, longest first.";
     const ANSWERS: &'static str = "A page.";
     const INPUT: Input = Input::Query;
-}
-
-impl Direct for ListSuspended {
-    fn run(engine: &dyn EngineBackend, _: Nothing, query: Self) -> Answer<'_, ListSuspendedPage> {
-        engine.list_suspended(query)
-    }
 }
 
 /// Some of what is suspended.

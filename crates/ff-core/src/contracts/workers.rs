@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::argument::check_range;
 use crate::capability::CapabilitySet;
-use crate::engine_backend::{Answer, EngineBackend};
+use crate::engine_backend::Answer;
 use crate::error::EngineError;
 use crate::limits;
-use crate::operation::{Direct, Input, Method, Nothing, Operation};
+use crate::operation::{Input, Method, Nothing, Operation};
 use crate::types::{LaneId, TimestampMs, WorkerId, WorkerInstanceId, WorkerSession};
 
 /// Knows the connected workers.
@@ -111,12 +111,6 @@ impl Operation for Heartbeat {
     const REFUSES: &'static [u16] = &[404, 409];
 }
 
-impl Direct for Heartbeat {
-    fn run(engine: &dyn EngineBackend, id: WorkerInstanceId, it: Self) -> Answer<'_, Registered> {
-        engine.heartbeat_worker(id, it)
-    }
-}
-
 /// Ends a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -137,12 +131,6 @@ impl Operation for Disconnect {
     const ANSWERS: &'static str = "It is unknown, and holds nothing.";
     const INPUT: Input = Input::Body;
     const REFUSES: &'static [u16] = &[409];
-}
-
-impl Direct for Disconnect {
-    fn run(engine: &dyn EngineBackend, id: WorkerInstanceId, it: Self) -> Answer<'_, Disconnected> {
-        engine.disconnect_worker(id, it)
-    }
 }
 
 /// The answer to the end of a registration.
@@ -167,12 +155,6 @@ impl Operation for ListWorkers {
     const NAME: &'static str = "listWorkers";
     const SUMMARY: &'static str = "The connected workers, sorted by instance.";
     const ANSWERS: &'static str = "The workers.";
-}
-
-impl Direct for ListWorkers {
-    fn run(engine: &dyn EngineBackend, _: Nothing, _: Nothing) -> Answer<'_, WorkerList> {
-        engine.list_workers()
-    }
 }
 
 /// The connected workers.

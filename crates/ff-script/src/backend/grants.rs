@@ -2,7 +2,7 @@
 
 use ff_core::contracts::{ClaimGrant, Claimed, GrantRequest, LeaseRequest, ReclaimGrant};
 use ff_core::engine_backend::{Answer, Grants};
-use ff_core::types::AttemptId;
+use ff_core::types::{AttemptId, ExecutionId, GrantId};
 
 use super::ScriptBackend;
 use super::partition::Holder;
@@ -11,20 +11,23 @@ use crate::calls::grant::{
     IssueClaimGrant, IssueClaimGrantReply, IssueReclaimGrant, IssueReclaimGrantReply,
 };
 use crate::host::Host;
+use crate::ids::{IdSource, SystemIds};
 
 /// Both reservations are asked for and answered in the same way.
 macro_rules! issue {
-    ($backend:ident, $request:ident, $call:ident, $reply:ident, $grant:ident) => {
+    ($backend:ident, $execution_id:ident, $request:ident, $call:ident, $reply:ident, $grant:ident) => {
         Box::pin(async move {
             $request.validate()?;
-            let GrantRequest { execution_id, worker_id, worker_instance_id, .. } = $request;
+            let GrantRequest { worker_id, worker_instance_id, .. } = $request;
+            let minted = || GrantId::from_uuid(SystemIds.random());
+            let execution_id = $execution_id;
             let call = $call {
                 execution_id,
                 worker_id: worker_id.clone(),
                 worker_instance_id: worker_instance_id.clone(),
                 capabilities: $request.capabilities,
                 grant_ttl_ms: $request.grant_ttl_ms,
-                grant_id: $request.grant_id,
+                grant_id: $request.grant_id.unwrap_or_else(minted),
             };
             let ($reply::Granted { grant_id, grant_expires_at: expires_at, .. }
             | $reply::Existing { grant_id, grant_expires_at: expires_at, .. }) =
@@ -61,12 +64,16 @@ macro_rules! claim {
 }
 
 impl<H: Host + ?Sized> Grants for ScriptBackend<H> {
-    fn issue_claim_grant(&self, request: GrantRequest) -> Answer<'_, ClaimGrant> {
-        issue!(self, request, IssueClaimGrant, IssueClaimGrantReply, ClaimGrant)
+    fn issue_claim_grant(&self, id: ExecutionId, request: GrantRequest) -> Answer<'_, ClaimGrant> {
+        issue!(self, id, request, IssueClaimGrant, IssueClaimGrantReply, ClaimGrant)
     }
 
-    fn issue_reclaim_grant(&self, request: GrantRequest) -> Answer<'_, ReclaimGrant> {
-        issue!(self, request, IssueReclaimGrant, IssueReclaimGrantReply, ReclaimGrant)
+    fn issue_reclaim_grant(
+        &self,
+        id: ExecutionId,
+        request: GrantRequest,
+    ) -> Answer<'_, ReclaimGrant> {
+        issue!(self, id, request, IssueReclaimGrant, IssueReclaimGrantReply, ReclaimGrant)
     }
 
     fn claim_from_grant<'a>(

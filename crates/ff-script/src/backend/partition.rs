@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use ff_core::backend::Handle;
 use ff_core::contracts::{
-    ClaimGrant, ClaimRequest, Claimed, LaneDepth, NextGrant, NextGrantRequest, ReclaimGrant,
-    TickReport, payload_bytes,
+    ClaimGrant, ClaimRequest, Claimed, LaneDepth, NextGrant, NextGrantRequest, TickReport,
+    payload_bytes,
 };
 use ff_core::engine_backend::{Answer, PartitionBackend};
 use ff_core::error::EngineError;
 use ff_core::limits;
 use ff_core::partition::{Partition, PartitionConfig};
-use ff_core::types::{LaneId, LeaseFence, LeaseId, WorkerId, WorkerInstanceId};
+use ff_core::types::{GrantId, LaneId, LeaseFence, LeaseId, WorkerId, WorkerInstanceId};
 
 use super::reads::read_row;
 use super::{ScriptBackend, call};
@@ -21,6 +21,7 @@ use crate::calls::grant::{GrantNext, GrantNextReply};
 use crate::calls::tick::{Tick, TickReply};
 use crate::calls::worker::{LaneDepths, LaneDepthsReply};
 use crate::host::Host;
+use crate::ids::{IdSource, SystemIds};
 use crate::wire::{Joined, Rest, row};
 
 impl<H: Host + ?Sized> PartitionBackend for ScriptBackend<H> {
@@ -66,20 +67,20 @@ impl<H: Host + ?Sized> PartitionBackend for ScriptBackend<H> {
     fn grant_next(
         &self,
         partition: Partition,
+        worker_id: WorkerId,
         request: NextGrantRequest,
     ) -> Answer<'_, Option<NextGrant>> {
         Box::pin(async move {
             request.validate()?;
-            let (worker_id, worker_instance_id) =
-                (request.worker_id.clone(), request.worker_instance_id.clone());
+            let worker_instance_id = request.worker_instance_id;
             let call = GrantNext {
                 lane: request.lane,
-                worker_id: request.worker_id,
-                worker_instance_id: request.worker_instance_id,
+                worker_id: worker_id.clone(),
+                worker_instance_id: worker_instance_id.clone(),
                 capabilities: request.capabilities,
                 grant_ttl_ms: request.grant_ttl_ms,
                 retry: false,
-                grant_id: request.grant_id,
+                grant_id: GrantId::from_uuid(SystemIds.random()),
             };
             let (GrantNextReply::Granted { execution_id, grant_id, grant_expires_at, kind }
             | GrantNextReply::GrantedBefore { execution_id, grant_id, grant_expires_at, kind }) =
@@ -88,20 +89,9 @@ impl<H: Host + ?Sized> PartitionBackend for ScriptBackend<H> {
                 return Ok(None);
             };
             let expires_at = grant_expires_at;
-            if kind == "reclaim" {
-                let grant = ReclaimGrant {
-                    grant_id,
-                    execution_id,
-                    worker_id,
-                    worker_instance_id,
-                    expires_at,
-                };
-                return Ok(Some(NextGrant::Reclaim(grant)));
-            }
             let grant =
                 ClaimGrant { grant_id, execution_id, worker_id, worker_instance_id, expires_at };
-            let resumed = kind == "resume";
-            Ok(Some(if resumed { NextGrant::Resume(grant) } else { NextGrant::Claim(grant) }))
+            Ok(Some(NextGrant::new(kind, grant)))
         })
     }
 

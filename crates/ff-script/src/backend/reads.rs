@@ -8,6 +8,7 @@ use ff_core::contracts::{
     AttemptRecord, AttemptSummary, Attempts, CancelSummary, Event, EventPage, EventQuery,
     ExecutionCounts, ExecutionSnapshot, ExecutionSummary, FailureSummary, History, LaneDepth,
     LaneList, LaneQuery, LeaseSummary, ListFilter, ListPage, ProgressSummary, SuspensionRecord,
+    found,
 };
 use ff_core::engine_backend::{Answer, Reads};
 use ff_core::error::{Code, EngineError};
@@ -336,15 +337,6 @@ impl Position {
         let (version, partition, inside) = (parts.next()?, parts.next()?, parts.next()?);
         let inside = (!inside.is_empty()).then(|| inside.to_owned());
         (version == "1").then_some(Self { partition: partition.parse().ok()?, inside })
-    }
-}
-
-/// What does not exist is no error of a read.
-fn found<T>(reply: Result<T, EngineError>) -> Result<Option<T>, EngineError> {
-    match reply {
-        Ok(value) => Ok(Some(value)),
-        Err(error) if error.code() == Some(Code::ExecutionNotFound) => Ok(None),
-        Err(error) => Err(error),
     }
 }
 

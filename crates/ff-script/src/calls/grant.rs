@@ -1,6 +1,7 @@
 //! Reserving one execution for one worker.
 
 use ff_core::capability::CapabilitySet;
+use ff_core::contracts::GrantKind;
 use ff_core::types::{ExecutionId, GrantId, LaneId, TimestampMs, WorkerId, WorkerInstanceId};
 
 use crate::call::functions;
@@ -38,13 +39,13 @@ functions! {
             execution_id: ExecutionId,
             grant_id: GrantId,
             grant_expires_at: TimestampMs,
-            kind: String,
+            kind: GrantKind,
         },
         "DUPLICATE" => GrantedBefore {
             execution_id: ExecutionId,
             grant_id: GrantId,
             grant_expires_at: TimestampMs,
-            kind: String,
+            kind: GrantKind,
         },
         "EMPTY" => Nothing {},
     }

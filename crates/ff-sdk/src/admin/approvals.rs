@@ -4,7 +4,7 @@ use ff_api::approval::{
     ApprovalLinks, DecideByLink, LinkText, LinkView, MakeApprovalLinks, ReadLink, RotateLinkKey,
 };
 use ff_core::operation::Nothing;
-use ff_core::types::ExecutionId;
+use ff_core::types::ExecutionRef;
 
 use super::FlowFabricAdminClient;
 use crate::error::SdkError;
@@ -14,10 +14,10 @@ impl FlowFabricAdminClient {
     /// the request.
     pub async fn approval_links(
         &self,
-        execution_id: ExecutionId,
+        execution: impl Into<ExecutionRef>,
         request: MakeApprovalLinks,
     ) -> Result<ApprovalLinks, SdkError> {
-        self.operate::<MakeApprovalLinks>(execution_id, &request).await
+        self.operate::<MakeApprovalLinks>(execution.into(), &request).await
     }
 
     /// What a link asks its approver, or what that has decided. Never decides.

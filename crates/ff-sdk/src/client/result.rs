@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use ff_core::contracts::{CancelSummary, ExecutionSnapshot, FailureSummary};
-use ff_core::error::EngineError;
+use ff_core::error::{Code, EngineError};
 use ff_core::state::PublicState;
-use ff_core::types::{ExecutionId, ExecutionRef};
+use ff_core::types::ExecutionRef;
+use ff_script::endings::{Ended, how_ended};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
 
@@ -25,7 +26,10 @@ pub enum AwaitError {
     #[error("the execution has not ended in time")]
     TimedOut,
     /// There is no such execution, or its retention time is over.
-    #[error("there is no such execution")]
+    #[error(
+        "there is no such execution; if somebody else chose its id, a UUID alone may not be \
+         enough: give it as {{fp:N}}:<uuid>"
+    )]
     NotFound,
     /// It failed, and will not be tried again.
     #[error("the execution failed ({}): {}", .0.category, .0.reason)]
@@ -49,7 +53,10 @@ pub enum AwaitError {
 
 impl From<EngineError> for AwaitError {
     fn from(error: EngineError) -> Self {
-        Self::Sdk(error.in_context("await_result").into())
+        match error.code() {
+            Some(Code::ExecutionNotFound) => Self::NotFound,
+            _ => Self::Sdk(error.in_context("await_result").into()),
+        }
     }
 }
 
@@ -85,8 +92,9 @@ impl Client {
         let id = self.connection.resolve(execution).map_err(AwaitError::Sdk)?;
         let mut watch = self.connection.endings().watch(id).await?;
         loop {
-            let heard = match self.look(id).await {
-                Ok(Some(ended)) => return ended,
+            let heard = match how_ended(self.engine().as_ref(), id).await {
+                Ok(Some(Ended::Completed(result))) => return Ok(result),
+                Ok(Some(Ended::Otherwise(snapshot))) => return Err(without_result(*snapshot)),
                 Ok(None) if Instant::now() >= deadline => return Err(AwaitError::TimedOut),
                 Ok(None) => watch.news(deadline - Instant::now()).await,
                 Err(error) => Err(error),
@@ -104,41 +112,22 @@ impl Client {
             }
         }
     }
-
-    /// How it ended, if it has. A result is one call; everything else needs a second one.
-    async fn look(
-        &self,
-        id: ExecutionId,
-    ) -> Result<Option<Result<Vec<u8>, AwaitError>>, EngineError> {
-        if let Some(result) = self.engine().read_result(id).await? {
-            return Ok(Some(Ok(result)));
-        }
-        match self.engine().describe_execution(id).await? {
-            None => Ok(Some(Err(AwaitError::NotFound))),
-            // It completed between the two calls: the next look finds the result.
-            Some(snapshot) if snapshot.public_state() == PublicState::Completed => {
-                Ok(self.engine().read_result(id).await?.map(Ok))
-            }
-            Some(snapshot) => Ok(end_of(snapshot).map(Err)),
-        }
-    }
 }
 
-/// Why an execution that did not complete has ended; none if it has not.
-fn end_of(snapshot: ExecutionSnapshot) -> Option<AwaitError> {
+/// Why an execution has no result that has ended.
+fn without_result(snapshot: ExecutionSnapshot) -> AwaitError {
     let unknown = || FailureSummary {
         reason: "no reason was given".to_owned(),
         category: String::new(),
         detail: Vec::new(),
     };
     match snapshot.public_state() {
-        PublicState::Failed => Some(AwaitError::Failed(snapshot.failure.unwrap_or_else(unknown))),
         PublicState::Cancelled => {
             let none = CancelSummary { reason: String::new(), cancelled_by: String::new() };
-            Some(AwaitError::Cancelled(snapshot.cancel.unwrap_or(none)))
+            AwaitError::Cancelled(snapshot.cancel.unwrap_or(none))
         }
-        PublicState::Expired => Some(AwaitError::Expired),
-        PublicState::Skipped => Some(AwaitError::Skipped),
-        _ => None,
+        PublicState::Expired => AwaitError::Expired,
+        PublicState::Skipped => AwaitError::Skipped,
+        _ => AwaitError::Failed(snapshot.failure.unwrap_or_else(unknown)),
     }
 }

@@ -14,7 +14,8 @@ use hyper::body::Bytes;
 use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
-use super::{Answered, HttpBackend, Sent};
+use super::transport::Sent;
+use super::{Answered, HttpBackend};
 use crate::error::{HttpError, HttpErrorKind};
 
 /// How long the server may be silent that need not wait for anything.
@@ -27,7 +28,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
 /// One call of the API.
-pub(super) struct Call {
+pub(crate) struct Call {
     method: Method,
     path: String,
     headers: HeaderMap,
@@ -58,12 +59,19 @@ impl Call {
         target: O::Target,
         request: &O::Request,
     ) -> Result<Self, EngineError> {
+        Self::at::<O>(O::path(target), request)
+    }
+
+    /// The same, by its path.
+    pub(crate) fn at<O: Operation>(
+        path: String,
+        request: &O::Request,
+    ) -> Result<Self, EngineError> {
         let method = match O::METHOD {
             operation::Method::Get => Method::GET,
             operation::Method::Post => Method::POST,
             operation::Method::Put => Method::PUT,
         };
-        let path = O::path(target);
         match O::INPUT {
             Input::Nothing => Ok(Self::new(method, path)),
             Input::Query => Ok(Self::new(method, format!("{path}?{}", query(request)?))),
@@ -94,7 +102,7 @@ impl Call {
     }
 
     /// The server may take this much longer.
-    pub(super) fn waiting(mut self, wait: Duration) -> Self {
+    pub(crate) fn waiting(mut self, wait: Duration) -> Self {
         self.limit = self.limit.saturating_add(wait);
         self
     }
@@ -103,6 +111,17 @@ impl Call {
     pub(super) fn repeated_as(mut self, body: &impl Serialize) -> Result<Self, EngineError> {
         self.repeated_body = Some(json(body)?);
         Ok(self)
+    }
+
+    /// What is sent.
+    pub(crate) fn sent(&self) -> Sent<'_> {
+        Sent {
+            method: self.method.clone(),
+            path: &self.path,
+            headers: self.headers.clone(),
+            body: self.body.clone(),
+            limit: self.limit,
+        }
     }
 
     /// A lost answer is asked for again for so long.
@@ -211,14 +230,7 @@ impl HttpBackend {
     }
 
     async fn attempt(&self, call: &Call) -> Result<Answered, EngineError> {
-        let sent = Sent {
-            method: call.method.clone(),
-            path: &call.path,
-            headers: call.headers.clone(),
-            body: call.body.clone(),
-            limit: call.limit,
-        };
-        let answered = self.client.send(sent).await.map_err(|error| lost(&error))?;
+        let answered = self.client.send(call.sent()).await.map_err(|error| lost(&error))?;
         if answered.status.is_success() { Ok(answered) } else { Err(refused(&answered)) }
     }
 }

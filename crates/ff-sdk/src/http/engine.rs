@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ff_api::create::{BULK_MAX, BulkCreate, Create};
 use ff_api::frames::AppendFrames;
-use ff_api::grant::{ClaimGranted, Grant, GrantExecution};
+use ff_api::grant::ClaimGranted;
 use ff_api::headers;
 use ff_api::raw::{ReadPayload, ResultQuery};
 use ff_api::task::{
@@ -15,12 +15,12 @@ use ff_api::worker::Register;
 use ff_core::backend::{FailOutcome, FailureClass, FailureReason, Frame, Handle, LeaseRenewal};
 use ff_core::contracts::*;
 use ff_core::engine_backend::{Answer, EngineBackend};
-use ff_core::error::{Code, EngineError};
+use ff_core::error::EngineError;
 use ff_core::object::Object;
 use ff_core::operation::{Nothing, Operation};
 use ff_core::partition::PartitionConfig;
 use ff_core::types::{
-    AttemptIndex, ExecutionId, Moment, RequestId, WorkerInstanceId, WorkerSession,
+    AttemptIndex, ExecutionId, GrantId, Moment, RequestId, WorkerInstanceId, WorkerSession,
 };
 use ff_script::ids::{IdSource, SystemIds};
 use futures_core::future::BoxFuture;
@@ -143,15 +143,6 @@ impl Reads for HttpBackend {
     }
 }
 
-/// What does not exist is no error for a read.
-fn found<T>(answer: Result<T, EngineError>) -> Result<Option<T>, EngineError> {
-    match answer {
-        Ok(value) => Ok(Some(value)),
-        Err(error) if error.code() == Some(Code::ExecutionNotFound) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
 impl Workers for HttpBackend {
     /// Repeated sends of one registration have one session.
     fn register_worker(&self, mut registration: WorkerRegistration) -> Answer<'_, Registered> {
@@ -256,9 +247,10 @@ pub(super) fn token(handle: &Handle) -> Option<String> {
 }
 
 impl Grants for HttpBackend {
-    fn issue_claim_grant(&self, request: GrantRequest) -> Answer<'_, ClaimGrant> {
+    fn issue_claim_grant(&self, id: ExecutionId, request: GrantRequest) -> Answer<'_, ClaimGrant> {
+        let granted = self.grant(id, GrantRequest { reclaim: false, ..request });
         Box::pin(async move {
-            match self.grant(request, false).await? {
+            match granted.await? {
                 NextGrant::Claim(grant) | NextGrant::Resume(grant) => Ok(grant),
                 NextGrant::Reclaim(_) => Err(EngineError::corrupt("grant", "grant_key", "reclaim")),
             }
@@ -281,9 +273,14 @@ impl Grants for HttpBackend {
         Box::pin(self.exchange(NextGrant::Resume(grant.clone()), lease))
     }
 
-    fn issue_reclaim_grant(&self, request: GrantRequest) -> Answer<'_, ReclaimGrant> {
+    fn issue_reclaim_grant(
+        &self,
+        id: ExecutionId,
+        request: GrantRequest,
+    ) -> Answer<'_, ReclaimGrant> {
+        let granted = self.grant(id, GrantRequest { reclaim: true, ..request });
         Box::pin(async move {
-            match self.grant(request, true).await? {
+            match granted.await? {
                 NextGrant::Reclaim(grant) => Ok(grant),
                 _ => Err(EngineError::corrupt("grant", "grant_key", "not a reclaim")),
             }
@@ -315,18 +312,16 @@ impl HttpBackend {
         }
     }
 
-    async fn grant(&self, request: GrantRequest, reclaim: bool) -> Result<NextGrant, EngineError> {
+    async fn grant(
+        &self,
+        execution_id: ExecutionId,
+        mut request: GrantRequest,
+    ) -> Result<NextGrant, EngineError> {
         request.validate()?;
-        let body = GrantExecution {
-            worker_id: request.worker_id.clone(),
-            worker_instance_id: request.worker_instance_id.clone(),
-            capabilities: request.capabilities,
-            grant_ttl_ms: request.grant_ttl_ms,
-            reclaim,
-            grant_id: Some(request.grant_id),
-        };
-        let grant: Grant = self.send::<GrantExecution>(request.execution_id, body).await?;
-        Ok(grant.into_next(request.worker_id, request.worker_instance_id))
+        request.grant_id.get_or_insert_with(|| GrantId::from_uuid(SystemIds.random()));
+        let worker = (request.worker_id.clone(), request.worker_instance_id.clone());
+        let grant = self.send::<GrantRequest>(execution_id, request).await?;
+        Ok(grant.into_next(worker.0, worker.1))
     }
 
     async fn exchange(
@@ -335,8 +330,7 @@ impl HttpBackend {
         lease: LeaseRequest,
     ) -> Result<Claimed, EngineError> {
         lease.validate()?;
-        let body = ClaimGranted::new(&grant, lease.lease_ttl_ms, Some(lease.lease_id));
-        self.send::<ClaimGranted>(Nothing {}, body).await?.try_into()
+        self.send::<ClaimGranted>(Nothing {}, ClaimGranted::new(grant, lease)).await?.try_into()
     }
 
     /// Asks for something that answers nothing.

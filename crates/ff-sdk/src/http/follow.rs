@@ -15,8 +15,9 @@ use http_body_util::BodyExt as _;
 use hyper::body::{Bytes, Incoming};
 use tokio::time::{sleep, timeout};
 
+use super::HttpClient;
 use super::call::{ANSWER_TIMEOUT, lost, refused, retry_of};
-use super::{HttpClient, Sent};
+use super::transport::Sent;
 
 /// A server gives a sign of life more often than this.
 const SILENCE: Duration = Duration::from_secs(45);

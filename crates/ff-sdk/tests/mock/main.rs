@@ -66,10 +66,10 @@ impl Site {
         self.worker.claim(LONG).await.expect("answers").expect("there is work")
     }
 
-    fn grant_request(&self, execution_id: ExecutionId) -> GrantRequest {
+    fn grant_request(&self) -> GrantRequest {
         GrantRequest {
-            grant_id: GrantId::from_uuid(SystemIds.random()),
-            execution_id,
+            grant_id: Some(GrantId::from_uuid(SystemIds.random())),
+            reclaim: false,
             worker_id: self.worker.config().worker_id.clone(),
             worker_instance_id: self.worker.config().worker_instance_id.clone(),
             capabilities: CapabilitySet::default(),
@@ -110,7 +110,7 @@ async fn each_step_is_one_call_and_no_call_goes_around_the_traits() {
     seen();
 
     let id = site.submit().await;
-    let grant = site.worker.backend().issue_claim_grant(site.grant_request(id)).await;
+    let grant = site.worker.backend().issue_claim_grant(id, site.grant_request()).await;
     let lane: LaneId = LANE.parse().expect("valid");
     let task = site.worker.claim_from_grant(lane, grant.expect("granted")).await.expect("claimed");
     site.worker.describe_execution(task.execution_id()).await.expect("readable");

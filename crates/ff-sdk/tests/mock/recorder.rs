@@ -136,10 +136,10 @@ impl Executions for Recorder {
 
 impl Grants for Recorder {
     pass_on! {
-        fn issue_claim_grant<'a>(request: GrantRequest) -> ClaimGrant;
+        fn issue_claim_grant<'a>(id: ExecutionId, request: GrantRequest) -> ClaimGrant;
         fn claim_from_grant<'a>(grant: &'a ClaimGrant, lease: LeaseRequest) -> Claimed;
         fn claim_resumed<'a>(grant: &'a ClaimGrant, lease: LeaseRequest) -> Claimed;
-        fn issue_reclaim_grant<'a>(request: GrantRequest) -> ReclaimGrant;
+        fn issue_reclaim_grant<'a>(id: ExecutionId, request: GrantRequest) -> ReclaimGrant;
         fn claim_from_reclaim_grant<'a>(grant: &'a ReclaimGrant, lease: LeaseRequest) -> Claimed;
     }
 }

@@ -16,10 +16,10 @@ fn lane() -> LaneId {
     LANE.parse().expect("valid")
 }
 
-fn grant_request(worker: &FlowFabricWorker, execution_id: ExecutionId) -> GrantRequest {
+fn grant_request(worker: &FlowFabricWorker) -> GrantRequest {
     GrantRequest {
-        grant_id: GrantId::from_uuid(SystemIds.random()),
-        execution_id,
+        grant_id: Some(GrantId::from_uuid(SystemIds.random())),
+        reclaim: false,
         worker_id: worker.config().worker_id.clone(),
         worker_instance_id: worker.config().worker_instance_id.clone(),
         capabilities: CapabilitySet::default(),
@@ -28,8 +28,8 @@ fn grant_request(worker: &FlowFabricWorker, execution_id: ExecutionId) -> GrantR
 }
 
 async fn grant(worker: &FlowFabricWorker, id: ExecutionId) -> ClaimGrant {
-    let request = grant_request(worker, id);
-    worker.backend().issue_claim_grant(request).await.expect("granted")
+    let request = grant_request(worker);
+    worker.backend().issue_claim_grant(id, request).await.expect("granted")
 }
 
 pub(crate) async fn a_waiting_claim_is_woken_by_a_submission(site: Site) {
@@ -137,13 +137,13 @@ pub(crate) async fn an_interrupted_attempt_goes_on_through_a_grant(site: Site) {
     let attempt_id = *task.attempt_id();
     task.delay_for(Duration::ZERO).await.expect("put aside");
     let grant = {
-        let request = grant_request(&worker, id);
+        let request = grant_request(&worker);
         let engine = worker.backend();
         eventually("the end of the pause", || async {
-            engine.issue_claim_grant(request.clone()).await.is_ok()
+            engine.issue_claim_grant(id, request.clone()).await.is_ok()
         })
         .await;
-        engine.issue_claim_grant(request).await.expect("the same grant again")
+        engine.issue_claim_grant(id, request).await.expect("the same grant again")
     };
     let task = worker.claim_from_grant(lane(), grant).await.expect("claimed");
     assert_eq!((*task.attempt_id(), task.claim_kind()), (attempt_id, HandleKind::Resumed));
@@ -165,11 +165,13 @@ pub(crate) async fn a_lapsed_execution_is_taken_over_through_a_reclaim_grant(sit
     };
     let work = site.connection.work().await.expect("a work source");
     assert_eq!(work.claim(careless).await.expect("answers").len(), 1);
-    let request = grant_request(&worker, id);
+    let request = grant_request(&worker);
     let engine = worker.backend();
-    eventually("the lapse", || async { engine.issue_reclaim_grant(request.clone()).await.is_ok() })
-        .await;
-    let grant = engine.issue_reclaim_grant(request).await.expect("the same grant again");
+    eventually("the lapse", || async {
+        engine.issue_reclaim_grant(id, request.clone()).await.is_ok()
+    })
+    .await;
+    let grant = engine.issue_reclaim_grant(id, request).await.expect("the same grant again");
     let task = worker.claim_from_reclaim_grant(grant.clone()).await.expect("taken over");
     assert_eq!((task.claim_kind(), task.attempt_index().get()), (HandleKind::Reclaimed, 1));
     assert!(worker.claim_from_reclaim_grant(grant).await.is_err());

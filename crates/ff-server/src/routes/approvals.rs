@@ -37,7 +37,7 @@ const GRACE_MS: u64 = 86_400_000;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        direct::<ListApprovals>(),
+        direct::<ListApprovals, _>(|engine, id, _| engine.list_approvals(id)),
         json::<MakeApprovalLinks, _, _>(make_links),
         raw::<ReadLink, _, _>(show).answers_page::<LinkView>(ReadLink::ANSWERS).tokenless(),
         raw::<DecideByLink, _, _>(decide)

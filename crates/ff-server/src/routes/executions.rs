@@ -30,12 +30,12 @@ pub(super) fn routes() -> Vec<Route> {
             .answers::<CreatedExecution>(201, "It is new.")
             .answers::<CreatedExecution>(200, "It was known; nothing changed."),
         route::json::<BulkCreate, _, _>(create_bulk),
-        direct::<ListFilter>(),
-        direct::<CancelExecution>(),
-        direct::<ReplayExecution>(),
-        direct::<RevokeLease>(),
-        direct::<ChangePriority>(),
-        direct::<SetTags>(),
+        direct::<ListFilter, _>(|engine, _, filter| engine.list_executions(filter)),
+        direct::<CancelExecution, _>(|engine, id, it| engine.cancel_execution(id, it)),
+        direct::<ReplayExecution, _>(|engine, id, it| engine.replay(id, it)),
+        direct::<RevokeLease, _>(|engine, id, it| engine.revoke_lease(id, it)),
+        direct::<ChangePriority, _>(|engine, id, it| engine.change_priority(id, it)),
+        direct::<SetTags, _>(|engine, id, it| engine.set_tags(id, it)),
     ]
 }
 

@@ -38,9 +38,9 @@ pub(crate) type Readiness = Mutex<Option<(Instant, Result<(), EngineError>)>>;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        direct::<LaneQuery>(),
-        direct::<CountExecutions>(),
-        direct::<EventQuery>(),
+        direct::<LaneQuery, _>(|engine, _, query| engine.list_lanes(query)),
+        direct::<CountExecutions, _>(|engine, _, _| engine.count_executions()),
+        direct::<EventQuery, _>(|engine, _, query| engine.read_events(query)),
         json::<Deployment, _, _>(deployment),
         json::<Liveness, _, _>(healthz).open(),
         json::<ff_api::deployment::Readiness, _, _>(readyz).open(),

@@ -10,12 +10,14 @@ use ff_api::problem::{HttpCode, Problem};
 use ff_api::raw::{ReadPayload, ResultQuery};
 use ff_core::argument::check_range;
 use ff_core::contracts::{
-    DescribeExecution, ExecutionSnapshot, ListAttempts, ReadHistory, ReadState,
+    DescribeExecution, ExecutionSnapshot, ExecutionState, ListAttempts, ReadHistory, ReadState,
 };
+use ff_core::engine_backend::EngineBackend;
 use ff_core::error::{Code, EngineError};
 use ff_core::limits;
 use ff_core::state::PublicState;
 use ff_core::types::ExecutionId;
+use ff_script::endings::{Ended, how_ended};
 use tokio::time::Instant;
 
 use crate::answer::raw;
@@ -26,12 +28,12 @@ use crate::route::{self, Route, direct};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        direct::<DescribeExecution>(),
-        direct::<ReadState>(),
+        direct::<DescribeExecution, _>(|engine, id, _| Box::pin(snapshot(engine, id))),
+        direct::<ReadState, _>(|engine, id, _| Box::pin(state(engine, id))),
         route::raw::<ResultQuery, _, _>(result).answers_raw(OCTET_STREAM, "The result."),
         route::raw::<ReadPayload, _, _>(payload).answers_raw(OCTET_STREAM, "The input."),
-        direct::<ListAttempts>(),
-        direct::<ReadHistory>(),
+        direct::<ListAttempts, _>(|engine, id, _| engine.list_attempts(id)),
+        direct::<ReadHistory, _>(|engine, id, _| engine.read_history(id)),
     ]
 }
 
@@ -39,8 +41,19 @@ fn not_found() -> EngineError {
     EngineError::refused(Code::ExecutionNotFound)
 }
 
-async fn snapshot(app: &App, id: ExecutionId) -> Result<ExecutionSnapshot, EngineError> {
-    app.backend.describe_execution(id).await?.ok_or_else(not_found)
+async fn snapshot(
+    engine: &dyn EngineBackend,
+    id: ExecutionId,
+) -> Result<ExecutionSnapshot, EngineError> {
+    engine.describe_execution(id).await?.ok_or_else(not_found)
+}
+
+async fn state(
+    engine: &dyn EngineBackend,
+    execution_id: ExecutionId,
+) -> Result<ExecutionState, EngineError> {
+    let public_state = snapshot(engine, execution_id).await?.public_state;
+    Ok(ExecutionState { execution_id, public_state })
 }
 
 async fn payload(
@@ -85,15 +98,10 @@ async fn await_result(app: &App, id: ExecutionId, query: ResultQuery) -> Result<
 
 /// The answer, if the execution has ended.
 async fn look(app: &App, id: ExecutionId) -> Result<Option<Response>, Refusal> {
-    if let Some(result) = app.backend.read_result(id).await? {
-        return Ok(Some(raw(result)));
-    }
-    let snapshot = snapshot(app, id).await?;
-    match snapshot.public_state() {
-        // It completed between the two reads.
-        PublicState::Completed => Ok(app.backend.read_result(id).await?.map(raw)),
-        state if state.is_terminal() => Err(without_result(snapshot)),
-        _ => Ok(None),
+    match how_ended(app.backend.as_ref(), id).await? {
+        None => Ok(None),
+        Some(Ended::Completed(result)) => Ok(Some(raw(result))),
+        Some(Ended::Otherwise(snapshot)) => Err(without_result(*snapshot)),
     }
 }
 

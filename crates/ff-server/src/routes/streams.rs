@@ -9,7 +9,6 @@ use ff_api::headers::{EVENT_STREAM, LAST_EVENT_ID};
 use ff_core::contracts::{
     AttemptOf, FollowOutput, OutputCursor, ReadAttemptStream, StreamFrames, StreamQuery, TailStream,
 };
-use ff_core::operation::Direct as _;
 use ff_core::types::{AttemptIndex, ExecutionId};
 
 use super::reads::draining;
@@ -24,11 +23,14 @@ pub(super) fn routes() -> Vec<Route> {
     let last_event = "The id of the last event that was seen, in place of after.";
     let attempt = "The number of the attempt, from 0.";
     vec![
-        direct::<StreamQuery>(),
+        direct::<StreamQuery, _>(|engine, id, it| engine.read_stream(id, it)),
         route::raw::<FollowOutput, _, _>(follow)
             .answers_raw(EVENT_STREAM, "Events, until the execution ends.")
             .header::<String>("Last-Event-ID", last_event),
-        direct::<ReadAttemptStream>().path_parameter::<AttemptIndex>("attempt_index", attempt),
+        direct::<ReadAttemptStream, _>(|engine, of, it| {
+            engine.read_stream(of.execution_id, it.query(of.attempt_index))
+        })
+        .path_parameter::<AttemptIndex>("attempt_index", attempt),
         json::<TailStream, _, _>(tail).path_parameter::<AttemptIndex>("attempt_index", attempt),
     ]
 }
@@ -61,10 +63,10 @@ fn last_event(headers: &HeaderMap) -> Result<Option<OutputCursor>, Refusal> {
 
 async fn tail(
     State(app): State<Arc<App>>,
-    On(target, name): On<AttemptOf>,
+    On(of, name): On<AttemptOf>,
     Asked(request, _): Asked<TailStream>,
 ) -> Answered<StreamFrames> {
-    let tailing = TailStream::run(app.backend.as_ref(), target, request);
+    let tailing = app.backend.tail_stream(of.execution_id, of.attempt_index, request);
     let tailed = tokio::select! {
         tailed = tailing => tailed,
         () = app.draining() => return Err(draining()),

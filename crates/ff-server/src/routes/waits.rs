@@ -30,11 +30,13 @@ pub(super) fn routes() -> Vec<Route> {
     let of_tasks =
         of_tasks.into_iter().map(|route| route.header::<String>("FlowFabric-Task", about));
     let others = [
-        direct::<DeliverSignal>().tokenless(),
-        direct::<ResumeExecution>(),
-        direct::<PendingWaitpoints>(),
-        direct::<ListSuspended>(),
-        direct::<RotateWaitpointSecretRequest>(),
+        direct::<DeliverSignal, _>(|engine, id, it| engine.deliver_signal(id, it)).tokenless(),
+        direct::<ResumeExecution, _>(|engine, id, it| engine.resume_execution(id, it)),
+        direct::<PendingWaitpoints, _>(|engine, id, _| engine.pending_waitpoints(id)),
+        direct::<ListSuspended, _>(|engine, _, query| engine.list_suspended(query)),
+        direct::<RotateWaitpointSecretRequest, _>(|engine, _, it| {
+            engine.rotate_waitpoint_secret(it)
+        }),
     ];
     of_tasks.chain(others).collect()
 }

@@ -18,8 +18,8 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         json::<Register, _, _>(register),
         json::<ListWorkers, _, _>(list),
-        direct::<Heartbeat>(),
-        direct::<Disconnect>(),
+        direct::<Heartbeat, _>(|engine, id, it| engine.heartbeat_worker(id, it)),
+        direct::<Disconnect, _>(|engine, id, it| engine.disconnect_worker(id, it)),
     ]
 }
 

@@ -45,7 +45,10 @@ async fn claim_one(backend: &Arc<ScriptBackend<ValkeyHost>>, worker: &str) -> Op
         capabilities: Default::default(),
         lease_ttl_ms: LEASE_TTL_MS,
         count: 1,
-        max_wait: Duration::from_secs(10),
+        wait_ms: 10_000,
+        payload_text: false,
+        lease_ids: Vec::new(),
+        retry: false,
     };
     scheduler.expect("starts").claim(request).await.expect("claims").pop()
 }

@@ -151,7 +151,10 @@ async fn work(name: &str, server: Arc<Server>, leaving: Arc<AtomicBool>, tally: 
         capabilities: Default::default(),
         lease_ttl_ms: 30_000,
         count: 4,
-        max_wait: Duration::from_millis(300),
+        wait_ms: 300,
+        payload_text: false,
+        lease_ids: Vec::new(),
+        retry: false,
     };
     while !leaving.load(Ordering::SeqCst) && !tally.over.load(Ordering::SeqCst) {
         for claimed in server.scheduler.claim(request.clone()).await.expect("claims") {

@@ -46,7 +46,10 @@ fn request(lease_ttl_ms: u64) -> WorkRequest {
         capabilities: Default::default(),
         lease_ttl_ms,
         count: 1,
-        max_wait: Duration::from_secs(5),
+        wait_ms: 5_000,
+        payload_text: false,
+        lease_ids: Vec::new(),
+        retry: false,
     }
 }
 

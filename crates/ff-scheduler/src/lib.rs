@@ -20,7 +20,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use ff_core::contracts::{
-    ClaimRequest, Claimed, LeaseIds, LeaseRequest, NextGrant, NextGrantRequest, WorkRequest,
+    ClaimRequest, Claimed, LeaseRequest, NextGrant, NextGrantRequest, WorkRequest,
 };
 use ff_core::engine_backend::{Answer, PartitionBackend};
 use ff_core::error::EngineError;
@@ -85,25 +85,20 @@ impl Scheduler {
     }
 
     /// Claims up to `count` executions; waits for the first one if there is none. Empty if the
-    /// time passed. May be dropped at any time: what nobody takes is handed back.
-    pub async fn claim(&self, request: WorkRequest) -> Result<Vec<Claimed>, EngineError> {
+    /// time passed. May be dropped at any time: what nobody takes is handed back. Who chose the
+    /// lease ids may ask again under the same ones when the answer was lost, here or elsewhere, and
+    /// is given what the first claim took.
+    pub async fn claim(&self, mut request: WorkRequest) -> Result<Vec<Claimed>, EngineError> {
         request.validate()?;
-        let ids = (0..request.count).map(|_| LeaseId::from_uuid(self.shared.ids.random()));
-        self.shared.serve(request, ids.collect(), &self.shared.in_flight).await
-    }
-
-    /// As [`Self::claim`], under lease ids that the caller chose. When the answer was lost it may
-    /// ask again under the same ones, here or elsewhere, and is given what the first claim took.
-    pub async fn claim_as(
-        &self,
-        request: WorkRequest,
-        leases: LeaseIds,
-    ) -> Result<Vec<Claimed>, EngineError> {
-        request.validate()?;
-        leases.validate(request.count)?;
-        let named = self.shared.named.begin(leases.ids[0], &self.shared.in_flight).await;
+        let shared = &self.shared;
+        let Some(first) = request.lease_ids.first() else {
+            let ids = (0..request.count).map(|_| LeaseId::from_uuid(shared.ids.random()));
+            request.lease_ids = ids.collect();
+            return shared.serve(request, &shared.in_flight).await;
+        };
+        let named = shared.named.begin(*first, &shared.in_flight).await;
         tokio::select! {
-            claimed = self.shared.serve_named(request, leases, &named.in_flight) => claimed,
+            claimed = shared.serve_named(request, &named.in_flight) => claimed,
             // Whoever waits for this answer is gone.
             () = named.superseded() => Ok(Vec::new()),
         }
@@ -179,26 +174,25 @@ impl Shared {
     async fn serve_named(
         &self,
         request: WorkRequest,
-        leases: LeaseIds,
         in_flight: &InFlight,
     ) -> Result<Vec<Claimed>, EngineError> {
-        if leases.repeated {
-            let before = recall(&self.backend, in_flight, &request, &leases.ids).await?;
+        if request.retry {
+            let before = recall(&self.backend, in_flight, &request).await?;
             if !before.is_empty() {
                 return Ok(before.keep());
             }
         }
-        self.serve(request, leases.ids, in_flight).await
+        self.serve(request, in_flight).await
     }
 
     /// Asks for work, and waits for it as long as the request says.
     async fn serve(
         &self,
-        request: WorkRequest,
-        ids: Vec<LeaseId>,
+        mut request: WorkRequest,
         in_flight: &InFlight,
     ) -> Result<Vec<Claimed>, EngineError> {
-        let deadline = Instant::now() + request.max_wait;
+        let ids = std::mem::take(&mut request.lease_ids);
+        let deadline = Instant::now() + request.max_wait();
         let eligibility = Eligibility::new(request.capabilities.clone(), request.kinds.clone());
         let lanes: Vec<_> =
             request.lanes.iter().map(|name| self.lane(name, &eligibility)).collect();

@@ -77,7 +77,6 @@ pub(crate) async fn recall(
     backend: &Arc<dyn PartitionBackend>,
     in_flight: &InFlight,
     request: &WorkRequest,
-    ids: &[LeaseId],
 ) -> Result<Claims, EngineError> {
     let mut found = Claims::new(Arc::clone(backend), in_flight.clone(), Vec::new());
     let mut partitions = backend.partition_config().flow_partitions();
@@ -86,7 +85,7 @@ pub(crate) async fn recall(
         while asked.len() < ASKED_AT_ONCE {
             let Some(partition) = partitions.next() else { break };
             // The leases are found by their ids, whatever the lane.
-            let claim = claim_request(&request.lanes[0], request, ids.to_vec());
+            let claim = claim_request(&request.lanes[0], request, request.lease_ids.clone());
             asked.spawn(recall_from(Arc::clone(backend), partition, claim));
         }
         let Some(answer) = asked.join_next().await else { return Ok(found) };

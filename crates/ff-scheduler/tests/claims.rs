@@ -6,7 +6,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost};
-use ff_core::contracts::{Claimed, LeaseIds, NewExecution, NextGrantRequest, WorkRequest};
+use ff_core::contracts::{Claimed, NewExecution, NextGrantRequest, WorkRequest};
 use ff_core::engine_backend::roles::*;
 use ff_core::limits;
 use ff_core::partition::{Partition, PartitionConfig};
@@ -76,7 +76,10 @@ fn request(count: u32, max_wait: Duration) -> WorkRequest {
         capabilities: Default::default(),
         lease_ttl_ms: 30_000,
         count,
-        max_wait,
+        wait_ms: max_wait.as_millis() as u64,
+        payload_text: false,
+        lease_ids: Vec::new(),
+        retry: false,
     }
 }
 
@@ -198,11 +201,13 @@ async fn an_answer_stays_bounded_when_payloads_grow_all_at_once() {
     }
 }
 
-fn leases(count: u32, repeated: bool) -> LeaseIds {
+/// The same request under lease ids of one's own.
+fn under_leases(request: &WorkRequest, retry: bool) -> WorkRequest {
     let id = |number: u32| {
         LeaseId::parse(&format!("550e8400-e29b-41d4-a716-{number:012}")).expect("an id")
     };
-    LeaseIds { ids: (0..count).map(id).collect(), repeated }
+    let lease_ids = (0..request.count).map(id).collect();
+    WorkRequest { lease_ids, retry, ..request.clone() }
 }
 
 #[tokio::test]
@@ -214,16 +219,16 @@ async fn a_claim_that_is_asked_for_again_is_given_what_it_took() {
     let wanted = request(3, Duration::from_secs(30));
     let mut took = Vec::new();
     while took.len() < 3 {
-        let (count, begun) = (3 - took.len(), took.len());
-        let ids = LeaseIds { ids: leases(3, false).ids.split_off(begun), repeated: false };
-        let asked = WorkRequest { count: count as u32, ..wanted.clone() };
-        took.extend(site.scheduler.claim_as(asked, ids).await.expect("answers"));
+        let mut asked = under_leases(&wanted, false);
+        asked.lease_ids = asked.lease_ids.split_off(took.len());
+        asked.count = asked.lease_ids.len() as u32;
+        took.extend(site.scheduler.claim(asked).await.expect("answers"));
     }
     // Another server, which has never seen the claim.
     let backend = Arc::clone(&site.backend);
     let other = Scheduler::start(backend, Arc::new(SystemIds)).await.expect("runs");
     for scheduler in [&site.scheduler, &other] {
-        let again = scheduler.claim_as(wanted.clone(), leases(3, true)).await.expect("answers");
+        let again = scheduler.claim(under_leases(&wanted, true)).await.expect("answers");
         let handles = |of: &[Claimed]| {
             let mut handles: Vec<_> = of.iter().map(|one| one.handle.fence).collect();
             handles.sort_by_key(|fence| fence.lease_id);
@@ -241,12 +246,12 @@ async fn a_repetition_ends_the_claim_that_it_repeats() {
     let wanted = request(1, Duration::from_secs(60));
     let first = tokio::spawn({
         let (site, wanted) = (Arc::clone(&site), wanted.clone());
-        async move { site.scheduler.claim_as(wanted, leases(1, false)).await }
+        async move { site.scheduler.claim(under_leases(&wanted, false)).await }
     });
     tokio::task::yield_now().await;
     let second = tokio::spawn({
         let site = Arc::clone(&site);
-        async move { site.scheduler.claim_as(wanted, leases(1, true)).await }
+        async move { site.scheduler.claim(under_leases(&wanted, true)).await }
     });
     let first = first.await.expect("no panic").expect("answers");
     assert!(first.is_empty(), "nobody waits for it any more");

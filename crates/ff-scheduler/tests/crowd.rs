@@ -61,7 +61,10 @@ impl Place {
             capabilities: self.capabilities(),
             lease_ttl_ms: 600_000,
             count: 1,
-            max_wait,
+            wait_ms: max_wait.as_millis() as u64,
+            payload_text: false,
+            lease_ids: Vec::new(),
+            retry: false,
         }
     }
 

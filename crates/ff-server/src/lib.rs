@@ -22,7 +22,7 @@
 //! | how requests are read | `extract`, `body` |
 //! | what each path does | `routes`: one file for each group |
 //! | links of approvers, and their page | `approval` |
-//! | waiting for an end, for work, for output | `routes::reads`, `claiming`, `events` |
+//! | waiting for an end, for work, for output | `routes::reads`, `routes::claims`, `events` |
 //! | the document and the numbers | `openapi`, `metrics` |
 //!
 //! The server decides nothing about state: every answer is the engine's.
@@ -57,7 +57,6 @@ mod refusal;
 mod route;
 mod routes;
 
-mod claiming;
 mod events;
 
 mod metrics;

@@ -49,7 +49,10 @@ fn request(worker: &str, lease_ttl_ms: u64) -> WorkRequest {
         capabilities: Default::default(),
         lease_ttl_ms,
         count: 1,
-        max_wait: Duration::from_secs(60),
+        wait_ms: 60_000,
+        payload_text: false,
+        lease_ids: Vec::new(),
+        retry: false,
     }
 }
 

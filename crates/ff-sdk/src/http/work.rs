@@ -24,12 +24,11 @@ impl WorkSource for HttpBackend {
     fn claim(&self, request: WorkRequest) -> Answer<'_, Vec<Claimed>> {
         Box::pin(async move {
             request.validate()?;
-            let wait = request.max_wait;
             let leases_last = Duration::from_millis(request.lease_ttl_ms);
             let ids = (0..request.count).map(|_| LeaseId::from_uuid(SystemIds.random()));
-            let first = Claim { lease_ids: ids.collect(), ..Claim::from(request) };
-            let again = Claim { retry: true, ..first.clone() };
-            let call = Call::of::<Claim>(Nothing {}, &first)?.waiting(wait);
+            let first = WorkRequest { lease_ids: ids.collect(), ..request };
+            let again = WorkRequest { retry: true, ..first.clone() };
+            let call = Call::of::<Claim>(Nothing {}, &first)?.waiting(first.max_wait());
             let call = call.repeated_as(&again)?.insisting(leases_last);
             let claimed = self.reply::<Claim>(call).await?;
             claimed.tasks.into_iter().map(Claimed::try_from).collect()

@@ -73,15 +73,15 @@ impl Shared {
         count: usize,
         max_wait: Duration,
     ) -> WorkRequest {
+        let config = &self.config;
+        let (worker_id, instance) = (config.worker_id.clone(), config.worker_instance_id.clone());
+        let lanes = config.lanes.clone();
         WorkRequest {
             kinds: kinds.to_vec(),
-            lanes: self.config.lanes.clone(),
-            worker_id: self.config.worker_id.clone(),
-            worker_instance_id: self.config.worker_instance_id.clone(),
             capabilities: self.capabilities.clone(),
-            lease_ttl_ms: self.config.lease_ttl_ms,
             count: u32::try_from(count).unwrap_or(u32::MAX),
-            max_wait,
+            wait_ms: u64::try_from(max_wait.as_millis()).unwrap_or(u64::MAX),
+            ..WorkRequest::new(worker_id, instance, lanes, config.lease_ttl_ms)
         }
     }
 

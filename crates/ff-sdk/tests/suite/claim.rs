@@ -161,7 +161,10 @@ pub(crate) async fn a_lapsed_execution_is_taken_over_through_a_reclaim_grant(sit
         capabilities: CapabilitySet::default(),
         lease_ttl_ms: 50,
         count: 1,
-        max_wait: Duration::ZERO,
+        wait_ms: 0,
+        payload_text: false,
+        lease_ids: Vec::new(),
+        retry: false,
     };
     let work = site.connection.work().await.expect("a work source");
     assert_eq!(work.claim(careless).await.expect("answers").len(), 1);

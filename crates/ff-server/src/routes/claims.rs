@@ -16,7 +16,6 @@ use hyper::body::{Body as Parts, Frame};
 
 use crate::answer::{self, with_type};
 use crate::app::App;
-use crate::claiming;
 use crate::extract::Asked;
 use crate::refusal::Refusal;
 use crate::route::{Route, json};
@@ -32,8 +31,12 @@ async fn claim(
     State(app): State<Arc<App>>,
     Asked(request, _): Asked<Claim>,
 ) -> Result<Response<Body>, Refusal> {
-    let (with_text, leases) = (request.payload_text, request.leases()?);
-    let claimed = claiming::claim(&app, request.into(), leases).await?;
+    let with_text = request.payload_text;
+    // A client that hangs up drops the claim, and the scheduler hands back what it would have got.
+    let claimed = tokio::select! {
+        claimed = app.work.claim(request) => claimed?,
+        () = app.draining() => Vec::new(),
+    };
     app.metrics.claimed(&claimed);
     if payload_bytes(&claimed) > WHOLE_BYTES_MAX {
         let answer = Answer { next: Next::Begin, tasks: claimed.into_iter(), with_text };

@@ -49,7 +49,6 @@ impl Operation for MakeApprovalLinks {
     type Request = Self;
     type Reply = ApprovalLinks;
 
-    const METHOD: Method = Method::Post;
     const PATH: &'static str = "/v1/executions/{execution_id}/approval-links";
     const NAME: &'static str = "makeApprovalLinks";
     const GROUP: &'static str = "approvals";
@@ -120,7 +119,6 @@ impl Operation for DecideByLink {
     type Request = Self;
     type Reply = LinkView;
 
-    const METHOD: Method = Method::Post;
     const PATH: &'static str = "/approve/{link}";
     const NAME: &'static str = "decideByLink";
     const GROUP: &'static str = "approvals";
@@ -182,7 +180,6 @@ impl Operation for RotateLinkKey {
     type Request = Self;
     type Reply = LinkKeyRotated;
 
-    const METHOD: Method = Method::Post;
     const PATH: &'static str = "/v1/admin/rotate-link-key";
     const NAME: &'static str = "rotateLinkKey";
     const GROUP: &'static str = "deployment";

@@ -1,7 +1,7 @@
 //! A task's output, written as one long request.
 
 use ff_core::contracts::AppendFrameOutcome;
-use ff_core::operation::{Method, Nothing, Operation};
+use ff_core::operation::{Nothing, Operation};
 
 /// Appends frames to the output of a task's attempt as they arrive: one JSON object a line, each a
 /// [`crate::frames::NewFrame`].
@@ -13,10 +13,8 @@ impl Operation for WriteFrames {
     type Request = Nothing;
     type Reply = AppendFrameOutcome;
 
-    const METHOD: Method = Method::Post;
     const PATH: &'static str = "/v1/tasks/frames/stream";
     const NAME: &'static str = "writeTaskFrames";
-    const GROUP: &'static str = "tasks";
     const SUMMARY: &'static str = "Appends frames to a task's output as they arrive.";
     const ANSWERS: &'static str = "The body has ended, and all of its frames are there.";
     const ABOUT: &'static str = "The body is a line of JSON for each frame, as appendTaskFrames \

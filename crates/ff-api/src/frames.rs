@@ -4,7 +4,7 @@ use ff_core::backend::{Frame, FrameKind, Handle};
 use ff_core::bytes::{self, Base64};
 use ff_core::contracts::AppendFrameOutcome;
 use ff_core::error::EngineError;
-use ff_core::operation::{Input, Method, Nothing, Operation};
+use ff_core::operation::{Input, Nothing, Operation};
 #[cfg(feature = "openapi")]
 use ff_core::schema;
 use serde::{Deserialize, Serialize};
@@ -62,10 +62,8 @@ impl Operation for AppendFrames {
     type Request = Self;
     type Reply = AppendFrameOutcome;
 
-    const METHOD: Method = Method::Post;
     const PATH: &'static str = "/v1/tasks/frames";
     const NAME: &'static str = "appendTaskFrames";
-    const GROUP: &'static str = "tasks";
     const SUMMARY: &'static str = "Appends frames to a task's output.";
     const ANSWERS: &'static str = "They are there.";
     const ABOUT: &'static str = "All of them or none. Frames are numbered from 1 within an attempt: \

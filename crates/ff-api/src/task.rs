@@ -12,8 +12,8 @@ use ff_core::operation::{Input, Nothing, Operation};
 use ff_core::schema;
 use ff_core::state::AttemptType;
 use ff_core::types::{
-    AttemptId, AttemptIndex, ExecutionId, ExecutionKind, LaneId, LeaseEpoch, LeaseId, Moment,
-    Namespace, TimestampMs, WorkerId, WorkerInstanceId,
+    AttemptIndex, ExecutionId, ExecutionKind, LaneId, LeaseFence, Moment, Namespace, TimestampMs,
+    WorkerId, WorkerInstanceId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -67,7 +67,7 @@ pub struct Task {
     /// How the lease came about.
     pub handle_kind: HandleKind,
     /// The fence: the attempt, the lease and its epoch.
-    pub fence: Fence,
+    pub fence: LeaseFence,
     /// When the lease ends unless renewed.
     pub lease_expires_at: TimestampMs,
     /// How long each renewal extends the lease.
@@ -96,23 +96,11 @@ const fn first_frame() -> u64 {
     1
 }
 
-/// What proves that a lease is the current one; to pass on to systems that check it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Fence {
-    /// The lease.
-    pub lease_id: LeaseId,
-    /// Grows with every new lease of the execution.
-    pub lease_epoch: LeaseEpoch,
-    /// The attempt that runs under the lease.
-    pub attempt_id: AttemptId,
-}
-
 impl Task {
     /// A claimed execution for the wire, with its payload as text too if that is wanted.
     pub fn new(claimed: Claimed, with_text: bool) -> Self {
         let text = with_text.then(|| std::str::from_utf8(&claimed.payload).ok()).flatten();
-        let (handle, fence) = (&claimed.handle, &claimed.handle.fence);
+        let handle = &claimed.handle;
         Self {
             task_token: token_of(handle),
             execution_id: handle.execution_id,
@@ -127,11 +115,7 @@ impl Task {
             attempt_index: handle.attempt_index,
             attempt_type: handle.attempt_type,
             handle_kind: handle.kind,
-            fence: Fence {
-                lease_id: fence.lease_id,
-                lease_epoch: fence.lease_epoch,
-                attempt_id: fence.attempt_id,
-            },
+            fence: handle.fence,
             lease_expires_at: claimed.lease_expires_at,
             lease_ttl_ms: handle.lease_ttl_ms,
             attempt_timeout_at: claimed.attempt_timeout_at,
@@ -178,7 +162,7 @@ pub struct RenewTask {
 impl Operation for RenewTask {
     type Target = Nothing;
     type Request = Self;
-    type Reply = RenewedTask;
+    type Reply = LeaseRenewal;
 
     const PATH: &'static str = "/v1/tasks/renew";
     const NAME: &'static str = "renewTask";
@@ -186,28 +170,6 @@ impl Operation for RenewTask {
     const ANSWERS: &'static str = "The lease lasts until then.";
     const INPUT: Input = Input::OptionalBody;
     const REFUSES: &'static [u16] = &[404, 409];
-}
-
-/// The answer to a renewal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct RenewedTask {
-    /// When the lease ends unless it is renewed again.
-    pub expires_at: TimestampMs,
-    /// Unchanged by a renewal.
-    pub lease_epoch: LeaseEpoch,
-}
-
-impl From<LeaseRenewal> for RenewedTask {
-    fn from(LeaseRenewal { expires_at, lease_epoch }: LeaseRenewal) -> Self {
-        Self { expires_at, lease_epoch }
-    }
-}
-
-impl From<RenewedTask> for LeaseRenewal {
-    fn from(RenewedTask { expires_at, lease_epoch }: RenewedTask) -> Self {
-        Self { expires_at, lease_epoch }
-    }
 }
 
 /// Says how far the work is. What is absent stays as it was.
@@ -489,7 +451,7 @@ impl Operation for CancelTask {
 mod tests {
     use super::*;
     use ff_core::partition::Partition;
-    use ff_core::types::LeaseFence;
+    use ff_core::types::{AttemptId, LeaseEpoch, LeaseId};
     use uuid::Uuid;
 
     fn claimed(payload: Vec<u8>) -> Claimed {

@@ -5,7 +5,7 @@ use ff_core::contracts::{
     CreateWaitpoint, PendingWaitpoint, ResumeSignal, SuspendOutcome, SuspendRequest,
 };
 use ff_core::limits;
-use ff_core::operation::{Input, Method, Nothing, Operation};
+use ff_core::operation::{Input, Nothing, Operation};
 use ff_core::types::WaitpointId;
 use serde::{Deserialize, Serialize};
 
@@ -26,10 +26,8 @@ impl Operation for SuspendTask {
     type Request = Self;
     type Reply = SuspendOutcome;
 
-    const METHOD: Method = Method::Post;
     const PATH: &'static str = "/v1/tasks/suspend";
     const NAME: &'static str = "suspendTask";
-    const GROUP: &'static str = "tasks";
     const SUMMARY: &'static str = "Gives a task back until signals, an operator or a time say so.";
     const ANSWERS: &'static str = "It is given back, or the signals that came before are enough.";
     const ABOUT: &'static str = "A repetition with the same suspension id is recognised. If the \
@@ -57,10 +55,8 @@ impl Operation for OpenWaitpointTask {
     type Request = Self;
     type Reply = PendingWaitpoint;
 
-    const METHOD: Method = Method::Post;
     const PATH: &'static str = "/v1/tasks/waitpoints";
     const NAME: &'static str = "openWaitpointTask";
-    const GROUP: &'static str = "tasks";
     const SUMMARY: &'static str = "Opens a waitpoint before the task is suspended on it.";
     const ANSWERS: &'static str = "It is open. The token is a credential.";
     const INPUT: Input = Input::Body;
@@ -88,10 +84,8 @@ impl Operation for CloseWaitpointTask {
     type Request = Self;
     type Reply = Nothing;
 
-    const METHOD: Method = Method::Post;
     const PATH: &'static str = "/v1/tasks/waitpoints/close";
     const NAME: &'static str = "closeWaitpointTask";
-    const GROUP: &'static str = "tasks";
     const SUMMARY: &'static str = "Closes a waitpoint that the task will not be suspended on.";
     const ANSWERS: &'static str = "It is closed.";
     const INPUT: Input = Input::Body;
@@ -114,10 +108,8 @@ impl Operation for ObserveSignalsTask {
     type Request = Self;
     type Reply = ObservedSignals;
 
-    const METHOD: Method = Method::Post;
     const PATH: &'static str = "/v1/tasks/signals";
     const NAME: &'static str = "observeSignalsTask";
-    const GROUP: &'static str = "tasks";
     const SUMMARY: &'static str = "The signals that ended the latest wait of a task's execution.";
     const ANSWERS: &'static str = "The signals, in their order.";
     const INPUT: Input = Input::OptionalBody;

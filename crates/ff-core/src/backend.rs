@@ -9,15 +9,19 @@ pub use failure::{FailOutcome, FailureClass, FailureReason};
 pub use frame::{Frame, FrameKind};
 pub use handle::{Handle, HandleDecodeError, HandleKind};
 
+use serde::{Deserialize, Serialize};
+
 use crate::state::TerminalOutcome;
 use crate::types::{EventCursor, ExecutionId, FlowId, LeaseEpoch, Namespace, TimestampMs};
 
 /// The answer to a renewal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", schema(as = RenewedTask))]
 pub struct LeaseRenewal {
-    /// When the lease ends unless it is renewed again, by the store's clock.
+    /// When the lease ends unless it is renewed again.
     pub expires_at: TimestampMs,
-    /// Unchanged by a renewal; here for a check.
+    /// Unchanged by a renewal.
     pub lease_epoch: LeaseEpoch,
 }
 

@@ -29,11 +29,16 @@ pub use uuid_ids::{
 };
 pub use waitpoint_token::{WaitpointHmac, WaitpointToken};
 
-/// Proof of holding a lease. Every call of a worker about its execution carries all three, and the
-/// store refuses any that is not current.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+use serde::{Deserialize, Serialize};
+
+/// What proves that a lease is the current one; to pass on to systems that check it.
+// Every call of a worker about its execution carries all three, and the store refuses any that is
+// not current.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", schema(as = Fence))]
 pub struct LeaseFence {
-    /// The lease itself.
+    /// The lease.
     pub lease_id: LeaseId,
     /// Grows with every new lease of the execution.
     pub lease_epoch: LeaseEpoch,

@@ -9,6 +9,7 @@ mod partition;
 mod reads;
 mod secrets;
 mod signals;
+mod snapshot;
 mod streams;
 mod suspensions;
 mod tasks;
@@ -42,6 +43,20 @@ const CALLS_MAX: u32 = 1024;
 
 /// The partition that keeps what holds for the whole deployment.
 const FIRST: Partition = Partition::flow(0);
+
+/// A call of the holder of a lease: by which right, and what else it says.
+macro_rules! held {
+    ($handle:ident, $call:ident { $($field:ident $(: $value:expr)?),* $(,)? }) => {
+        $call {
+            execution_id: $handle.execution_id,
+            lease_id: $handle.fence.lease_id,
+            lease_epoch: $handle.fence.lease_epoch,
+            attempt_id: $handle.fence.attempt_id,
+            $($field $(: $value)?),*
+        }
+    };
+}
+use held;
 
 /// The engine's API over a host that runs the function library: one of this type, or any.
 pub struct ScriptBackend<H: ?Sized = dyn Host> {

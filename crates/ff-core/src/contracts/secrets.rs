@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::operation::{Input, Method, Nothing, Operation};
+use crate::operation::{Input, Nothing, Operation};
 
 /// Makes a key the one that signs waitpoint tokens.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +38,6 @@ impl Operation for RotateWaitpointSecretRequest {
     type Request = Self;
     type Reply = RotateWaitpointSecretResponse;
 
-    const METHOD: Method = Method::Post;
     const PATH: &'static str = "/v1/admin/rotate-waitpoint-secret";
     const NAME: &'static str = "rotateWaitpointSecret";
     const GROUP: &'static str = "deployment";

@@ -204,7 +204,6 @@ impl Operation for DeliverSignal {
     type Request = Self;
     type Reply = SignalOutcome;
 
-    const METHOD: Method = Method::Post;
     const PATH: &'static str = "/v1/executions/{execution_id}/signal";
     const NAME: &'static str = "deliverSignal";
     const GROUP: &'static str = "waiting";
@@ -315,7 +314,6 @@ impl Operation for ResumeExecution {
     type Request = Self;
     type Reply = ExecutionState;
 
-    const METHOD: Method = Method::Post;
     const PATH: &'static str = "/v1/executions/{execution_id}/resume";
     const NAME: &'static str = "resumeExecution";
     const GROUP: &'static str = "waiting";

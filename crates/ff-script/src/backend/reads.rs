@@ -5,25 +5,24 @@ use std::sync::Arc;
 
 use ff_core::bytes::{decode_token, encode_token};
 use ff_core::contracts::{
-    AttemptRecord, AttemptSummary, Attempts, CancelSummary, Event, EventPage, EventQuery,
-    ExecutionCounts, ExecutionSnapshot, ExecutionSummary, FailureSummary, History, LaneDepth,
-    LaneList, LaneQuery, LeaseSummary, ListFilter, ListPage, ProgressSummary, SuspensionRecord,
-    found,
+    AttemptRecord, Attempts, Event, EventPage, EventQuery, ExecutionCounts, ExecutionSnapshot,
+    ExecutionSummary, History, LaneDepth, LaneList, LaneQuery, ListFilter, ListPage, found,
 };
 use ff_core::engine_backend::{Answer, Reads};
 use ff_core::error::{Code, EngineError};
 use ff_core::limits;
 use ff_core::partition::{Partition, PartitionConfig};
-use ff_core::state::{PublicState, StateVector};
-use ff_core::types::{AttemptIndex, EventCursor, ExecutionId, LaneId, TimestampMs, WaitpointId};
+use ff_core::state::PublicState;
+use ff_core::types::{AttemptIndex, EventCursor, ExecutionId, LaneId, TimestampMs};
 use tokio::task::JoinSet;
 
 use super::partition::depths;
+use super::snapshot::snapshot;
 use super::{CALLS_MAX, FIRST, ScriptBackend, call};
 use crate::calls::deployment::{ListLanes, ListLanesReply};
 use crate::calls::describe::{
-    DescribeExecution, DescribeExecutionReply, ListAttempts, ListAttemptsReply, ReadPayload,
-    ReadPayloadReply, ReadResult, ReadResultReply,
+    DescribeExecution, ListAttempts, ListAttemptsReply, ReadPayload, ReadPayloadReply, ReadResult,
+    ReadResultReply,
 };
 use crate::calls::events::{ReadEvents, ReadEventsReply};
 use crate::calls::list::{
@@ -338,135 +337,6 @@ impl Position {
         let inside = (!inside.is_empty()).then(|| inside.to_owned());
         (version == "1").then_some(Self { partition: partition.parse().ok()?, inside })
     }
-}
-
-fn snapshot(execution_id: ExecutionId, reply: DescribeExecutionReply) -> ExecutionSnapshot {
-    let DescribeExecutionReply::Execution {
-        namespace,
-        lane,
-        kind,
-        priority,
-        creator,
-        lifecycle_phase,
-        ownership_state,
-        eligibility_state,
-        blocking_reason,
-        terminal_outcome,
-        attempt_state,
-        public_state,
-        blocking_detail,
-        created_at,
-        started_at,
-        ended_at,
-        last_transition_at,
-        last_mutation_at,
-        delay_until,
-        deadline_at,
-        attempt_count,
-        attempt_id,
-        attempt_type,
-        lease_id,
-        lease_epoch,
-        lease_expires_at,
-        worker_id,
-        worker_instance_id,
-        attempt_timeout_at,
-        retry_count,
-        reclaim_count,
-        replay_count,
-        failure_reason,
-        failure_category,
-        failure_detail,
-        cancel_reason,
-        cancelled_by,
-        progress_pct,
-        progress_message,
-        progress_at,
-        required_capabilities,
-        flow_id,
-        purge_at,
-        policy_json,
-        tags,
-        lease_heard_at: heard_at,
-        correlation_id,
-        suspensions,
-    } = reply;
-    let current_lease = match (lease_id, lease_expires_at, worker_id, worker_instance_id) {
-        (Some(lease_id), Some(expires_at), Some(worker_id), Some(worker_instance_id)) => {
-            Some(LeaseSummary {
-                lease_id,
-                lease_epoch,
-                worker_id,
-                worker_instance_id,
-                expires_at,
-                heard_at,
-            })
-        }
-        _ => None,
-    };
-    ExecutionSnapshot {
-        execution_id,
-        flow_id,
-        namespace,
-        lane,
-        kind,
-        creator,
-        correlation_id,
-        priority,
-        public_state,
-        state: StateVector {
-            lifecycle_phase,
-            ownership_state,
-            eligibility_state,
-            blocking_reason,
-            terminal_outcome,
-            attempt_state,
-            public_state,
-        },
-        blocking_detail,
-        current_attempt: attempt_id.zip(attempt_type).map(|(attempt_id, attempt_type)| {
-            let attempt_index = AttemptIndex::new(attempt_count.saturating_sub(1));
-            AttemptSummary { attempt_id, attempt_index, attempt_type }
-        }),
-        current_lease,
-        current_waitpoint: suspensions.0.last().and_then(open_waitpoint),
-        suspensions: suspensions.0,
-        total_attempt_count: attempt_count,
-        retry_count,
-        reclaim_count,
-        replay_count,
-        created_at,
-        started_at,
-        completed_at: ended_at,
-        last_transition_at,
-        last_mutation_at,
-        delay_until,
-        attempt_timeout_at,
-        deadline_at,
-        purge_at,
-        failure: failure_reason.map(|reason| FailureSummary {
-            reason,
-            category: failure_category.unwrap_or_default(),
-            detail: failure_detail,
-        }),
-        cancel: cancelled_by.map(|cancelled_by| CancelSummary {
-            reason: cancel_reason.unwrap_or_default(),
-            cancelled_by,
-        }),
-        progress: progress_at.map(|updated_at| ProgressSummary {
-            percent: progress_pct,
-            message: progress_message,
-            updated_at,
-        }),
-        policy_json,
-        required_capabilities,
-        tags,
-    }
-}
-
-/// What an execution is suspended on, if its latest suspension lasts.
-fn open_waitpoint(latest: &SuspensionRecord) -> Option<WaitpointId> {
-    latest.closed_at.is_none().then_some(latest.waitpoint_id)
 }
 
 /// One line of `lua/model/attempt.lua`: eleven short parts, then two texts, the first with its

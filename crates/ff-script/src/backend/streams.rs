@@ -11,7 +11,7 @@ use ff_core::engine_backend::{Answer, Streams};
 use ff_core::error::EngineError;
 use ff_core::types::{AttemptIndex, ExecutionId};
 
-use super::{ScriptBackend, call};
+use super::{ScriptBackend, call, held};
 use crate::calls::stream::{
     AppendFrame, AppendFrameReply, FrameRow, ReadAttemptStream, ReadAttemptStreamReply,
 };
@@ -27,14 +27,7 @@ impl<H: Host + ?Sized> Streams for ScriptBackend<H> {
         Box::pin(async move {
             let first_sequence = Frame::first_sequence(&frames)?;
             frames.iter().try_for_each(Frame::validate)?;
-            let call = AppendFrame {
-                execution_id: handle.execution_id,
-                lease_id: handle.fence.lease_id,
-                lease_epoch: handle.fence.lease_epoch,
-                attempt_id: handle.fence.attempt_id,
-                first_sequence,
-                frames: Rest(frames),
-            };
+            let call = held!(handle, AppendFrame { first_sequence, frames: Rest(frames) });
             let (AppendFrameReply::Appended { last_sequence }
             | AppendFrameReply::AppendedBefore { last_sequence }) =
                 self.call_on(handle.execution_id, call).await?;

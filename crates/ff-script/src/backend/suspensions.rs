@@ -9,7 +9,7 @@ use ff_core::error::EngineError;
 use ff_core::limits;
 use ff_core::types::{SuspensionId, WaitpointId};
 
-use super::ScriptBackend;
+use super::{ScriptBackend, held};
 use crate::calls::suspend::{
     ReadResumeSignals, ReadResumeSignalsReply, SuspendExecution, SuspendExecutionReply,
 };
@@ -39,15 +39,14 @@ impl<H: Host + ?Sized> Suspensions for ScriptBackend<H> {
     ) -> Answer<'a, PendingWaitpoint> {
         Box::pin(async move {
             request.validate()?;
-            let call = CreatePendingWaitpoint {
-                execution_id: handle.execution_id,
-                lease_id: handle.fence.lease_id,
-                lease_epoch: handle.fence.lease_epoch,
-                attempt_id: handle.fence.attempt_id,
-                waitpoint_id: request.waitpoint_id.unwrap_or_else(new_waitpoint),
-                waitpoint_key: request.waitpoint_key,
-                expires_in_ms: request.expires_in_ms,
-            };
+            let call = held!(
+                handle,
+                CreatePendingWaitpoint {
+                    waitpoint_id: request.waitpoint_id.unwrap_or_else(new_waitpoint),
+                    waitpoint_key: request.waitpoint_key,
+                    expires_in_ms: request.expires_in_ms,
+                }
+            );
             use CreatePendingWaitpointReply::{Opened, OpenedBefore};
             let (Opened { waitpoint_id, waitpoint_token, expires_at, .. }
             | OpenedBefore { waitpoint_id, waitpoint_token, expires_at, .. }) =
@@ -63,14 +62,8 @@ impl<H: Host + ?Sized> Suspensions for ScriptBackend<H> {
         reason: &'a str,
     ) -> Answer<'a, ()> {
         Box::pin(async move {
-            let call = CloseWaitpoint {
-                execution_id: handle.execution_id,
-                lease_id: handle.fence.lease_id,
-                lease_epoch: handle.fence.lease_epoch,
-                attempt_id: handle.fence.attempt_id,
-                waitpoint_id,
-                reason: Some(reason.to_owned()),
-            };
+            let call =
+                held!(handle, CloseWaitpoint { waitpoint_id, reason: Some(reason.to_owned()) });
             self.call_on(handle.execution_id, call).await.map(drop)
         })
     }
@@ -79,14 +72,10 @@ impl<H: Host + ?Sized> Suspensions for ScriptBackend<H> {
         Box::pin(async move {
             let (mut all, mut from) = (Vec::new(), None);
             loop {
-                let call = ReadResumeSignals {
-                    execution_id: handle.execution_id,
-                    lease_id: handle.fence.lease_id,
-                    lease_epoch: handle.fence.lease_epoch,
-                    attempt_id: handle.fence.attempt_id,
-                    from,
-                    bytes_max: limits::RESUME_SIGNALS_BYTES_MAX,
-                };
+                let call = held!(
+                    handle,
+                    ReadResumeSignals { from, bytes_max: limits::RESUME_SIGNALS_BYTES_MAX }
+                );
                 let ReadResumeSignalsReply::Signals { next_from, signals, .. } =
                     self.call_on(handle.execution_id, call).await?;
                 all.extend(signals.0);
@@ -106,24 +95,23 @@ fn new_waitpoint() -> WaitpointId {
 fn encode(handle: &Handle, request: SuspendRequest) -> Result<SuspendExecution, EngineError> {
     let pending = request.pending_waitpoint_id;
     let new_suspension = || SuspensionId::from_uuid(SystemIds.random());
-    Ok(SuspendExecution {
-        execution_id: handle.execution_id,
-        lease_id: handle.fence.lease_id,
-        lease_epoch: handle.fence.lease_epoch,
-        attempt_id: handle.fence.attempt_id,
-        suspension_id: request.suspension_id.unwrap_or_else(new_suspension),
-        waitpoint_id: pending.or(request.waitpoint_id).unwrap_or_else(new_waitpoint),
-        waitpoint_key: request.waitpoint_key,
-        reason_code: request.reason,
-        requested_by: request.requested_by,
-        timeout_ms: request.timeout_ms,
-        timeout_behavior: request.timeout_behavior,
-        resume_condition_json: request.condition.to_json(request.allow_operator_override)?,
-        resume_delay_ms: (request.resume_delay_ms > 0).then_some(request.resume_delay_ms),
-        details: request.details_json.unwrap_or_default(),
-        use_pending_waitpoint: pending.is_some(),
-        approval: request.approval.map_or(Ok(String::new()), |asked| asked.to_json())?,
-    })
+    Ok(held!(
+        handle,
+        SuspendExecution {
+            suspension_id: request.suspension_id.unwrap_or_else(new_suspension),
+            waitpoint_id: pending.or(request.waitpoint_id).unwrap_or_else(new_waitpoint),
+            waitpoint_key: request.waitpoint_key,
+            reason_code: request.reason,
+            requested_by: request.requested_by,
+            timeout_ms: request.timeout_ms,
+            timeout_behavior: request.timeout_behavior,
+            resume_condition_json: request.condition.to_json(request.allow_operator_override)?,
+            resume_delay_ms: (request.resume_delay_ms > 0).then_some(request.resume_delay_ms),
+            details: request.details_json.unwrap_or_default(),
+            use_pending_waitpoint: pending.is_some(),
+            approval: request.approval.map_or(Ok(String::new()), |asked| asked.to_json())?,
+        }
+    ))
 }
 
 impl TryFrom<SuspendExecutionReply> for SuspendOutcome {

@@ -4,7 +4,7 @@ use ff_core::backend::{FailOutcome, FailureClass, FailureReason, Handle, LeaseRe
 use ff_core::engine_backend::{Answer, Tasks};
 use ff_core::types::Moment;
 
-use super::ScriptBackend;
+use super::{ScriptBackend, held};
 use crate::calls::cancel::CancelExecution;
 use crate::calls::complete::CompleteExecution;
 use crate::calls::fail::{FailExecution, FailExecutionReply};
@@ -16,13 +16,7 @@ use crate::host::Host;
 impl<H: Host + ?Sized> Tasks for ScriptBackend<H> {
     fn renew<'a>(&'a self, handle: &'a Handle) -> Answer<'a, LeaseRenewal> {
         Box::pin(async move {
-            let call = RenewLease {
-                execution_id: handle.execution_id,
-                lease_id: handle.fence.lease_id,
-                lease_epoch: handle.fence.lease_epoch,
-                attempt_id: handle.fence.attempt_id,
-                lease_ttl_ms: handle.lease_ttl_ms,
-            };
+            let call = held!(handle, RenewLease { lease_ttl_ms: handle.lease_ttl_ms });
             let RenewLeaseReply::Renewed { lease_expires_at, lease_epoch } =
                 self.call_on(handle.execution_id, call).await?;
             Ok(LeaseRenewal { expires_at: lease_expires_at, lease_epoch })
@@ -36,27 +30,20 @@ impl<H: Host + ?Sized> Tasks for ScriptBackend<H> {
         message: Option<String>,
     ) -> Answer<'a, ()> {
         Box::pin(async move {
-            let call = UpdateProgress {
-                execution_id: handle.execution_id,
-                lease_id: handle.fence.lease_id,
-                lease_epoch: handle.fence.lease_epoch,
-                attempt_id: handle.fence.attempt_id,
-                progress_pct: percent.map(|percent| percent.to_string()).unwrap_or_default(),
-                progress_message: message.unwrap_or_default(),
-            };
+            let call = held!(
+                handle,
+                UpdateProgress {
+                    progress_pct: percent.map(|percent| percent.to_string()).unwrap_or_default(),
+                    progress_message: message.unwrap_or_default(),
+                }
+            );
             self.call_on(handle.execution_id, call).await.map(drop)
         })
     }
 
     fn complete<'a>(&'a self, handle: &'a Handle, result: Option<Vec<u8>>) -> Answer<'a, ()> {
         Box::pin(async move {
-            let call = CompleteExecution {
-                execution_id: handle.execution_id,
-                lease_id: handle.fence.lease_id,
-                lease_epoch: handle.fence.lease_epoch,
-                attempt_id: handle.fence.attempt_id,
-                result: result.unwrap_or_default(),
-            };
+            let call = held!(handle, CompleteExecution { result: result.unwrap_or_default() });
             self.call_on(handle.execution_id, call).await.map(drop)
         })
     }
@@ -70,16 +57,15 @@ impl<H: Host + ?Sized> Tasks for ScriptBackend<H> {
         Box::pin(async move {
             reason.validate()?;
             class.validate()?;
-            let call = FailExecution {
-                execution_id: handle.execution_id,
-                lease_id: handle.fence.lease_id,
-                lease_epoch: handle.fence.lease_epoch,
-                attempt_id: handle.fence.attempt_id,
-                failure_reason: reason.message,
-                failure_category: class.category().to_owned(),
-                failure_detail: reason.detail.unwrap_or_default(),
-                is_final: class.is_final(),
-            };
+            let call = held!(
+                handle,
+                FailExecution {
+                    failure_reason: reason.message,
+                    failure_category: class.category().to_owned(),
+                    failure_detail: reason.detail.unwrap_or_default(),
+                    is_final: class.is_final(),
+                }
+            );
             let (FailExecutionReply::Failed { delay_until, .. }
             | FailExecutionReply::FailedBefore { delay_until, .. }) =
                 self.call_on(handle.execution_id, call).await?;
@@ -107,25 +93,14 @@ impl<H: Host + ?Sized> Tasks for ScriptBackend<H> {
 
     fn delay<'a>(&'a self, handle: &'a Handle, delay_until: Moment) -> Answer<'a, ()> {
         Box::pin(async move {
-            let call = DelayExecution {
-                execution_id: handle.execution_id,
-                lease_id: handle.fence.lease_id,
-                lease_epoch: handle.fence.lease_epoch,
-                attempt_id: handle.fence.attempt_id,
-                delay_until,
-            };
+            let call = held!(handle, DelayExecution { delay_until });
             self.call_on(handle.execution_id, call).await.map(drop)
         })
     }
 
     fn wait_children<'a>(&'a self, handle: &'a Handle) -> Answer<'a, ()> {
         Box::pin(async move {
-            let call = MoveToWaitingChildren {
-                execution_id: handle.execution_id,
-                lease_id: handle.fence.lease_id,
-                lease_epoch: handle.fence.lease_epoch,
-                attempt_id: handle.fence.attempt_id,
-            };
+            let call = held!(handle, MoveToWaitingChildren {});
             self.call_on(handle.execution_id, call).await.map(drop)
         })
     }

@@ -165,8 +165,7 @@ impl Workers for HttpBackend {
 
 impl Tasks for HttpBackend {
     fn renew<'a>(&'a self, handle: &'a Handle) -> Answer<'a, LeaseRenewal> {
-        let renewed = self.send::<RenewTask>(Nothing {}, RenewTask { task_token: token(handle) });
-        Box::pin(async move { renewed.await.map(Into::into) })
+        self.send::<RenewTask>(Nothing {}, RenewTask { task_token: token(handle) })
     }
 
     fn progress<'a>(

@@ -7,10 +7,10 @@ use axum::http::StatusCode;
 use ff_api::frames::AppendFrames;
 use ff_api::task::{
     CancelTask, CompleteTask, DelayTask, FailTask, FailedTask, ProgressTask, RenewTask,
-    RenewedTask, WaitChildrenTask,
+    WaitChildrenTask,
 };
 use ff_core::argument::{check_bytes, check_range};
-use ff_core::backend::{FailOutcome, Handle};
+use ff_core::backend::{FailOutcome, Handle, LeaseRenewal};
 use ff_core::contracts::AppendFrameOutcome;
 use ff_core::error::EngineError;
 use ff_core::limits;
@@ -44,12 +44,12 @@ async fn renew(
     State(app): State<Arc<App>>,
     header: TaskHeader,
     Asked(request, _): Asked<RenewTask>,
-) -> Answered<RenewedTask> {
+) -> Answered<LeaseRenewal> {
     let handle = handle(&app, header, request.task_token)?;
     check_range("lease_ttl_ms", handle.lease_ttl_ms, 1..=limits::LEASE_TTL_MS_MAX)?;
     let renewed = app.backend.renew(&handle).await;
     app.metrics.renewed(renewed.is_ok());
-    ok(renewed?.into())
+    ok(renewed?)
 }
 
 async fn progress(

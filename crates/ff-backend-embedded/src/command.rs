@@ -19,7 +19,7 @@ use crate::number;
 use crate::reply::Reply;
 
 /// What a command works on.
-pub(crate) struct Stage<'a> {
+pub(crate) struct Context<'a> {
     pub(crate) keyspace: &'a mut Keyspace,
     pub(crate) reply: &'a mut Reply,
     pub(crate) effects: &'a mut Effects,
@@ -60,7 +60,7 @@ impl Keys {
 pub(crate) type Arguments<'a> = &'a [&'a [u8]];
 
 /// Implements one command. Checks everything before it changes anything.
-type Run = fn(&mut Stage<'_>, Arguments<'_>) -> Result<Effect, CommandError>;
+type Run = fn(&mut Context<'_>, Arguments<'_>) -> Result<Effect, CommandError>;
 
 /// One command.
 pub(crate) struct Command {

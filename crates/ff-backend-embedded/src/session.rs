@@ -4,7 +4,7 @@
 use ff_core::partition::Partition;
 use ff_core::slot::hash_tag;
 
-use crate::command::{self, Command, Effect, Stage};
+use crate::command::{self, Command, Context, Effect};
 use crate::effects::Effects;
 use crate::error::CommandError;
 use crate::keyspace::Keyspace;
@@ -47,13 +47,13 @@ impl Session {
         let command = command::find(args[0]).ok_or(CommandError::UNKNOWN_COMMAND)?;
         self.admit(command, args)?;
         self.reply.clear();
-        let mut stage = Stage {
+        let mut context = Context {
             keyspace: &mut self.keyspace,
             reply: &mut self.reply,
             effects: &mut self.effects,
             moment: &mut self.moment,
         };
-        match (command.run)(&mut stage, args)? {
+        match (command.run)(&mut context, args)? {
             Effect::AsCalled => self.effects.command(args),
             Effect::None | Effect::Recorded => {}
         }

@@ -74,13 +74,13 @@ impl Watchdog {
         while closed.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
             for watched in &mut self.watched {
                 let Some((function, partition)) = watched.look() else { continue };
-                match judge(self.config, interval, watched.looks) {
-                    Verdict::Fine => {}
-                    Verdict::Report => {
+                match action(self.config, interval, watched.looks) {
+                    Action::Fine => {}
+                    Action::Report => {
                         let time = report_after;
                         tracing::error!("{function} has run on {partition} for {time:?}");
                     }
-                    Verdict::End => end(function, partition, end_after),
+                    Action::End => end(function, partition, end_after),
                 }
             }
         }
@@ -89,21 +89,21 @@ impl Watchdog {
 
 /// What is to be done about a function that goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum Action {
     Fine,
     Report,
     End,
 }
 
-fn judge(config: WatchdogConfig, interval: Duration, looks: u32) -> Verdict {
+fn action(config: WatchdogConfig, interval: Duration, looks: u32) -> Action {
     let time = interval.saturating_mul(looks);
     let is_first = time.saturating_sub(interval) < config.report_after;
     if time >= config.end_after {
-        Verdict::End
+        Action::End
     } else if time >= config.report_after && is_first {
-        Verdict::Report
+        Action::Report
     } else {
-        Verdict::Fine
+        Action::Fine
     }
 }
 
@@ -154,13 +154,13 @@ mod tests {
     fn a_call_is_reported_once_and_then_ends_the_process() {
         let (report_after, end_after) = (Duration::from_secs(10), Duration::from_secs(60));
         let config = WatchdogConfig { report_after, end_after };
-        let at = |looks| judge(config, Duration::from_secs(1), looks);
+        let at = |looks| action(config, Duration::from_secs(1), looks);
         assert_eq!(
             [at(1), at(9), at(10), at(11)],
-            [Verdict::Fine, Verdict::Fine, Verdict::Report, Verdict::Fine]
+            [Action::Fine, Action::Fine, Action::Report, Action::Fine]
         );
-        assert_eq!([at(59), at(60), at(61)], [Verdict::Fine, Verdict::End, Verdict::End]);
+        assert_eq!([at(59), at(60), at(61)], [Action::Fine, Action::End, Action::End]);
         let never = WatchdogConfig { end_after: Duration::MAX, ..config };
-        assert_eq!(judge(never, Duration::from_secs(1), u32::MAX), Verdict::Fine);
+        assert_eq!(action(never, Duration::from_secs(1), u32::MAX), Action::Fine);
     }
 }

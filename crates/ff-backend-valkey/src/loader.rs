@@ -29,7 +29,7 @@ struct Loaded {
 
 /// What is to be done about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum Action {
     Use,
     Load,
     Refuse,
@@ -44,13 +44,13 @@ impl Loader {
     pub(crate) async fn check(&self, connection: &Connection) -> Result<(), Failure> {
         for _ in 0..ROUNDS {
             let loaded = loaded_on(connection).await?;
-            match judge(&self.library, loaded.as_ref()) {
-                Verdict::Use => return Ok(()),
-                Verdict::Load => {
+            match action(&self.library, loaded.as_ref()) {
+                Action::Use => return Ok(()),
+                Action::Load => {
                     check_format(connection).await?;
                     self.load(connection, loaded.as_ref()).await?;
                 }
-                Verdict::Refuse => return Err(self.foreign(connection, loaded.as_ref())),
+                Action::Refuse => return Err(self.foreign(connection, loaded.as_ref())),
             }
         }
         let message = format!(
@@ -142,13 +142,13 @@ fn parse(reply: &Value) -> Option<Loaded> {
     Some(Loaded { version: text(version)?.parse().ok()?, hash: text(hash)? })
 }
 
-fn judge(ours: &Library, loaded: Option<&Loaded>) -> Verdict {
+fn action(ours: &Library, loaded: Option<&Loaded>) -> Action {
     match loaded {
-        None => Verdict::Load,
-        Some(loaded) if loaded.version < ours.version => Verdict::Load,
-        Some(loaded) if loaded.version > ours.version => Verdict::Use,
-        Some(loaded) if loaded.hash == ours.hash => Verdict::Use,
-        Some(_) => Verdict::Refuse,
+        None => Action::Load,
+        Some(loaded) if loaded.version < ours.version => Action::Load,
+        Some(loaded) if loaded.version > ours.version => Action::Use,
+        Some(loaded) if loaded.hash == ours.hash => Action::Use,
+        Some(_) => Action::Refuse,
     }
 }
 
@@ -165,15 +165,15 @@ mod tests {
             source: String::new(),
         };
         let loaded = |version, hash: &str| Some(Loaded { version, hash: hash.to_owned() });
-        for (found, verdict) in [
-            (None, Verdict::Load),
-            (loaded(4, "theirs"), Verdict::Load),
-            (loaded(4, "ours"), Verdict::Load),
-            (loaded(5, "ours"), Verdict::Use),
-            (loaded(5, "theirs"), Verdict::Refuse),
-            (loaded(6, "theirs"), Verdict::Use),
+        for (found, expected) in [
+            (None, Action::Load),
+            (loaded(4, "theirs"), Action::Load),
+            (loaded(4, "ours"), Action::Load),
+            (loaded(5, "ours"), Action::Use),
+            (loaded(5, "theirs"), Action::Refuse),
+            (loaded(6, "theirs"), Action::Use),
         ] {
-            assert_eq!(judge(&ours, found.as_ref()), verdict, "{found:?}");
+            assert_eq!(action(&ours, found.as_ref()), expected, "{found:?}");
         }
     }
 }

@@ -28,7 +28,7 @@ pub(crate) async fn inspect(
         let message = format!("{} {what}", connection.address);
         Failure::new(kind, Retry::Never, Remedy::GiveUp, message)
     };
-    judge(&text, config.cluster).map_err(refused)?;
+    check(&text, config.cluster).map_err(refused)?;
     let kept = Persistence::of(connection, &text, known).await?;
     if config.require_durable && !kept.is_durable() {
         let what = format!(
@@ -40,7 +40,7 @@ pub(crate) async fn inspect(
     Ok(kept)
 }
 
-fn judge(info: &str, cluster: bool) -> Result<(), (BackendErrorKind, String)> {
+fn check(info: &str, cluster: bool) -> Result<(), (BackendErrorKind, String)> {
     let version = check_version(info).map_err(|what| (BackendErrorKind::Protocol, what));
     version
         .and_then(|()| check_mode(info, cluster).map_err(|it| (BackendErrorKind::Cluster, it)))
@@ -103,7 +103,7 @@ mod tests {
             ("redis_version:6.2.14\r\n", false),
             ("", false),
         ] {
-            assert_eq!(judge(&format!("{version}{GOOD}"), false).is_ok(), good, "{version:?}");
+            assert_eq!(check(&format!("{version}{GOOD}"), false).is_ok(), good, "{version:?}");
         }
     }
 
@@ -115,14 +115,14 @@ mod tests {
             ("maxmemory:100\r\nmaxmemory_policy:volatile-ttl\r\n", false),
         ] {
             let info = format!("valkey_version:8.0.1\r\n{memory}");
-            assert_eq!(judge(&info, false).is_ok(), good, "{memory:?}");
+            assert_eq!(check(&info, false).is_ok(), good, "{memory:?}");
         }
     }
 
     #[test]
     fn a_cluster_must_be_addressed_as_one() {
         let info = format!("valkey_version:8.0.1\r\nserver_mode:cluster\r\n{GOOD}");
-        assert!(judge(&info, true).is_ok());
-        assert!(judge(&info, false).is_err());
+        assert!(check(&info, true).is_ok());
+        assert!(check(&info, false).is_err());
     }
 }

@@ -132,7 +132,7 @@ impl Topology {
         if let Some((_, result)) = last.as_ref().filter(|(at, _)| *at >= asked_at) {
             return result.clone();
         }
-        let result = self.ask_around().await;
+        let result = self.ask_nodes().await;
         *last = Some((Instant::now(), result.clone()));
         result
     }
@@ -145,7 +145,7 @@ impl Topology {
         }
     }
 
-    async fn ask_around(&self) -> Result<(), Failure> {
+    async fn ask_nodes(&self) -> Result<(), Failure> {
         let mut last = None;
         for address in self.candidates() {
             match self.ask(&address).await {

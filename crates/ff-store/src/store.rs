@@ -61,11 +61,11 @@ impl Store {
         config: StoreConfig,
         counts: Option<PartitionConfig>,
     ) -> Result<Self, OpenError> {
-        let way = Way::to(config).await?;
-        let opened = way.open(counts.unwrap_or_default()).await;
+        let store = Uncounted::of(config).await?;
+        let opened = store.open(counts.unwrap_or_default()).await;
         let existing = opened.as_ref().err().and_then(existing).filter(|_| counts.is_none());
         Ok(match existing {
-            Some(existing) => way.open(existing).await?,
+            Some(existing) => store.open(existing).await?,
             None => opened?,
         })
     }
@@ -150,17 +150,17 @@ impl Store {
     }
 }
 
-/// The way to a deployment whose counts are not known yet. A Valkey host must know how many
+/// A store whose counts are not known yet. A Valkey host must know how many
 /// partitions to listen to, so another number than the default means to connect a second time.
-enum Way {
+enum Uncounted {
     #[cfg(feature = "embedded")]
     Embedded(Arc<EmbeddedHost>),
     #[cfg(feature = "valkey")]
     Valkey(Box<ValkeyConfig>),
 }
 
-impl Way {
-    async fn to(config: StoreConfig) -> Result<Self, OpenError> {
+impl Uncounted {
+    async fn of(config: StoreConfig) -> Result<Self, OpenError> {
         match config {
             #[cfg(feature = "embedded")]
             StoreConfig::Embedded(config) => {

@@ -1,6 +1,6 @@
 //! Commands on sorted sets.
 
-use super::{Arguments, Effect, Stage, changed, integer, stretch};
+use super::{Arguments, Context, Effect, changed, integer, stretch};
 use crate::error::CommandError;
 use crate::keyspace::{Bound, SortedSet};
 use crate::number;
@@ -14,18 +14,18 @@ struct AddOptions {
 }
 
 /// `ZADD key [NX | XX] score member [score member …]`
-pub(super) fn zadd(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
+pub(super) fn zadd(context: &mut Context<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
     let (options, pairs) = add_options(&args[2..])?;
     let first = number::parse_score(pairs[0]).ok_or(CommandError::NOT_A_FLOAT)?;
     // Nothing may be changed before every score was looked at.
     for pair in pairs[2..].chunks_exact(2) {
         number::parse_score(pair[0]).ok_or(CommandError::NOT_A_FLOAT)?;
     }
-    if options.only_known && stage.keyspace.get::<SortedSet>(args[1])?.is_none() {
-        stage.reply.int(0);
+    if options.only_known && context.keyspace.get::<SortedSet>(args[1])?.is_none() {
+        context.reply.int(0);
         return Ok(Effect::None);
     }
-    let set: &mut SortedSet = stage.keyspace.get_or_new(args[1])?;
+    let set: &mut SortedSet = context.keyspace.get_or_new(args[1])?;
     let (mut added, mut rescored) = (0, 0);
     for (index, pair) in pairs.chunks_exact(2).enumerate() {
         let score = match index {
@@ -45,7 +45,7 @@ pub(super) fn zadd(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect,
             }
         }
     }
-    stage.reply.count(added);
+    context.reply.count(added);
     Ok(changed(added + rescored > 0))
 }
 
@@ -71,48 +71,57 @@ fn add_options<'a>(mut rest: Arguments<'a>) -> Result<(AddOptions, Arguments<'a>
 }
 
 /// `ZINCRBY key increment member`
-pub(super) fn zincrby(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
+pub(super) fn zincrby(
+    context: &mut Context<'_>,
+    args: Arguments<'_>,
+) -> Result<Effect, CommandError> {
     let increment = number::parse_score(args[2]).ok_or(CommandError::NOT_A_FLOAT)?;
-    let stored = stage.keyspace.get::<SortedSet>(args[1])?.and_then(|set| set.score(args[3]));
+    let stored = context.keyspace.get::<SortedSet>(args[1])?.and_then(|set| set.score(args[3]));
     let score = stored.unwrap_or(0.0) + increment;
     if score.is_nan() {
         return Err(CommandError::new("ERR resulting score is not a number (NaN)"));
     }
-    let set: &mut SortedSet = stage.keyspace.get_or_new(args[1])?;
+    let set: &mut SortedSet = context.keyspace.get_or_new(args[1])?;
     match stored {
         None => set.add(args[3], score),
         Some(_) => set.rescore(args[3], score),
     }
-    stage.reply.double(score);
+    context.reply.double(score);
     Ok(Effect::AsCalled)
 }
 
 /// `ZREM key member [member …]`
-pub(super) fn zrem(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
-    let Some(set) = stage.keyspace.get_mut::<SortedSet>(args[1])? else {
-        stage.reply.int(0);
+pub(super) fn zrem(context: &mut Context<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
+    let Some(set) = context.keyspace.get_mut::<SortedSet>(args[1])? else {
+        context.reply.int(0);
         return Ok(Effect::None);
     };
     let removed = args[2..].iter().filter(|member| set.remove(member)).count();
     if set.is_empty() {
-        stage.keyspace.remove(args[1]);
+        context.keyspace.remove(args[1]);
     }
-    stage.reply.count(removed);
+    context.reply.count(removed);
     Ok(changed(removed > 0))
 }
 
 /// `ZSCORE key member`
-pub(super) fn zscore(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
-    let set = stage.keyspace.get::<SortedSet>(args[1])?;
-    answer_score(stage.reply, set, args[2]);
+pub(super) fn zscore(
+    context: &mut Context<'_>,
+    args: Arguments<'_>,
+) -> Result<Effect, CommandError> {
+    let set = context.keyspace.get::<SortedSet>(args[1])?;
+    answer_score(context.reply, set, args[2]);
     Ok(Effect::None)
 }
 
 /// `ZMSCORE key member [member …]`
-pub(super) fn zmscore(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
-    let set = stage.keyspace.get::<SortedSet>(args[1])?;
-    stage.reply.list(args.len() - 2);
-    args[2..].iter().for_each(|member| answer_score(stage.reply, set, member));
+pub(super) fn zmscore(
+    context: &mut Context<'_>,
+    args: Arguments<'_>,
+) -> Result<Effect, CommandError> {
+    let set = context.keyspace.get::<SortedSet>(args[1])?;
+    context.reply.list(args.len() - 2);
+    args[2..].iter().for_each(|member| answer_score(context.reply, set, member));
     Ok(Effect::None)
 }
 
@@ -124,39 +133,51 @@ fn answer_score(reply: &mut Reply, set: Option<&SortedSet>, member: &[u8]) {
 }
 
 /// `ZCOUNT key min max`
-pub(super) fn zcount(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
+pub(super) fn zcount(
+    context: &mut Context<'_>,
+    args: Arguments<'_>,
+) -> Result<Effect, CommandError> {
     let (min, max) = (bound(args[2])?, bound(args[3])?);
-    let set = stage.keyspace.get::<SortedSet>(args[1])?;
-    stage.reply.count(set.map_or(0, |set| set.count(min, max)));
+    let set = context.keyspace.get::<SortedSet>(args[1])?;
+    context.reply.count(set.map_or(0, |set| set.count(min, max)));
     Ok(Effect::None)
 }
 
 /// `ZCARD key`
-pub(super) fn zcard(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
-    let count = stage.keyspace.get::<SortedSet>(args[1])?.map_or(0, SortedSet::len);
-    stage.reply.count(count);
+pub(super) fn zcard(
+    context: &mut Context<'_>,
+    args: Arguments<'_>,
+) -> Result<Effect, CommandError> {
+    let count = context.keyspace.get::<SortedSet>(args[1])?.map_or(0, SortedSet::len);
+    context.reply.count(count);
     Ok(Effect::None)
 }
 
 /// `ZRANK key member`
-pub(super) fn zrank(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
-    rank(stage, args, |_, rank| rank)
+pub(super) fn zrank(
+    context: &mut Context<'_>,
+    args: Arguments<'_>,
+) -> Result<Effect, CommandError> {
+    rank(context, args, |_, rank| rank)
 }
 
 /// `ZREVRANK key member`
-pub(super) fn zrevrank(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
-    rank(stage, args, |set, rank| set.len() - 1 - rank)
+pub(super) fn zrevrank(
+    context: &mut Context<'_>,
+    args: Arguments<'_>,
+) -> Result<Effect, CommandError> {
+    rank(context, args, |set, rank| set.len() - 1 - rank)
 }
 
 fn rank(
-    stage: &mut Stage<'_>,
+    context: &mut Context<'_>,
     args: Arguments<'_>,
     counted: fn(&SortedSet, usize) -> usize,
 ) -> Result<Effect, CommandError> {
-    let set = stage.keyspace.get::<SortedSet>(args[1])?;
+    let set = context.keyspace.get::<SortedSet>(args[1])?;
     match set.and_then(|set| Some(counted(set, set.rank_of(args[2])?))) {
-        Some(rank) => stage.reply.count(rank),
-        None => stage.reply.nil(),
+        Some(rank) => context.reply.count(rank),
+        None => context.reply.nil(),
     }
     Ok(Effect::None)
 }
@@ -171,9 +192,16 @@ struct RangeOptions {
 }
 
 /// `ZRANGE key start stop [BYSCORE] [REV] [LIMIT offset count] [WITHSCORES]`
-pub(super) fn zrange(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
+pub(super) fn zrange(
+    context: &mut Context<'_>,
+    args: Arguments<'_>,
+) -> Result<Effect, CommandError> {
     let options = range_options(&args[4..])?;
-    if options.by_score { by_score(stage, args, options) } else { by_rank(stage, args, options) }
+    if options.by_score {
+        by_score(context, args, options)
+    } else {
+        by_rank(context, args, options)
+    }
 }
 
 fn range_options(mut rest: Arguments<'_>) -> Result<RangeOptions, CommandError> {
@@ -204,46 +232,46 @@ fn range_options(mut rest: Arguments<'_>) -> Result<RangeOptions, CommandError> 
 }
 
 fn by_rank(
-    stage: &mut Stage<'_>,
+    context: &mut Context<'_>,
     args: Arguments<'_>,
     options: RangeOptions,
 ) -> Result<Effect, CommandError> {
     let (start, stop) = (integer(args[2])?, integer(args[3])?);
-    let set = stage.keyspace.get::<SortedSet>(args[1])?;
+    let set = context.keyspace.get::<SortedSet>(args[1])?;
     let Some((set, (first, last))) =
         set.and_then(|set| Some((set, stretch(start, stop, set.len())?)))
     else {
-        stage.reply.list(0);
+        context.reply.list(0);
         return Ok(Effect::None);
     };
     if options.descending {
         let end = set.len() - 1;
-        answer(stage.reply, set.by_rank(end - last, end - first).rev(), options.with_scores);
+        answer(context.reply, set.by_rank(end - last, end - first).rev(), options.with_scores);
     } else {
-        answer(stage.reply, set.by_rank(first, last), options.with_scores);
+        answer(context.reply, set.by_rank(first, last), options.with_scores);
     }
     Ok(Effect::None)
 }
 
 fn by_score(
-    stage: &mut Stage<'_>,
+    context: &mut Context<'_>,
     args: Arguments<'_>,
     options: RangeOptions,
 ) -> Result<Effect, CommandError> {
     let (first, second) = (bound(args[2])?, bound(args[3])?);
     let (min, max) = if options.descending { (second, first) } else { (first, second) };
     let (offset, count) = options.limit.unwrap_or((0, -1));
-    let set = stage.keyspace.get::<SortedSet>(args[1])?;
+    let set = context.keyspace.get::<SortedSet>(args[1])?;
     let (Some(set), Ok(offset)) = (set, usize::try_from(offset)) else {
-        stage.reply.list(0);
+        context.reply.list(0);
         return Ok(Effect::None);
     };
     let count = usize::try_from(count).unwrap_or(usize::MAX);
     let members = set.by_score(min, max);
     if options.descending {
-        answer(stage.reply, members.rev().skip(offset).take(count), options.with_scores);
+        answer(context.reply, members.rev().skip(offset).take(count), options.with_scores);
     } else {
-        answer(stage.reply, members.skip(offset).take(count), options.with_scores);
+        answer(context.reply, members.skip(offset).take(count), options.with_scores);
     }
     Ok(Effect::None)
 }

@@ -1,6 +1,6 @@
 //! Commands on streams.
 
-use super::{Arguments, Effect, Stage, changed, integer};
+use super::{Arguments, Context, Effect, changed, integer};
 use crate::effects::Effects;
 use crate::error::CommandError;
 use crate::keyspace::{EntryId, Stream};
@@ -24,14 +24,14 @@ enum Limit {
 }
 
 /// `XADD key [MAXLEN [~ | =] count] * | id field value [field value …]`
-pub(super) fn xadd(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
+pub(super) fn xadd(context: &mut Context<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
     let (limit, rest) = length_limit(&args[2..])?;
     let [id, fields @ ..] = rest else { return Err(CommandError::SYNTAX) };
     if fields.is_empty() || !fields.len().is_multiple_of(2) {
         return Err(CommandError::new("ERR wrong number of arguments for 'xadd' command"));
     }
     let given = if *id == b"*" { None } else { Some(given_id(id)?) };
-    let known = stage.keyspace.get::<Stream>(args[1])?;
+    let known = context.keyspace.get::<Stream>(args[1])?;
     let last = known.map_or(EntryId::MIN, Stream::last_id);
     if last == EntryId::MAX {
         return Err(EXHAUSTED);
@@ -39,55 +39,58 @@ pub(super) fn xadd(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect,
     let id = match given {
         Some(id) if id > last => id,
         Some(_) => return Err(ID_TOO_SMALL),
-        None => stage.moment.next_id(known).ok_or(ID_TOO_SMALL)?,
+        None => context.moment.next_id(known).ok_or(ID_TOO_SMALL)?,
     };
-    let stream: &mut Stream = stage.keyspace.get_or_new(args[1])?;
+    let stream: &mut Stream = context.keyspace.get_or_new(args[1])?;
     stream.push(id, fields);
     let trimmed = match limit {
         Limit::None => false,
         Limit::About(keep) => stream.trim_blocks(keep),
         Limit::Exactly(keep) => stream.trim(keep),
     };
-    record(stage.effects, args[1], trimmed.then_some(stream.len()), id, fields);
-    stage.reply.text(|text| id.write(text));
+    record(context.effects, args[1], trimmed.then_some(stream.len()), id, fields);
+    context.reply.text(|text| id.write(text));
     Ok(Effect::Recorded)
 }
 
 /// `XTRIM key MAXLEN | MINID [~ | =] bound`
-pub(super) fn xtrim(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
+pub(super) fn xtrim(
+    context: &mut Context<'_>,
+    args: Arguments<'_>,
+) -> Result<Effect, CommandError> {
     let cut = cut(&args[2..])?;
-    let Some(stream) = stage.keyspace.get_mut::<Stream>(args[1])? else {
-        stage.reply.int(0);
+    let Some(stream) = context.keyspace.get_mut::<Stream>(args[1])? else {
+        context.reply.int(0);
         return Ok(Effect::None);
     };
     let before = stream.len();
     cut(stream);
     let left = stream.len();
     if left < before {
-        record_trim(stage.effects, args[1], left);
+        record_trim(context.effects, args[1], left);
     }
-    stage.reply.count(before - left);
+    context.reply.count(before - left);
     Ok(if left < before { Effect::Recorded } else { Effect::None })
 }
 
 /// `XDEL key id [id …]`: the greatest id that was used stays used.
-pub(super) fn xdel(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
-    let Some(stream) = stage.keyspace.get_mut::<Stream>(args[1])? else {
-        stage.reply.int(0);
+pub(super) fn xdel(context: &mut Context<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
+    let Some(stream) = context.keyspace.get_mut::<Stream>(args[1])? else {
+        context.reply.int(0);
         return Ok(Effect::None);
     };
     // Nothing may be changed before every id was looked at.
     let ids = args[2..].iter().map(|id| EntryId::parse(id, 0).ok_or(INVALID_ID));
     let ids: Vec<EntryId> = ids.collect::<Result<_, _>>()?;
     let removed = ids.into_iter().filter(|id| stream.remove(*id)).count();
-    stage.reply.count(removed);
+    context.reply.count(removed);
     Ok(changed(removed > 0))
 }
 
 /// `XLEN key`
-pub(super) fn xlen(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
-    let count = stage.keyspace.get::<Stream>(args[1])?.map_or(0, Stream::len);
-    stage.reply.count(count);
+pub(super) fn xlen(context: &mut Context<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
+    let count = context.keyspace.get::<Stream>(args[1])?.map_or(0, Stream::len);
+    context.reply.count(count);
     Ok(Effect::None)
 }
 
@@ -177,20 +180,23 @@ fn given_id(text: &[u8]) -> Result<EntryId, CommandError> {
 }
 
 /// `XRANGE key start end [COUNT count]`
-pub(super) fn xrange(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
-    range(stage, args[1], args[2], args[3], &args[4..], false)
+pub(super) fn xrange(
+    context: &mut Context<'_>,
+    args: Arguments<'_>,
+) -> Result<Effect, CommandError> {
+    range(context, args[1], args[2], args[3], &args[4..], false)
 }
 
 /// `XREVRANGE key end start [COUNT count]`
 pub(super) fn xrevrange(
-    stage: &mut Stage<'_>,
+    context: &mut Context<'_>,
     args: Arguments<'_>,
 ) -> Result<Effect, CommandError> {
-    range(stage, args[1], args[3], args[2], &args[4..], true)
+    range(context, args[1], args[3], args[2], &args[4..], true)
 }
 
 fn range(
-    stage: &mut Stage<'_>,
+    context: &mut Context<'_>,
     key: &[u8],
     start: &[u8],
     end: &[u8],
@@ -204,10 +210,10 @@ fn range(
         [option, count] if option.eq_ignore_ascii_case(b"COUNT") => integer(count)?,
         _ => return Err(CommandError::SYNTAX),
     };
-    match stage.keyspace.get::<Stream>(key)? {
-        None => stage.reply.list(0),
-        Some(_) if count <= 0 => stage.reply.nil(),
-        Some(stream) => answer(stage.reply, stream, (from, to), count as usize, descending),
+    match context.keyspace.get::<Stream>(key)? {
+        None => context.reply.list(0),
+        Some(_) if count <= 0 => context.reply.nil(),
+        Some(stream) => answer(context.reply, stream, (from, to), count as usize, descending),
     }
     Ok(Effect::None)
 }

@@ -1,48 +1,57 @@
 //! Commands on strings.
 
-use super::{Arguments, Effect, Stage, integer, sum};
+use super::{Arguments, Context, Effect, integer, sum};
 use crate::error::CommandError;
 use crate::keyspace::Bytes;
 use crate::number;
 
 /// `GET key`
-pub(super) fn get(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
-    let value = stage.keyspace.get::<Bytes>(args[1])?;
-    stage.reply.bytes_or_nil(value.map(|value| &**value));
+pub(super) fn get(context: &mut Context<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
+    let value = context.keyspace.get::<Bytes>(args[1])?;
+    context.reply.bytes_or_nil(value.map(|value| &**value));
     Ok(Effect::None)
 }
 
 /// `SET key value`, without options.
-pub(super) fn set(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
+pub(super) fn set(context: &mut Context<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
     let [_, key, value] = args else { return Err(CommandError::SYNTAX) };
-    stage.keyspace.put::<Bytes>(key, (*value).into());
-    stage.reply.status("OK");
+    context.keyspace.put::<Bytes>(key, (*value).into());
+    context.reply.status("OK");
     Ok(Effect::AsCalled)
 }
 
 /// `APPEND key value`
-pub(super) fn append(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
-    let value: &mut Bytes = stage.keyspace.get_or_new(args[1])?;
+pub(super) fn append(
+    context: &mut Context<'_>,
+    args: Arguments<'_>,
+) -> Result<Effect, CommandError> {
+    let value: &mut Bytes = context.keyspace.get_or_new(args[1])?;
     let mut longer = std::mem::take(value).into_vec();
     longer.extend_from_slice(args[2]);
     *value = longer.into_boxed_slice();
-    stage.reply.count(value.len());
+    context.reply.count(value.len());
     Ok(Effect::AsCalled)
 }
 
 /// `STRLEN key`
-pub(super) fn strlen(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
-    let length = stage.keyspace.get::<Bytes>(args[1])?.map_or(0, |value| value.len());
-    stage.reply.count(length);
+pub(super) fn strlen(
+    context: &mut Context<'_>,
+    args: Arguments<'_>,
+) -> Result<Effect, CommandError> {
+    let length = context.keyspace.get::<Bytes>(args[1])?.map_or(0, |value| value.len());
+    context.reply.count(length);
     Ok(Effect::None)
 }
 
 /// `GETRANGE key start end`
-pub(super) fn getrange(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
+pub(super) fn getrange(
+    context: &mut Context<'_>,
+    args: Arguments<'_>,
+) -> Result<Effect, CommandError> {
     let (start, end) = (integer(args[2])?, integer(args[3])?);
-    let value = stage.keyspace.get::<Bytes>(args[1])?;
+    let value = context.keyspace.get::<Bytes>(args[1])?;
     let part = value.map_or(&[][..], |value| part(value, start, end));
-    stage.reply.bytes(part);
+    context.reply.bytes(part);
     Ok(Effect::None)
 }
 
@@ -58,13 +67,16 @@ fn part(value: &[u8], start: i64, end: i64) -> &[u8] {
 }
 
 /// `INCRBY key increment`
-pub(super) fn incrby(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
+pub(super) fn incrby(
+    context: &mut Context<'_>,
+    args: Arguments<'_>,
+) -> Result<Effect, CommandError> {
     let increment = integer(args[2])?;
-    let stored = stage.keyspace.get::<Bytes>(args[1])?.map_or(Ok(0), |text| integer(text))?;
+    let stored = context.keyspace.get::<Bytes>(args[1])?.map_or(Ok(0), |text| integer(text))?;
     let value = sum(stored, increment)?;
     let mut text = Vec::new();
     number::write_int(&mut text, value);
-    stage.keyspace.put::<Bytes>(args[1], text.into());
-    stage.reply.int(value);
+    context.keyspace.put::<Bytes>(args[1], text.into());
+    context.reply.int(value);
     Ok(Effect::AsCalled)
 }

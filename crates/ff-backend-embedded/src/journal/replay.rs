@@ -6,7 +6,7 @@ use ff_core::clock::Clock;
 use ff_core::partition::Partition;
 use ff_core::slot::hash_tag;
 
-use crate::command::{self, Keys, Stage};
+use crate::command::{self, Context, Keys};
 use crate::effects::Effects;
 use crate::keyspace::Keyspace;
 use crate::moment::Moment;
@@ -55,13 +55,13 @@ impl Replay {
         }
         let shard = self.shard_of(args[1])?;
         self.reply.clear();
-        let mut stage = Stage {
+        let mut context = Context {
             keyspace: &mut self.keyspaces[shard],
             reply: &mut self.reply,
             effects: &mut self.effects,
             moment: &mut self.moment,
         };
-        (command.run)(&mut stage, args).map_err(|error| format!("{}: {error}", command.name))?;
+        (command.run)(&mut context, args).map_err(|error| format!("{}: {error}", command.name))?;
         Ok(())
     }
 

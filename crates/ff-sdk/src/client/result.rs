@@ -27,8 +27,8 @@ pub enum AwaitError {
     TimedOut,
     /// There is no such execution, or its retention time is over.
     #[error(
-        "there is no such execution; if somebody else chose its id, a UUID alone may not be \
-         enough: give it as {{fp:N}}:<uuid>"
+        "there is no such execution (a UUID alone is looked for only where it hashes to; one that \
+         was placed elsewhere needs its whole id, {{fp:N}}:<uuid>)"
     )]
     NotFound,
     /// It failed, and will not be tried again.

@@ -69,6 +69,10 @@ pub(crate) async fn the_end_of_an_execution_is_told_as_it_was(site: Site) {
     let unknown = ff_sdk::ExecutionId::parse("{fp:1}:550e8400-e29b-41d4-a716-446655440000");
     let unknown = site.client.await_result_raw(&unknown.expect("an id"), LONG).await;
     assert!(matches!(unknown, Err(AwaitError::NotFound)), "{unknown:?}");
+    let bare: ff_sdk::ExecutionRef = "550e8400-e29b-41d4-a716-446655440000".parse().expect("bare");
+    let unknown = site.client.await_result_raw(bare, LONG).await.expect_err("unknown");
+    assert!(matches!(unknown, AwaitError::NotFound), "{unknown:?}");
+    assert!(unknown.to_string().contains("{fp:N}:<uuid>"), "{unknown}");
 }
 
 pub(crate) async fn an_execution_is_called_by_its_uuid(site: Site) {

@@ -87,6 +87,8 @@ on_every_store! {
     grant::one_execution_can_be_reserved_for_a_worker,
     ids::a_bare_uuid_is_enough_on_every_route,
     ids::a_body_may_name_an_execution_by_its_uuid,
+    ids::a_signal_and_a_follower_find_an_execution_by_its_uuid,
+    ids::several_submissions_may_name_their_executions_by_uuid,
     ids::what_was_placed_elsewhere_needs_its_whole_id,
     wrong::every_mistake_is_named_with_its_status,
     wrong::strange_ids_are_refused_on_every_route,

@@ -4,9 +4,9 @@
 mod site;
 
 mod approve;
+mod cancel_replay;
 mod ids;
 mod look;
-mod steer;
 mod submit;
 mod trouble;
 
@@ -16,8 +16,8 @@ mod waiting;
 mod work;
 
 mod chaos;
+mod demo;
 mod examples;
 mod full;
 mod stopped;
 mod store;
-mod story;

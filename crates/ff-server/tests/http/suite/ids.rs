@@ -4,7 +4,7 @@ use ff_core::partition::{Partition, PartitionConfig};
 use ff_core::types::{ExecutionId, ExecutionRef};
 use serde_json::{Value, json};
 
-use super::{claim, complete, path, submit, text};
+use super::{claim, complete, path, submit, text, token};
 use crate::client::{Answer, Client};
 use crate::server::PARTITIONS;
 
@@ -30,10 +30,6 @@ fn on_every_route(client: &Client, id: &str) -> Vec<(String, Answer)> {
     let mut answers = Vec::new();
     for (template, operations) in document["paths"].as_object().expect("paths") {
         let Some(rest) = template.strip_prefix("/v1/executions/{execution_id}") else { continue };
-        // Whoever has no token of a waitpoint is not told which executions exist.
-        if rest == "/signal" {
-            continue;
-        }
         // Its answer ends when the execution does.
         if rest == "/stream/tail" {
             continue;
@@ -70,10 +66,44 @@ pub(crate) fn a_bare_uuid_is_enough_on_every_route(client: &Client) {
         for (what, answer) in on_every_route(client, &uuid) {
             assert_ne!(answer.status, 404, "{what}");
             assert_ne!(answer.status, 400, "{what}");
+            // Whoever has no token of a waitpoint is not told which executions exist.
+            assert_eq!(answer.status == 401, what.ends_with("/signal"), "{what}");
         }
         let found = client.get(&format!("/v1/executions/{uuid}")).expect(200).json();
         assert_eq!(found["execution_id"], json!(id), "answers have the whole id");
         assert_eq!(found["tags"]["a.b"], "c", "it was changed by its UUID");
+    }
+}
+
+pub(crate) fn a_signal_and_a_follower_find_an_execution_by_its_uuid(client: &Client) {
+    let id = submit(client, &json!({"kind": "job", "lane": "bare-waits"}));
+    let (uuid, task) = (bare(&id), claim(client, "bare-waits"));
+    let condition = json!({"type": "any", "signals": ["go"]});
+    let body = json!({"task_token": token(&task), "suspension": {"condition": condition}});
+    let suspended = client.post("/v1/tasks/suspend", &body).expect(200).json();
+    let signal = json!({
+        "waitpoint_id": suspended["waitpoint_id"], "signal_name": "go",
+        "waitpoint_token": suspended["waitpoint_token"],
+    });
+    let taken = client.post(&path(&uuid, "/signal"), &signal).expect(200).json();
+    assert_eq!(taken["status"], "triggered_resume", "{taken}");
+    complete(client, &claim(client, "bare-waits"), b"");
+    let followed = client.get(&path(&uuid, "/stream/tail")).expect(200);
+    assert!(String::from_utf8_lossy(&followed.body).contains("event: end"), "{followed:?}");
+    let placed = client.get(&path(PLACED, "/stream/tail")).problem(404, "execution_not_found");
+    assert!(text(&placed["detail"]).contains(FORM), "{placed}");
+}
+
+pub(crate) fn several_submissions_may_name_their_executions_by_uuid(client: &Client) {
+    let ids: Vec<_> =
+        (0..3).map(|_| submit(client, &json!({"kind": "job", "lane": "bare-bulk"}))).collect();
+    let again = ids.iter().map(|id| json!({"kind": "job", "execution_id": bare(id)}));
+    let body = json!({"executions": again.collect::<Vec<_>>()});
+    let created = client.post("/v1/executions/bulk", &body).expect(200).json();
+    for (number, id) in ids.iter().enumerate() {
+        let execution = &created["results"][number]["execution"];
+        assert_eq!(execution["execution_id"], json!(id));
+        assert_eq!(execution["created"], json!(false), "{execution}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! `demo`: the story is told, comes true, and leaves nothing behind.
+//! `demo`: what it tells comes true, and nothing is left behind.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ fn gone(pid: &Value) -> bool {
 }
 
 #[test]
-fn the_story_comes_true_and_everybody_goes_home() {
+fn what_it_tells_comes_true_and_no_process_is_left() {
     let events = alone(&["demo", "--json"]).json();
     let named = |name: &str| events.iter().find(|event| event["event"] == name).expect("told");
     let workers = named("workers_started")["workers"].as_object().expect("names").clone();
@@ -33,7 +33,7 @@ fn the_story_comes_true_and_everybody_goes_home() {
 }
 
 #[test]
-fn people_read_a_story_and_may_keep_the_data() {
+fn people_read_what_happens_and_may_keep_the_data() {
     let scratch = Scratch::new("demo");
     let dir = scratch.path().join("data");
     let dir = dir.to_str().expect("text");
@@ -54,7 +54,7 @@ fn people_read_a_story_and_may_keep_the_data() {
 }
 
 #[test]
-fn an_interrupted_story_leaves_no_process_behind() {
+fn an_interrupted_demo_leaves_no_process_behind() {
     for (signal, code) in [("-INT", Some(130)), ("-TERM", Some(130)), ("-KILL", None)] {
         let mut demo = Running::start(flowfabric().args(["demo", "--json"]));
         let started = demo.event_named("server_started");

@@ -16,8 +16,7 @@ use crate::types::{EventCursor, ExecutionId, FlowId, LeaseEpoch, Namespace, Time
 
 /// The answer to a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "schema", schema(as = RenewedTask))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = RenewedTask))]
 pub struct LeaseRenewal {
     /// When the lease ends unless it is renewed again.
     pub expires_at: TimestampMs,

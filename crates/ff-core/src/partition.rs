@@ -112,8 +112,7 @@ serde_as_text!(Partition, "a partition, as in {fp:7}");
 
 /// How many partitions each family has. Fixed for the life of a deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "schema", schema(as = Partitions))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Partitions))]
 pub struct PartitionConfig {
     /// Number of `{fp:N}` partitions.
     pub num_flow_partitions: u16,

@@ -35,8 +35,7 @@ use serde::{Deserialize, Serialize};
 // Every call of a worker about its execution carries all three, and the store refuses any that is
 // not current.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "schema", schema(as = Fence))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Fence))]
 pub struct LeaseFence {
     /// The lease.
     pub lease_id: LeaseId,

@@ -6,7 +6,6 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
 
 use ff_backend_valkey::{ValkeyConfig, ValkeyHost};
 use ff_core::backend::HandleKind;

@@ -18,9 +18,7 @@ use utoipa::openapi::path::{
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, SchemaType, Type};
 use utoipa::openapi::security::SecurityRequirement;
-use utoipa::openapi::{
-    Content, Ref, RefOr, Required, Response as Documented, ResponseBuilder, Schema,
-};
+use utoipa::openapi::{Content, Ref, RefOr, Required, ResponseBuilder, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::answer::Json;
@@ -94,12 +92,11 @@ where
     O::Request: ToSchema,
     O::Reply: ToSchema,
 {
-    let mut route = raw::<O, H, T>(handler);
-    if O::STATUS == 204 {
-        route.operation = route.operation.response("204", Documented::new(O::ANSWERS));
-        return route;
+    let route = raw::<O, H, T>(handler);
+    match O::STATUS {
+        204 => route.answers_nothing(O::ANSWERS),
+        status => route.answers::<O::Reply>(status, O::ANSWERS),
     }
-    route.answers::<O::Reply>(O::STATUS, O::ANSWERS)
 }
 
 /// The route of an operation whose handler and answer are its own.
@@ -196,28 +193,33 @@ impl Route {
         for (name, schema) in fields.properties {
             let required = fields.required.contains(&name);
             let (about, schema) = without_null(schema);
-            let parameter = ParameterBuilder::new()
-                .name(name)
-                .parameter_in(ParameterIn::Query)
-                .required(if required { Required::True } else { Required::False })
-                .description(about)
-                .schema(Some(schema));
-            self.operation = self.operation.parameter(parameter);
+            self = self.parameter(ParameterIn::Query, &name, required, about.as_deref(), schema);
         }
+        self
+    }
+
+    fn parameter(
+        mut self,
+        place: ParameterIn,
+        name: &str,
+        required: bool,
+        about: Option<&str>,
+        schema: RefOr<Schema>,
+    ) -> Self {
+        let parameter = ParameterBuilder::new()
+            .name(name)
+            .parameter_in(place)
+            .required(if required { Required::True } else { Required::False })
+            .description(about)
+            .schema(Some(schema));
+        self.operation = self.operation.parameter(parameter);
         self
     }
 
     /// A parameter of the path.
     pub(crate) fn path_parameter<S: ToSchema>(mut self, name: &str, about: &str) -> Self {
         self.collect::<S>();
-        let parameter = ParameterBuilder::new()
-            .name(name)
-            .parameter_in(ParameterIn::Path)
-            .required(Required::True)
-            .description(Some(about))
-            .schema(Some(reference::<S>()));
-        self.operation = self.operation.parameter(parameter);
-        self
+        self.parameter(ParameterIn::Path, name, true, Some(about), reference::<S>())
     }
 
     /// An optional header.
@@ -227,15 +229,8 @@ impl Route {
     }
 
     /// An optional header with this schema.
-    pub(crate) fn header_of(mut self, name: &str, schema: RefOr<Schema>, about: &str) -> Self {
-        let parameter = ParameterBuilder::new()
-            .name(name)
-            .parameter_in(ParameterIn::Header)
-            .required(Required::False)
-            .description(Some(about))
-            .schema(Some(schema));
-        self.operation = self.operation.parameter(parameter);
-        self
+    pub(crate) fn header_of(self, name: &str, schema: RefOr<Schema>, about: &str) -> Self {
+        self.parameter(ParameterIn::Header, name, false, Some(about), schema)
     }
 
     /// Raw bytes as another form of the body.
@@ -258,37 +253,37 @@ impl Route {
     /// A JSON answer, or a page for those who accept one.
     pub(crate) fn answers_page<A: ToSchema>(mut self, about: &str) -> Self {
         self.collect::<A>();
-        let response = ResponseBuilder::new()
-            .description(about)
-            .content(JSON, Content::new(Some(reference::<A>())))
-            .content(HTML, Content::new(Some(text())))
-            .build();
-        self.operation = self.operation.response("200", response);
-        self
+        self.response(200, about, [(JSON, reference::<A>()), (HTML, text())])
     }
 
     /// A JSON answer.
     pub(crate) fn answers<A: ToSchema>(mut self, status: u16, about: &str) -> Self {
         self.collect::<A>();
-        let content = Content::new(Some(reference::<A>()));
-        let response = ResponseBuilder::new().description(about).content(JSON, content).build();
-        self.operation = self.operation.response(status.to_string(), response);
-        self
+        self.response(status, about, [(JSON, reference::<A>())])
     }
 
     /// An answer of raw bytes or text.
-    pub(crate) fn answers_raw(mut self, content_type: &str, about: &str) -> Self {
+    pub(crate) fn answers_raw(self, content_type: &str, about: &str) -> Self {
         let schema = if content_type == OCTET_STREAM { bytes() } else { text() };
-        let content = Content::new(Some(schema));
-        let response =
-            ResponseBuilder::new().description(about).content(content_type, content).build();
-        self.operation = self.operation.response("200", response);
-        self
+        self.response(200, about, [(content_type, schema)])
     }
 
-    /// An answer without a body, besides the one that has one.
-    pub(crate) fn answers_nothing(mut self, about: &str) -> Self {
-        self.operation = self.operation.response("204", Documented::new(about));
+    /// An answer without a body.
+    pub(crate) fn answers_nothing(self, about: &str) -> Self {
+        self.response(204, about, [])
+    }
+
+    fn response<const N: usize>(
+        mut self,
+        status: u16,
+        about: &str,
+        forms: [(&str, RefOr<Schema>); N],
+    ) -> Self {
+        let mut response = ResponseBuilder::new().description(about);
+        for (content_type, schema) in forms {
+            response = response.content(content_type, Content::new(Some(schema)));
+        }
+        self.operation = self.operation.response(status.to_string(), response.build());
         self
     }
 

@@ -4,7 +4,6 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
 
 use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost};
 use ff_backend_valkey::{ValkeyConfig, ValkeyHost};

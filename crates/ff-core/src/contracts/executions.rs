@@ -202,8 +202,7 @@ impl Operation for RevokeLease {
 /// What a revocation found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "schema", schema(as = RevokedLease))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = RevokedLease))]
 pub enum RevokeOutcome {
     /// The lease was taken away.
     Revoked {
@@ -255,8 +254,7 @@ impl Operation for ChangePriority {
 
 /// The answer to a change of priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "schema", schema(as = ChangedPriority))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = ChangedPriority))]
 pub struct PriorityChange {
     /// The priority before.
     #[serde(rename = "old_priority")]

@@ -152,8 +152,7 @@ pub fn payload_bytes(claimed: &[Claimed]) -> u64 {
 /// Reserves an execution for a worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "schema", schema(as = GrantExecution))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = GrantExecution))]
 pub struct GrantRequest {
     /// The kind of worker.
     pub worker_id: WorkerId,
@@ -250,8 +249,7 @@ impl From<ReclaimGrant> for ClaimGrant {
 /// Asks for the next execution of a lane that a worker could take.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "schema", schema(as = ClaimForWorker))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = ClaimForWorker))]
 pub struct NextGrantRequest {
     /// The lane to take from.
     #[serde(rename = "lane_id")]

@@ -110,8 +110,7 @@ pub struct ExecutionSummary {
 /// executions and unfiltered lists come newest first, live states in the order of their queue. A
 /// page may be shorter than asked for although more follow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "schema", schema(as = ExecutionList))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = ExecutionList))]
 pub struct ListPage {
     /// The executions; may be fewer than asked for although more follow.
     #[serde(rename = "executions")]

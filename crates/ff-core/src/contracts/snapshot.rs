@@ -15,8 +15,7 @@ use crate::types::{
 /// Everything about an execution but its payload and result, of one moment. Times are milliseconds
 /// since the Unix epoch by the store's clock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "schema", schema(as = Execution))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Execution))]
 pub struct ExecutionSnapshot {
     /// Its id.
     pub execution_id: ExecutionId,
@@ -120,8 +119,7 @@ impl ExecutionSnapshot {
 
 /// The latest attempt of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "schema", schema(as = CurrentAttempt))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = CurrentAttempt))]
 pub struct AttemptSummary {
     /// Its id.
     pub attempt_id: AttemptId,
@@ -133,8 +131,7 @@ pub struct AttemptSummary {
 
 /// Who holds an execution, and until when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "schema", schema(as = Lease))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Lease))]
 pub struct LeaseSummary {
     /// The lease.
     pub lease_id: LeaseId,
@@ -153,8 +150,7 @@ pub struct LeaseSummary {
 
 /// Why an execution failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "schema", schema(as = Failure))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Failure))]
 pub struct FailureSummary {
     /// In the worker's or the store's words.
     pub reason: String,
@@ -169,8 +165,7 @@ pub struct FailureSummary {
 
 /// Why an execution was cancelled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "schema", schema(as = Cancellation))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Cancellation))]
 pub struct CancelSummary {
     /// In the words of who cancelled it.
     pub reason: String,
@@ -180,8 +175,7 @@ pub struct CancelSummary {
 
 /// How far a worker says it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "schema", schema(as = Progress))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Progress))]
 pub struct ProgressSummary {
     /// 0 to 100.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -195,8 +189,7 @@ pub struct ProgressSummary {
 
 /// One attempt, in an execution's history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "schema", schema(as = Attempt))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Attempt))]
 pub struct AttemptRecord {
     /// Its number.
     pub index: AttemptIndex,

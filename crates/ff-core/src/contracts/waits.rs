@@ -2,15 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::list::page_limit;
 use super::suspensions::TimeoutBehavior;
-use crate::argument::check_range;
 use crate::error::EngineError;
-use crate::limits;
 use crate::operation::{Input, Method, Nothing, Operation};
 use crate::types::{ExecutionId, ExecutionKind, LaneId, Namespace, TimestampMs, WaitpointId};
-
-/// How many a page has unless told otherwise.
-const LIMIT_DEFAULT: u32 = 100;
 
 /// Asks what is suspended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,9 +29,7 @@ pub struct ListSuspended {
 impl ListSuspended {
     /// How many are wanted.
     pub fn checked_limit(&self) -> Result<u32, EngineError> {
-        let limit = self.limit.unwrap_or(LIMIT_DEFAULT);
-        check_range("limit", limit.into(), 1..=limits::LIST_LIMIT_MAX)?;
-        Ok(limit)
+        page_limit(self.limit, 100)
     }
 }
 

@@ -15,8 +15,7 @@ use crate::types::{ExecutionKind, LaneId, LeaseId, WorkerId, WorkerInstanceId};
 /// Asks for tasks, of one or several lanes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "schema", schema(as = Claim))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Claim))]
 pub struct WorkRequest {
     /// The kind of worker.
     pub worker_id: WorkerId,

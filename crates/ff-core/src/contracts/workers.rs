@@ -38,8 +38,7 @@ pub trait Workers: Send + Sync {
 /// Makes a worker process known, or renews that.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "schema", schema(as = RegisterWorker))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = RegisterWorker))]
 pub struct WorkerRegistration {
     /// The kind of worker.
     pub worker_id: WorkerId,
@@ -167,8 +166,7 @@ pub struct WorkerList {
 
 /// A connected worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "schema", schema(as = Worker))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Worker))]
 pub struct WorkerRecord {
     /// The kind of worker.
     pub worker_id: WorkerId,

@@ -30,8 +30,7 @@ impl Default for RetryPolicy {
 /// The pause before a retry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", tag = "type", rename_all = "snake_case", deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "schema", schema(as = BackoffForms))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = BackoffForms))]
 pub enum Backoff {
     /// Always the same.
     Fixed {

@@ -15,12 +15,12 @@ use crate::ids::{IdSource, SystemIds};
 
 /// Both reservations are asked for and answered in the same way.
 macro_rules! issue {
-    ($backend:ident, $execution_id:ident, $request:ident, $call:ident, $reply:ident, $grant:ident) => {
+    ($backend:ident, $id:ident, $request:ident, $call:ident, $reply:ident, $grant:ident) => {
         Box::pin(async move {
             $request.validate()?;
             let GrantRequest { worker_id, worker_instance_id, .. } = $request;
             let minted = || GrantId::from_uuid(SystemIds.random());
-            let execution_id = $execution_id;
+            let execution_id = $id;
             let call = $call {
                 execution_id,
                 worker_id: worker_id.clone(),

@@ -148,6 +148,17 @@ pub(crate) async fn an_attempt_is_read_and_waited_for(site: Site) {
     assert!(read.has_more() && read.frames[0].sequence() == Some(1));
 }
 
+/// The first goes alone, the others together: their order is the one in which they were asked for.
+pub(crate) async fn frames_that_travel_together_are_each_told_their_own_number(site: Site) {
+    let (_, task) = started(&site).await;
+    let append = |text: &'static str| task.append_frame("token", text.as_bytes(), None);
+    let (a, b, c, d, e) =
+        tokio::join!(append("a"), append("b"), append("c"), append("d"), append("e"));
+    let counts = [a, b, c, d, e].map(|outcome| outcome.expect("appended").frame_count);
+    assert_eq!(counts, [1, 2, 3, 4, 5]);
+    task.complete(None).await.expect("completed");
+}
+
 pub(crate) async fn a_wrong_read_is_refused_before_anything_is_sent(site: Site) {
     let (_, task) = started(&site).await;
     let config = |error: SdkError| match error {

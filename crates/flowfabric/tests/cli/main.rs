@@ -12,6 +12,7 @@ mod trouble;
 
 mod serve;
 mod tail;
+mod terminal;
 mod waiting;
 mod work;
 

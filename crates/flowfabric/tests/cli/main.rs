@@ -10,6 +10,7 @@ mod steer;
 mod submit;
 mod trouble;
 
+mod secrets;
 mod serve;
 mod tail;
 mod terminal;

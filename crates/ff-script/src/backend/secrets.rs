@@ -52,7 +52,7 @@ impl FirstSecret {
     /// This secret, in hex digits. Answers what is wrong with it, without showing it.
     pub fn parse(hex: &str) -> Result<Self, String> {
         let (min, max) = (limits::SECRET_BYTES_MIN, limits::SECRET_BYTES_MAX);
-        let fits = (2 * min..=2 * max).contains(&(hex.len() as u64)) && hex.len() % 2 == 0;
+        let fits = (2 * min..=2 * max).contains(&(hex.len() as u64)) && hex.len().is_multiple_of(2);
         if fits && hex.bytes().all(|digit| digit.is_ascii_hexdigit()) {
             return Ok(Self(SecretHex(hex.to_owned())));
         }

@@ -1,8 +1,8 @@
 //! Suspend, signal, claim again, complete: how long that takes, and what the store spends.
 //!
 //! Also what it costs to refuse a signal: by its token, and by its name, which is the same without
-//! a look at waitpoint and token. In a store with a synced journal, all four calls are compared with
-//! four that do nothing but one write.
+//! a look at waitpoint and token. In a store with a synced journal, all four calls are compared
+//! with four that do nothing but one write.
 //!
 //! The executions of a round are created and claimed before it is measured. Each round does a bit
 //! of everything that is reported, as in `lifecycle`.

@@ -9,8 +9,8 @@ use crate::limits;
 pub const ANY_SIGNAL: &str = "*";
 
 /// What must have come before a suspended execution goes on. A signal counts once in each part that
-/// it fits. The name `*` stands for any signal. Conditions are nested at most 4 deep and list at most
-/// 64 names in all; `operator_only` and `timeout_only` stand alone.
+/// it fits. The name `*` stands for any signal. Conditions are nested at most 4 deep and list at
+/// most 64 names in all; `operator_only` and `timeout_only` stand alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]

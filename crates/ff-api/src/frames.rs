@@ -37,7 +37,7 @@ pub struct NewFrame {
     pub kind: Option<FrameKind>,
     /// A word of the writer's own; the kind if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(max_length = 64))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::FrameType>))]
     pub frame_type: Option<String>,
     /// Anything that connects it to something else.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -6,6 +6,8 @@ use ff_core::contracts::{
 };
 use ff_core::limits;
 use ff_core::operation::{Input, Nothing, Operation};
+#[cfg(feature = "openapi")]
+use ff_core::schema;
 use ff_core::types::WaitpointId;
 use serde::{Deserialize, Serialize};
 
@@ -75,7 +77,7 @@ pub struct CloseWaitpointTask {
     pub waitpoint_id: WaitpointId,
     /// Why, in a word.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[cfg_attr(feature = "openapi", schema(max_length = 64))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::CloseReason))]
     pub reason: String,
 }
 

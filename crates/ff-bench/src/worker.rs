@@ -5,10 +5,11 @@ use std::sync::Arc;
 use ff_core::backend::Handle;
 use ff_core::capability::CapabilitySet;
 use ff_core::contracts::{
-    ClaimRequest, Condition, DeliverSignal, NewExecution, Signal, SignalOutcome, SuspendOutcome,
-    SuspendRequest,
+    ANY_SIGNAL, ClaimRequest, Condition, DeliverSignal, NewExecution, Signal, SignalOutcome,
+    SuspendOutcome, SuspendRequest,
 };
 use ff_core::engine_backend::PartitionBackend;
+use ff_core::error::Code;
 use ff_core::partition::Partition;
 use ff_core::types::{
     ExecutionId, ExecutionKind, LaneId, LeaseId, Namespace, WaitpointId, WaitpointToken, WorkerId,
@@ -25,6 +26,18 @@ const LEASE_TTL_MS: u64 = 30_000;
 
 /// What suspended executions wait for.
 const GO_ON: &str = "go_on";
+
+/// In form a token, and nobody's.
+const WRONG_TOKEN: &str = "k1:0000000000000000000000000000000000000000";
+
+/// What a signal is refused by.
+#[derive(Clone, Copy)]
+pub(crate) enum Refusal {
+    /// Its token, after a digest.
+    ByToken,
+    /// Its name, which no signal can have, before anything is read.
+    ByName,
+}
 
 /// One submitter and worker. Works on groups of executions that one claim can take together.
 pub(crate) struct Worker {
@@ -171,6 +184,27 @@ impl Worker {
         match self.backend.deliver_signal(execution_id, request).await? {
             SignalOutcome::TriggeredResume { .. } => Ok(()),
             other => Err(format!("a signal that was waited for did this: {other:?}").into()),
+        }
+    }
+
+    /// Sends a signal without the right to, which is to be refused.
+    pub(crate) async fn refused_signal(
+        &self,
+        execution_id: ExecutionId,
+        waitpoint_id: WaitpointId,
+        refusal: Refusal,
+    ) -> Result<(), Failure> {
+        let (signal_name, expected) = match refusal {
+            Refusal::ByToken => (GO_ON, Code::InvalidToken),
+            Refusal::ByName => (ANY_SIGNAL, Code::InvalidInput),
+        };
+        let waitpoint_token = WaitpointToken::new(WRONG_TOKEN);
+        let signal_name = signal_name.to_owned();
+        let signal = Signal { signal_name, waitpoint_token, ..Signal::default() };
+        let request = DeliverSignal::to_waitpoint(waitpoint_id, signal);
+        match self.backend.deliver_signal(execution_id, request).await {
+            Err(error) if error.code() == Some(expected) => Ok(()),
+            other => Err(format!("a signal that is to be refused did this: {other:?}").into()),
         }
     }
 

@@ -63,11 +63,18 @@ fn the_commands_of_an_idle_deployment_are_counted() {
 #[test]
 fn a_wait_and_its_end_are_timed() {
     for host in ["embedded", "valkey"] {
-        let report = report(&format!("suspend --host {host} --executions 40 --partitions 8"));
+        let journal = if host == "embedded" { "always" } else { "off" };
+        let report = report(&format!(
+            "suspend --host {host} --journal {journal} --executions 40 --partitions 8"
+        ));
         measured(&report, &["p50_us", "p99_us", "bare_rtt_us", "server_us", "client_us"]);
         let names = ["server_us_suspend", "server_us_signal", "server_us_claim"];
         if host == "valkey" {
             measured(&report, &names);
+            measured(&report, &["server_us_refusal", "refusal_ratio"]);
+            measured(&report, &["server_us_token_check", "token_check_ratio"]);
+        } else {
+            measured(&report, &["durable_call_us", "durable_ratio"]);
         }
         let noop = report["noop_call_us"].as_f64();
         assert_eq!(noop.is_some_and(|us| us > 0.0), host == "valkey", "{report}");

@@ -18,6 +18,18 @@ use crate::types;
 const NAME: &str = "^[!-9;-z|~]([ -9;-z|~]*[!-9;-z|~])?$";
 /// Printable ASCII without blanks at the ends.
 const PRINTABLE: &str = "^[!-~]([ -~]*[!-~])?$";
+/// The same, and not `*`, which stands for any signal.
+const SIGNAL_NAME: &str = "^([!-)+-~]|[!-~][ -~]*[!-~])$";
+/// Printable ASCII without blanks at the ends, or nothing.
+const PRINTABLE_OR_EMPTY: &str = "^([!-~]([ -~]*[!-~])?)?$";
+/// A name, or nothing.
+const NAME_OR_EMPTY: &str = "^([!-9;-z|~]([ -9;-z|~]*[!-9;-z|~])?)?$";
+/// Text in lines: no control characters but tabs and ends of lines.
+const LINES: &str = "^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f]*$";
+/// Text on one line.
+const LINE: &str = "^[^\\x00-\\x1f\\x7f-\\x9f]*$";
+/// Senders of these types are known to the engine alone.
+const SOURCE_TYPE: &str = "^(?!(approver|system)$)";
 const UUID: &str = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";
 const EXECUTION_ID: &str =
     "^\\{fp:(0|[1-9][0-9]{0,4})\\}:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";
@@ -71,6 +83,11 @@ fn text() -> ObjectBuilder {
 
 fn name(bytes_max: u64) -> ObjectBuilder {
     text().min_length(Some(1)).max_length(Some(bytes_max as usize)).pattern(Some(NAME))
+}
+
+/// Text of a form that takes so many bytes.
+fn form(pattern: &str, bytes_max: u64) -> ObjectBuilder {
+    text().max_length(Some(bytes_max as usize)).pattern(Some(pattern))
 }
 
 fn number(min: u64, max: u64) -> ObjectBuilder {
@@ -151,6 +168,24 @@ forms! {
     Category "A word that retry policies list."
         = text().min_length(Some(1)).max_length(Some(limits::CATEGORY_BYTES_MAX as usize))
             .pattern(Some("^[!-+.-9;-z|~-]+$"));
+    SignalName "What a signal says: a name that conditions list."
+        = form(SIGNAL_NAME, limits::SIGNAL_NAME_BYTES_MAX).min_length(Some(1));
+    SignalMatcher "The name of a signal that is waited for; * stands for any."
+        = form(PRINTABLE, limits::SIGNAL_NAME_BYTES_MAX).min_length(Some(1));
+    SourceType "What kind of sender a signal comes from; approver and system are the engine's own."
+        = form(SOURCE_TYPE, limits::CATEGORY_BYTES_MAX);
+    RequiredSource "The only kind of sender whose signals count."
+        = form(PRINTABLE, limits::CATEGORY_BYTES_MAX).min_length(Some(1));
+    WaitpointKey "The name that senders know a waitpoint by."
+        = form(PRINTABLE, limits::WAITPOINT_KEY_BYTES_MAX).min_length(Some(1));
+    CloseReason "Why a waitpoint is closed, in a word."
+        = form(PRINTABLE_OR_EMPTY, limits::CATEGORY_BYTES_MAX);
+    FrameType "A word of the writer's own for what a frame is."
+        = form(NAME_OR_EMPTY, limits::FRAME_TYPE_BYTES_MAX);
+    ApprovalText "What approvers read."
+        = form(LINES, limits::APPROVAL_TEXT_BYTES_MAX);
+    ButtonLabel "What stands on a button."
+        = form(LINE, limits::APPROVAL_LABEL_BYTES_MAX);
     Priority "Higher runs first."
         = number(0, limits::PRIORITY_MAX);
     Moment "A time to come, in milliseconds since the Unix epoch."

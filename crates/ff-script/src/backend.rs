@@ -16,7 +16,9 @@ mod tasks;
 mod workers;
 
 pub use completions::Completions;
-pub use secrets::{FirstSecret, rotate_waitpoint_hmac_secret_all_partitions};
+pub use secrets::{
+    FirstSecret, Installed, WaitpointSecrets, rotate_waitpoint_hmac_secret_all_partitions,
+};
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -65,8 +67,7 @@ pub struct ScriptBackend<H: ?Sized = dyn Host> {
     lanes: RwLock<HashSet<LaneId>>,
     /// The losses of the store after which the lanes were made known.
     losses: AtomicU64,
-    /// What partitions without a key for waitpoint tokens are given.
-    first_secret: Option<FirstSecret>,
+    secrets: WaitpointSecrets,
     following: Arc<Following<H>>,
 }
 
@@ -76,8 +77,8 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
     pub async fn open(host: Arc<H>, config: PartitionConfig) -> Result<Self, EngineError> {
         let losses = AtomicU64::new(host.losses());
         let following = Following::new(Arc::clone(&host));
-        let lanes = RwLock::default();
-        let backend = Self { host, config, lanes, losses, first_secret: None, following };
+        let (lanes, secrets) = (RwLock::default(), WaitpointSecrets::default());
+        let backend = Self { host, config, lanes, losses, secrets, following };
         backend.open_deployment().await?;
         Ok(backend)
     }

@@ -65,8 +65,8 @@ pub use ff_core::contracts::{
     ANY_SIGNAL, AppendFrameOutcome, Approval, ApprovalChoice, ApprovalDecision, ApprovalList,
     ApprovalRequest, ClaimGrant, Condition, ConditionMatcher, Created, DeliverSignal,
     ExecutionSnapshot, ExecutionSummary, LanePage, ListFilter, ListSuspended, ListSuspendedPage,
-    MAX_TAIL_BLOCK_MS, OpenWaitpoint, Output, OutputCursor, PendingWaitpoint, ReclaimGrant,
-    ResumeSignal, ResumedBy, Resumption, RotateWaitpointSecretRequest,
+    MAX_TAIL_BLOCK_MS, OpenWaitpoint, Output, OutputCursor, PartitionFailure, PendingWaitpoint,
+    ReclaimGrant, ResumeSignal, ResumedBy, Resumption, RotateWaitpointSecretRequest,
     RotateWaitpointSecretResponse, STREAM_READ_HARD_CAP, Signal, SignalOutcome, StreamFrame,
     StreamFrames, SuspendRequest, SuspendedExecutionEntry, SuspensionReason, TimeoutBehavior,
     WaitpointKind, WaitpointSpec, WaitpointState,
@@ -74,12 +74,17 @@ pub use ff_core::contracts::{
 pub use ff_core::engine_backend::EngineBackend;
 pub use ff_core::error::{Code, EngineError, ErrorClass};
 pub use ff_core::partition::PartitionConfig;
-pub use ff_core::policy::{Backoff, ExecutionPolicy, RetryPolicy, TimeoutPolicy};
+pub use ff_core::policy::{
+    Backoff, DurabilityMode, ExecutionPolicy, RetryPolicy, StreamPolicy, SuspensionPolicy,
+    TimeoutPolicy,
+};
 pub use ff_core::state::PublicState;
 pub use ff_core::types::{
     Approver, AttemptId, AttemptIndex, ExecutionId, ExecutionKind, ExecutionRef, LaneId,
     LeaseEpoch, LeaseFence, LeaseId, Namespace, SignalId, StreamCursor, SuspensionId, TimestampMs,
     WaitpointHmac, WaitpointId, WaitpointToken, WorkerId, WorkerInstanceId,
 };
+pub use ff_core::value::Value;
 pub use ff_core::work_source::WorkSource;
 pub use ff_script::backend::rotate_waitpoint_hmac_secret_all_partitions;
+pub use ff_script::host::Host;

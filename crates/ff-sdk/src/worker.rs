@@ -13,7 +13,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use ff_core::completion_backend::CompletionBackend;
-use ff_core::contracts::{ExecutionSnapshot, LanePage, LaneQuery, Signal, SignalOutcome};
+use ff_core::contracts::{
+    ExecutionSnapshot, LanePage, LaneQuery, ListSuspended, ListSuspendedPage, Signal, SignalOutcome,
+};
 use ff_core::engine_backend::EngineBackend;
 use ff_core::partition::PartitionConfig;
 use ff_core::types::{ExecutionRef, LaneId, WaitpointId, WorkerSession};
@@ -196,6 +198,14 @@ impl FlowFabricWorker {
         signal: Signal,
     ) -> Result<SignalOutcome, SdkError> {
         self.client().deliver_signal(execution, waitpoint_id, signal).await
+    }
+
+    /// What is suspended: see [`Client::list_suspended`].
+    pub async fn list_suspended(
+        &self,
+        query: ListSuspended,
+    ) -> Result<ListSuspendedPage, SdkError> {
+        self.client().list_suspended(query).await
     }
 
     /// The lanes that were ever used, by name, after a given one.

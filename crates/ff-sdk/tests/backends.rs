@@ -91,6 +91,8 @@ on_every_backend! {
         an_execution_without_output_ends_for_those_who_follow_it
         whoever_takes_over_goes_on_where_the_other_was
         an_attempt_is_read_and_waited_for
+        a_follower_of_an_execution_that_goes_at_its_end_is_told_so
+        frames_that_travel_together_are_each_told_their_own_number
         a_wrong_read_is_refused_before_anything_is_sent
         an_unknown_execution_cannot_be_followed
         a_resumed_attempt_goes_on_counting

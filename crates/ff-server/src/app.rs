@@ -35,6 +35,8 @@ pub(crate) struct App {
     /// Where links lead to.
     pub(crate) public_url: Option<PublicUrl>,
     pub(crate) open_metrics: bool,
+    /// How long a replaced key of links is accepted unless told otherwise.
+    pub(crate) grace_ms: u64,
     pub(crate) requests: RequestLimiter,
     pub(crate) connections: Arc<ConnectionLimiter>,
     pub(crate) limits: Limits,

@@ -14,7 +14,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use ff_backend_embedded::SyncMode;
+use ff_core::limits::DELAY_MS_MAX;
 use ff_core::partition::PartitionConfig;
+use ff_script::backend::WaitpointSecrets;
 use ff_store::StoreConfig;
 
 /// The port of a server that is told none.
@@ -49,6 +51,9 @@ pub struct ServerConfig {
     pub allow_insecure: bool,
     /// Answer `/metrics` without a token.
     pub open_metrics: bool,
+    /// What signs waitpoint tokens where nothing does yet, and for how long a replaced key, of
+    /// tokens or of links, is accepted.
+    pub waitpoint_secrets: WaitpointSecrets,
 }
 
 impl Default for ServerConfig {
@@ -64,6 +69,7 @@ impl Default for ServerConfig {
             partitions: PartitionConfig::default().num_flow_partitions,
             allow_insecure: false,
             open_metrics: false,
+            waitpoint_secrets: WaitpointSecrets::default(),
         }
     }
 }
@@ -90,6 +96,9 @@ impl ServerConfig {
                  127.0.0.1, or allow it explicitly (allow_insecure)",
                 self.listen
             ));
+        }
+        if self.waitpoint_secrets.grace_ms > DELAY_MS_MAX {
+            return Err(format!("waitpoint_grace_ms must be at most {DELAY_MS_MAX}"));
         }
         self.limits.check()
     }

@@ -16,6 +16,7 @@ use ff_core::limits;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::app::App;
+use crate::approval;
 use crate::metrics::Series;
 use crate::refusal::{AnswerCode, Refusal};
 
@@ -28,6 +29,8 @@ pub(crate) struct Middleware {
     /// The request brings its own credential.
     pub(crate) tokenless: bool,
     pub(crate) lasts: bool,
+    /// Answers are those of a link, refusals too.
+    pub(crate) page: bool,
 }
 
 impl Middleware {
@@ -69,7 +72,12 @@ pub(crate) async fn handle(
     next: Next,
 ) -> Response {
     let started = Instant::now();
-    let answer = middleware.run(request, next).await.unwrap_or_else(IntoResponse::into_response);
+    let wants_page = middleware.page.then(|| approval::wants_page(request.headers()));
+    let answer = middleware.run(request, next).await;
+    let answer = answer.unwrap_or_else(|refusal| match wants_page {
+        Some(wants_page) => approval::refuse(refusal, wants_page),
+        None => refusal.into_response(),
+    });
     middleware.series.count(answer.status().as_u16(), started.elapsed());
     if let Some(AnswerCode(code)) = answer.extensions().get() {
         middleware.app.metrics.problem(code);

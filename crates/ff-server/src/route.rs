@@ -47,6 +47,8 @@ pub(crate) struct Route {
     pub(crate) tokenless: bool,
     /// True for a path whose request may go on for as long as its client does.
     pub(crate) lasts: bool,
+    /// True for the path of a link, whose answers browsers show.
+    pub(crate) page: bool,
     schemas: Vec<NamedSchema>,
     operation: OperationBuilder,
     refusals: Vec<u16>,
@@ -126,6 +128,7 @@ where
         waits: O::WAITS,
         tokenless: false,
         lasts: false,
+        page: false,
         schemas: Vec::new(),
         operation,
         refusals: [&COMMON, O::REFUSES].concat(),
@@ -252,6 +255,7 @@ impl Route {
 
     /// A JSON answer, or a page for those who accept one.
     pub(crate) fn answers_page<A: ToSchema>(mut self, about: &str) -> Self {
+        self.page = true;
         self.collect::<A>();
         self.response(200, about, [(JSON, reference::<A>()), (HTML, text())])
     }

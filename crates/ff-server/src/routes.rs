@@ -17,13 +17,14 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse as _, Response};
 use ff_api::problem::{HttpCode, Problem};
 use ff_core::operation::Operation;
 
 use crate::app::App;
+use crate::approval;
 use crate::extract::shorten;
 use crate::middleware::{Middleware, handle};
-use crate::refusal::Refusal;
 use crate::route::Route;
 
 pub(crate) use health::Readiness;
@@ -58,6 +59,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
             waits: route.waits,
             tokenless: route.tokenless,
             lasts: route.lasts,
+            page: route.page,
         });
         router.route(route.path, route.handler.layer(from_fn_with_state(middleware, handle)))
     });
@@ -67,19 +69,29 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .with_state(Arc::clone(app))
 }
 
-async fn no_such_path(State(app): State<Arc<App>>, request: Request) -> Refusal {
-    let detail = format!("there is no path {}", shorten(request.uri().path().to_owned()));
+/// What a client asked for is repeated to it only where nothing secret can be in it: a link that
+/// was cut or added to is a path that does not exist, too.
+async fn no_such_path(State(app): State<Arc<App>>, request: Request) -> Response {
+    let path = request.uri().path();
+    let detail = match path.starts_with("/v1/") {
+        true => format!("there is no path {}", shorten(path.to_owned())),
+        false => "there is no such path".to_owned(),
+    };
     unmatched(&app, &request, Problem::new(HttpCode::RouteNotFound, detail))
 }
 
-async fn no_such_method(State(app): State<Arc<App>>, request: Request) -> Refusal {
+async fn no_such_method(State(app): State<Arc<App>>, request: Request) -> Response {
     let detail = format!("the path does not know {}", shorten(request.method().to_string()));
     unmatched(&app, &request, Problem::new(HttpCode::MethodNotAllowed, detail))
 }
 
 /// Whoever has no token learns nothing about which paths exist.
-fn unmatched(app: &App, request: &Request, problem: Problem) -> Refusal {
+fn unmatched(app: &App, request: &Request, problem: Problem) -> Response {
     app.metrics.unmatched(problem.status);
     app.metrics.problem(&problem.code);
-    app.access.check(request, false).err().unwrap_or_else(|| problem.into())
+    let refusal = app.access.check(request, false).err().unwrap_or_else(|| problem.into());
+    match approval::is_link(request.uri().path()) {
+        true => approval::refuse(refusal, approval::wants_page(request.headers())),
+        false => refusal.into_response(),
+    }
 }

@@ -8,7 +8,7 @@ use ff_core::engine_backend::PartitionBackend;
 use ff_core::error::EngineError;
 use ff_script::ids::{IdSource, SystemIds};
 use ff_script::in_flight::InFlight;
-use ff_store::Store;
+use ff_store::{FirstSecrets, Store};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -66,7 +66,8 @@ impl Server {
         let local_addr =
             local_addr.map_err(|source| StartError::Listen { address: config.listen, source })?;
         let ids: Arc<dyn IdSource> = Arc::new(SystemIds);
-        let store = Store::open(config.store.clone(), Some(config.partition_config())).await;
+        let (counts, secrets) = (config.partition_config(), config.waitpoint_secrets.clone());
+        let store = Store::open_with(config.store.clone(), Some(counts), secrets).await;
         let store = store.map_err(|error| StartError::Store(error.to_string()))?;
         let app = app(&config, local_addr, store, ids).await;
         let app = app.map_err(|error| StartError::Store(error.to_string()))?;
@@ -117,6 +118,7 @@ async fn app(
         access: Access::new(config),
         public_url: public_url(config, local_addr),
         open_metrics: config.open_metrics,
+        grace_ms: config.waitpoint_secrets.grace_ms,
         requests: RequestLimiter::new(&limits),
         connections: ConnectionLimiter::new(limits.connections),
         limits,
@@ -133,6 +135,7 @@ pub struct RunningServer {
     phase: watch::Sender<Phase>,
     tls: watch::Sender<Option<TlsAcceptor>>,
     accepting: JoinHandle<()>,
+    first_secrets: Option<FirstSecrets>,
 }
 
 impl RunningServer {
@@ -148,7 +151,8 @@ impl RunningServer {
         let (tls, current_tls) = watch::channel(tls);
         let acceptor = Acceptor::new(Arc::clone(&app), routes::router(&app), current_tls, phases);
         let accepting = tokio::spawn(acceptor.run(listener));
-        Self { app, local_addr, banner, phase, tls, accepting }
+        let first_secrets = Some(app.store.install_first_secrets());
+        Self { app, local_addr, banner, phase, tls, accepting, first_secrets }
     }
 
     /// Where the server listens.
@@ -192,6 +196,7 @@ impl RunningServer {
     /// finished in time.
     pub async fn shutdown(mut self, within: Duration) -> bool {
         let deadline = Instant::now() + within.min(FOR_EVER);
+        drop(self.first_secrets.take());
         self.app.drain.send_replace(true);
         self.phase.send_replace(Phase::Draining);
         let finished = self.finish(deadline).await;

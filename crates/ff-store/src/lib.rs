@@ -4,8 +4,12 @@
 
 mod config;
 #[cfg(any(feature = "embedded", feature = "valkey"))]
+mod first_secrets;
+#[cfg(any(feature = "embedded", feature = "valkey"))]
 mod store;
 
 pub use config::StoreConfig;
+#[cfg(any(feature = "embedded", feature = "valkey"))]
+pub use first_secrets::FirstSecrets;
 #[cfg(any(feature = "embedded", feature = "valkey"))]
 pub use store::{OpenError, Store, StoreHost};

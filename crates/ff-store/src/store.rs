@@ -11,19 +11,21 @@ use ff_core::error::{Code, EngineError};
 use ff_core::partition::PartitionConfig;
 use ff_engine::{Engine, EngineConfig};
 use ff_scheduler::Scheduler;
-use ff_script::backend::ScriptBackend;
+use ff_script::backend::{ScriptBackend, WaitpointSecrets};
 use ff_script::endings::Endings;
 use ff_script::host::Host;
 use ff_script::ids::IdSource;
 use ff_script::library::Library;
 
 use crate::config::StoreConfig;
+use crate::first_secrets::FirstSecrets;
 
 /// An open store.
 #[derive(Clone)]
 pub struct Store {
     backend: Arc<ScriptBackend>,
     host: StoreHost,
+    secrets: WaitpointSecrets,
 }
 
 /// What runs the functions of an open store.
@@ -61,11 +63,20 @@ impl Store {
         config: StoreConfig,
         counts: Option<PartitionConfig>,
     ) -> Result<Self, OpenError> {
+        Self::open_with(config, counts, WaitpointSecrets::default()).await
+    }
+
+    /// The same, with these keys of waitpoint tokens where there are none.
+    pub async fn open_with(
+        config: StoreConfig,
+        counts: Option<PartitionConfig>,
+        secrets: WaitpointSecrets,
+    ) -> Result<Self, OpenError> {
         let store = Uncounted::of(config).await?;
-        let opened = store.open(counts.unwrap_or_default()).await;
+        let opened = store.open(counts.unwrap_or_default(), &secrets).await;
         let existing = opened.as_ref().err().and_then(existing).filter(|_| counts.is_none());
         Ok(match existing {
-            Some(existing) => store.open(existing).await?,
+            Some(existing) => store.open(existing, &secrets).await?,
             None => opened?,
         })
     }
@@ -74,15 +85,21 @@ impl Store {
     async fn connect(
         config: Box<ValkeyConfig>,
         counts: PartitionConfig,
+        secrets: &WaitpointSecrets,
     ) -> Result<Self, EngineError> {
         let listening = config.clone().with_flow_partitions(counts.num_flow_partitions);
         let host = Arc::new(ValkeyHost::connect(listening, Library::current()).await?);
-        Self::new(StoreHost::Valkey { host, config }, counts).await
+        Self::new(StoreHost::Valkey { host, config }, counts, secrets).await
     }
 
-    async fn new(host: StoreHost, counts: PartitionConfig) -> Result<Self, EngineError> {
+    async fn new(
+        host: StoreHost,
+        counts: PartitionConfig,
+        secrets: &WaitpointSecrets,
+    ) -> Result<Self, EngineError> {
         let backend = ScriptBackend::open(host.as_dyn(), counts).await?;
-        Ok(Self { backend: Arc::new(backend), host })
+        let backend = Arc::new(backend.with_waitpoint_secrets(secrets.clone()));
+        Ok(Self { backend, host, secrets: secrets.clone() })
     }
 
     /// The engine's API on it.
@@ -103,7 +120,8 @@ impl Store {
             StoreHost::Embedded(_) => Ok(self.clone()),
             #[cfg(feature = "valkey")]
             StoreHost::Valkey { config, .. } => {
-                Self::connect(config.clone(), self.backend.partition_config()).await
+                let counts = self.backend.partition_config();
+                Self::connect(config.clone(), counts, &self.secrets).await
             }
         }
     }
@@ -118,6 +136,12 @@ impl Store {
             #[cfg(feature = "valkey")]
             StoreHost::Valkey { .. } => Engine::start_sharing(backend, config, ids).await,
         }
+    }
+
+    /// Starts to give every partition that has none the first key of its waitpoint tokens.
+    #[must_use]
+    pub fn install_first_secrets(&self) -> FirstSecrets {
+        FirstSecrets::start(Arc::clone(&self.backend))
     }
 
     /// Starts to listen for work.
@@ -175,12 +199,18 @@ impl Uncounted {
         }
     }
 
-    async fn open(&self, counts: PartitionConfig) -> Result<Store, EngineError> {
+    async fn open(
+        &self,
+        counts: PartitionConfig,
+        secrets: &WaitpointSecrets,
+    ) -> Result<Store, EngineError> {
         match self {
             #[cfg(feature = "embedded")]
-            Self::Embedded(host) => Store::new(StoreHost::Embedded(Arc::clone(host)), counts).await,
+            Self::Embedded(host) => {
+                Store::new(StoreHost::Embedded(Arc::clone(host)), counts, secrets).await
+            }
             #[cfg(feature = "valkey")]
-            Self::Valkey(config) => Store::connect(config.clone(), counts).await,
+            Self::Valkey(config) => Store::connect(config.clone(), counts, secrets).await,
         }
     }
 }

@@ -24,7 +24,8 @@ pub(crate) struct Options {
     /// The key's id; it stands at the beginning of every token [default: made of the time].
     #[arg(long, value_name = "NAME")]
     kid: Option<String>,
-    /// How long tokens under the key before are accepted [default: a day].
+    /// How long tokens under the key before are accepted [default: as the
+    /// server was told, a day unless it was].
     #[arg(long, value_name = "MS")]
     grace_ms: Option<u64>,
 }
@@ -42,6 +43,9 @@ pub(crate) fn run(remote: &Remote, json: bool, command: &Command) -> Result<(), 
         say!("{}", serde_json::to_string(&rotated)?);
     } else {
         say!("{} signs waitpoint tokens in {} partitions", rotated.new_kid, rotated.rotated);
+    }
+    for failure in &rotated.errors {
+        eprintln!("partition {}: {}", failure.partition, failure.reason);
     }
     match rotated.failed.as_slice() {
         [] => Ok(()),

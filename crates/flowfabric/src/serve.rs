@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ff_backend_embedded::SyncMode;
+use ff_script::backend::{FirstSecret, WaitpointSecrets};
 use ff_server::{Authority, RunningServer, Server, ServerConfig, StoreConfig, TlsFiles, Token};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -64,6 +65,13 @@ pub(crate) struct Options {
     /// How long a shutdown waits for requests under way.
     #[arg(long, value_name = "MS")]
     drain_ms: Option<String>,
+    /// File with the first secret of waitpoint tokens in hex digits, for a deployment that has none
+    /// [default: one is made that nobody knows].
+    #[arg(long, value_name = "FILE")]
+    waitpoint_secret_file: Option<String>,
+    /// How long a replaced key of tokens or links is accepted unless the rotation says otherwise.
+    #[arg(long, value_name = "MS")]
+    waitpoint_grace_ms: Option<String>,
 }
 
 impl Options {
@@ -83,6 +91,8 @@ impl Options {
             ("log", self.log.clone()),
             ("log_format", self.log_format.clone()),
             ("drain_ms", self.drain_ms.clone()),
+            ("waitpoint_secret_file", self.waitpoint_secret_file.clone()),
+            ("waitpoint_grace_ms", self.waitpoint_grace_ms.clone()),
         ];
         let flags: BTreeMap<_, _> =
             given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
@@ -201,7 +211,28 @@ fn server_config(settings: &Settings) -> Result<ServerConfig, Failure> {
         tls,
         partitions: settings.parse("partitions", "a number from 1 to 65535")?,
         allow_insecure: settings.parse("allow_insecure", "true or false")?,
+        waitpoint_secrets: waitpoint_secrets(settings)?,
         ..ServerConfig::default()
+    })
+}
+
+fn waitpoint_secrets(settings: &Settings) -> Result<WaitpointSecrets, Failure> {
+    let (secret, file) =
+        (settings.text("waitpoint_secret"), settings.text("waitpoint_secret_file"));
+    let (name, hex) = match (secret, file) {
+        ("", "") => ("", None),
+        (secret, "") => ("waitpoint_secret", Some(secret.to_owned())),
+        ("", file) => {
+            let read = std::fs::read_to_string(file);
+            let hex = read.map_err(|error| format!("waitpoint_secret_file {file}: {error}"))?;
+            ("waitpoint_secret_file", Some(hex))
+        }
+        _ => return Err("waitpoint_secret and waitpoint_secret_file: only one can be given".into()),
+    };
+    let first = hex.map(|hex| FirstSecret::parse(hex.trim())).transpose();
+    Ok(WaitpointSecrets {
+        first: first.map_err(|rule| format!("{name} {rule}"))?.unwrap_or_else(FirstSecret::random),
+        grace_ms: settings.parse("waitpoint_grace_ms", "a number of milliseconds")?,
     })
 }
 

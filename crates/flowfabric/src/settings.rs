@@ -41,6 +41,9 @@ pub(crate) const SETTINGS: &[Setting] = &[
     setting("log", "info"),
     setting("log_format", "text"),
     setting("drain_ms", "10000"),
+    Setting { secret: true, ..setting("waitpoint_secret", "") },
+    setting("waitpoint_secret_file", ""),
+    setting("waitpoint_grace_ms", "86400000"),
 ];
 
 /// Where a value came from.

@@ -105,17 +105,16 @@ impl View {
                 }
             }
             (Self::Lines, Output::Frame { frame, .. }) => writeln!(out, "{}", line(frame))?,
-            (Self::Lines, Output::Summary { document, .. }) => writeln!(out, "{document}")?,
+            (Self::Lines, Output::Summary { document, .. }) => {
+                writeln!(out, "{}", on_one_line(document))?;
+            }
             (Self::Bytes { printable, begun }, Output::Frame { frame, .. }) => {
                 *begun = true;
-                match printable {
-                    Some(printable) => out.write_all(printable.of(&frame.payload()).as_bytes())?,
-                    None => out.write_all(&frame.payload())?,
-                }
+                write(&mut out, printable, &frame.payload())?;
             }
-            (Self::Bytes { begun, .. }, Output::Summary { document, .. }) => {
+            (Self::Bytes { printable, begun }, Output::Summary { document, .. }) => {
                 *begun = true;
-                writeln!(out, "{document}")?;
+                write(&mut out, printable, format!("{document}\n").as_bytes())?;
             }
             (Self::Bytes { begun, .. }, Output::Attempt { attempt_index }) if *begun => {
                 eprintln!("\n-- attempt {}: it begins anew --", attempt_index.get() + 1);
@@ -129,10 +128,20 @@ impl View {
     }
 }
 
+fn write(out: &mut Out, printable: &mut Option<Printable>, bytes: &[u8]) -> std::io::Result<()> {
+    match printable {
+        Some(printable) => out.write_all(printable.of(bytes).as_bytes()),
+        None => out.write_all(bytes),
+    }
+}
+
+fn on_one_line(text: &str) -> String {
+    text.chars().map(|it| if it.is_control() { ' ' } else { it }).collect()
+}
+
 /// A frame as a line: nothing in it can look like another one.
 fn line(frame: &StreamFrame) -> String {
-    let text = String::from_utf8_lossy(&frame.payload()).trim_end().to_owned();
-    let text: String = text.chars().map(|it| if it.is_control() { ' ' } else { it }).collect();
+    let text = on_one_line(String::from_utf8_lossy(&frame.payload()).trim_end());
     let at = frame.at().map_or_else(String::new, time::time_of_day);
     format!("{at}  {}  {text}", frame.frame_type())
 }

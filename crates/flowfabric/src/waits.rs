@@ -1,6 +1,8 @@
 //! `flowfabric waits`: what waits for whom, since when and until when.
 
-use ff_sdk::{Client, ListSuspended, SuspendedExecutionEntry, TimestampMs};
+use ff_sdk::{
+    Approval, Approver, Client, Code, ListSuspended, SdkError, SuspendedExecutionEntry, TimestampMs,
+};
 
 use crate::failure::Failure;
 use crate::remote::{Remote, block_on};
@@ -37,7 +39,11 @@ pub(crate) fn run(remote: &Remote, json: bool, options: &Options) -> Result<(), 
             return Ok(());
         }
         if !found.is_empty() {
-            say!("{}", table(&client, &found, time::now()));
+            let mut rows = Vec::new();
+            for entry in &found {
+                rows.push((entry, asked(&client, entry).await?));
+            }
+            say!("{}", table(&client, &rows, time::now()));
         }
         eprintln!("{}", conclusion(found.len(), complete));
         Ok(())
@@ -63,6 +69,21 @@ async fn fetch(
     Ok((found, false))
 }
 
+/// The approvers whom an execution waits for: those that it names and who have not decided.
+async fn asked(client: &Client, entry: &SuspendedExecutionEntry) -> Result<Vec<Approver>, Failure> {
+    let listed = client.connection().engine().list_approvals(entry.execution_id).await;
+    let approvals = match listed {
+        Ok(listed) => listed.approvals,
+        // It may be over by now.
+        Err(error) if error.code() == Some(Code::ExecutionNotFound) => return Ok(Vec::new()),
+        Err(error) => return Err(Failure::from(&SdkError::from(error.in_context("waits")))),
+    };
+    let waits_on = |one: &Approval| one.open && one.waitpoint_id == entry.waitpoint_id;
+    let Some(approval) = approvals.into_iter().find(waits_on) else { return Ok(Vec::new()) };
+    let undecided = |one: &&Approver| approval.decision_of(one).is_none();
+    Ok(approval.request.approvers.iter().filter(undecided).cloned().collect())
+}
+
 fn conclusion(count: usize, complete: bool) -> String {
     match (count, complete) {
         (0, true) => "nothing waits".to_owned(),
@@ -72,14 +93,18 @@ fn conclusion(count: usize, complete: bool) -> String {
     }
 }
 
-fn table(client: &Client, found: &[SuspendedExecutionEntry], now: TimestampMs) -> Table {
+fn table(
+    client: &Client,
+    rows: &[(&SuspendedExecutionEntry, Vec<Approver>)],
+    now: TimestampMs,
+) -> Table {
     let mut table = Table::new(&["execution", "kind", "for", "since", "until"]);
-    for entry in found {
+    for (entry, approvers) in rows {
         let until = entry.timeout_at.map(|at| format!("in {}", time::between(now, at)));
         table.row([
             client.connection().shortest(entry.execution_id).to_string(),
             cut(entry.kind.as_str(), KIND_MAX),
-            cut(waited_for(entry), REASON_MAX),
+            waited_for(entry, approvers),
             format!("{} ago", time::between(entry.suspended_at_ms, now)),
             until.unwrap_or_else(|| "ever".to_owned()),
         ]);
@@ -87,12 +112,20 @@ fn table(client: &Client, found: &[SuspendedExecutionEntry], now: TimestampMs) -
     table
 }
 
-/// The key that somebody gave the waitpoint; else, why the execution waits.
-fn waited_for(entry: &SuspendedExecutionEntry) -> &str {
-    if entry.waitpoint_key.starts_with(NO_KEY) {
-        return entry.reason.strip_prefix("waiting_for_").unwrap_or(&entry.reason);
+/// Who is to decide; else the key that somebody gave the waitpoint; else, why the execution waits.
+fn waited_for(entry: &SuspendedExecutionEntry, approvers: &[Approver]) -> String {
+    match approvers {
+        [] if entry.waitpoint_key.starts_with(NO_KEY) => {
+            let reason = entry.reason.strip_prefix("waiting_for_").unwrap_or(&entry.reason);
+            cut(reason, REASON_MAX)
+        }
+        [] => cut(&entry.waitpoint_key, REASON_MAX),
+        [only] => cut(only.as_str(), REASON_MAX),
+        [first, others @ ..] => {
+            let more = format!(" +{}", others.len());
+            cut(first.as_str(), REASON_MAX - more.len()) + &more
+        }
     }
-    &entry.waitpoint_key
 }
 
 fn cut(text: &str, most: usize) -> String {

@@ -107,33 +107,36 @@ async fn follow(
     let begun = Instant::now();
     tokio::time::sleep(REST).await;
     let bare_idle = idle_rate(store, options.seconds).await?;
-    let (writers, bare) = counted_write(store, writers, options, begun).await?;
+    let (writers, bare) = counted_write(store, writers, options, (begun, bare_idle)).await?;
     let ids: Vec<String> = writers.iter().map(appending::Writer::id).collect();
     let tails = Tails::connect(&server.address, &ids, options.tails, begun).await?;
     tokio::time::sleep(REST).await;
     let idle = idle_rate(store, options.seconds).await?;
-    let before = idle::counted(store).await?;
+    let (before, started) = (idle::counted(store).await?, Instant::now());
     let writers = appending::write_at_a_pace(writers, options, begun).await?;
     let (written, streams) = (options.paced(), writers.len() as u64);
     let expected = written / streams * u64::from(options.tails);
     let (latencies, arrived) = tails.finish(expected).await;
-    let more = sent(&before, &idle::counted(store).await?) - bare;
+    let counted = sent(&before, &idle::counted(store).await?);
+    let more = counted - idle * started.elapsed().as_secs_f64() - bare;
     // What a frame costs that nobody follows, and what following adds to it.
     let followed = written / streams * streams.min(u64::from(options.tails));
     let commands_per_frame = bare / written as f64 + more / followed as f64;
     Ok(Followed { bare_idle, idle, commands_per_frame, expected, arrived, latencies })
 }
 
-/// Commands that are sent while frames are written which nobody follows.
+/// Commands that are sent because frames are written which nobody follows: not those that would
+/// have been sent in that time anyway.
 async fn counted_write(
     store: &Store,
     writers: Vec<appending::Writer>,
     options: &Options,
-    begun: Instant,
+    (begun, idle): (Instant, f64),
 ) -> Result<(Vec<appending::Writer>, f64), Failure> {
-    let before = idle::counted(store).await?;
+    let (before, started) = (idle::counted(store).await?, Instant::now());
     let writers = appending::write_at_a_pace(writers, options, begun).await?;
-    Ok((writers, sent(&before, &idle::counted(store).await?)))
+    let counted = sent(&before, &idle::counted(store).await?);
+    Ok((writers, counted - idle * started.elapsed().as_secs_f64()))
 }
 
 async fn idle_rate(store: &Store, seconds: u64) -> Result<f64, Failure> {

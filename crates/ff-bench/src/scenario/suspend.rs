@@ -1,5 +1,9 @@
 //! Suspend, signal, claim again, complete: how long that takes, and what the store spends.
 //!
+//! Also what it costs to refuse a signal: by its token, and by its name, which is the same without
+//! a look at waitpoint and token. In a store with a synced journal, all four calls are compared
+//! with four that do nothing but one write.
+//!
 //! The executions of a round are created and claimed before it is measured. Each round does a bit
 //! of everything that is reported, as in `lifecycle`.
 
@@ -9,13 +13,16 @@ use std::time::Instant;
 use clap::{Args, value_parser};
 use ff_core::backend::Handle;
 use ff_core::partition::Partition;
+use ff_core::types::LaneId;
 use ff_script::args::Args as CallArgs;
 use ff_script::call::Call;
+use ff_script::calls::deployment::RegisterLane;
 use ff_script::calls::library::Version;
 
 use crate::Failure;
-use crate::arguments::{LoadOptions, StoreOptions};
+use crate::arguments::{Journal, LoadOptions, StoreOptions};
 use crate::caller::{self, Caller};
+use crate::ids::Ids;
 use crate::machine_speed;
 use crate::metering::Spent;
 use crate::noop::{self, NoopCaller};
@@ -23,12 +30,15 @@ use crate::progress::Progress;
 use crate::report::Report;
 use crate::statistics::{Latencies, Rounds};
 use crate::store::{Inside, Store};
-use crate::worker::Worker;
+use crate::worker::{Refusal, Worker};
 
 const ROUNDS: u64 = 20;
 const BARE_CALLS_PER_ROUND: u64 = 100;
 const NOOP_CALLS_PER_ROUND: u64 = 1_000;
 const PHASE_EXECUTIONS_PER_ROUND: u64 = 50;
+const DURABLE_CALLS_PER_ROUND: u64 = 20;
+/// Calls of a wait, each with a write.
+const CALLS_OF_A_WAIT: f64 = 4.0;
 
 /// Where, how many, and by how many callers.
 #[derive(Clone, Debug, Args)]
@@ -84,6 +94,8 @@ struct Run<'a> {
     callers: Vec<WaitCaller>,
     noops: Vec<NoopCaller>,
     bare_rtt: Latencies,
+    durable_call: Latencies,
+    ids: Ids,
     machine_speed: Latencies,
     store_us: Rounds,
     client_us: Rounds,
@@ -95,6 +107,8 @@ struct Run<'a> {
 #[derive(Default)]
 struct Phases {
     suspend: Rounds,
+    refusal: Rounds,
+    malformed: Rounds,
     signal: Rounds,
     claim: Rounds,
     complete: Rounds,
@@ -119,6 +133,8 @@ impl<'a> Run<'a> {
             ready,
             noops: NoopCaller::several(store, options.concurrency),
             bare_rtt: Latencies::default(),
+            durable_call: Latencies::default(),
+            ids: Ids::new(),
             machine_speed: Latencies::default(),
             store_us: Rounds::default(),
             client_us: Rounds::default(),
@@ -150,6 +166,7 @@ impl<'a> Run<'a> {
     async fn round(&mut self, steps: u64) -> Result<(), Failure> {
         machine_speed::measure(&mut self.machine_speed);
         self.bare_calls().await?;
+        self.durable_calls().await?;
         let noops = std::mem::take(&mut self.noops);
         if !noops.is_empty() {
             let (noops, cost) = caller::measure(self.store, noops, NOOP_CALLS_PER_ROUND).await?;
@@ -181,6 +198,14 @@ impl<'a> Run<'a> {
             waiting.push(worker.suspend(handle).await?);
         }
         let suspended = Spent::so_far(store).await?;
+        for (handle, (waitpoint_id, _)) in handles.iter().zip(&waiting) {
+            worker.refused_signal(handle.execution_id, *waitpoint_id, Refusal::ByToken).await?;
+        }
+        let refused = Spent::so_far(store).await?;
+        for (handle, (waitpoint_id, _)) in handles.iter().zip(&waiting) {
+            worker.refused_signal(handle.execution_id, *waitpoint_id, Refusal::ByName).await?;
+        }
+        let malformed = Spent::so_far(store).await?;
         for (handle, (waitpoint_id, token)) in handles.iter().zip(waiting) {
             worker.signal(handle.execution_id, waitpoint_id, token).await?;
         }
@@ -194,7 +219,9 @@ impl<'a> Run<'a> {
         }
         let completed = Spent::so_far(store).await?;
         add(&mut self.phases.suspend, suspended, start);
-        add(&mut self.phases.signal, signalled, suspended);
+        add(&mut self.phases.refusal, refused, suspended);
+        add(&mut self.phases.malformed, malformed, refused);
+        add(&mut self.phases.signal, signalled, malformed);
         add(&mut self.phases.claim, claimed, signalled);
         add(&mut self.phases.complete, completed, claimed);
         Ok(())
@@ -211,16 +238,38 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
+    /// What a call costs that does nothing but write once, in a store that syncs what it writes.
+    async fn durable_calls(&mut self) -> Result<(), Failure> {
+        let synced = self.options.store.journal == Journal::Always;
+        if !synced || !matches!(self.store.inside, Inside::Embedded(_)) {
+            return Ok(());
+        }
+        for _ in 0..DURABLE_CALLS_PER_ROUND {
+            let write = RegisterLane { lane: LaneId::try_new(self.ids.uuid().to_string())? };
+            let args = write.encode_short();
+            let start = Instant::now();
+            self.store.host.call(RegisterLane::FUNCTION, Partition::flow(0), args).await?;
+            self.durable_call.add(start.elapsed());
+        }
+        Ok(())
+    }
+
     fn report(mut self) -> Report {
         let mut latencies = Latencies::default();
         self.callers.into_iter().for_each(|caller| latencies.merge(caller.latencies));
         let (p50, bare) = (latencies.percentile_us(0.5), self.bare_rtt.percentile_us(0.5));
         let (server, noop) = (self.store_us.median(), self.noop_us.median());
+        let (refusal, malformed) = (self.phases.refusal.median(), self.phases.malformed.median());
+        let token_check = refusal.zip(malformed).map(|(whole, malformed)| whole - malformed);
+        let durable = self.durable_call.percentile_us(0.5);
+        let ratio = |whole: Option<f64>, part: Option<f64>| Some(whole? / part?);
         Report::new("suspend", &self.options.store, &self.options.load())
             .measured("p50_us", p50)
             .measured("p99_us", latencies.percentile_us(0.99))
             .measured("bare_rtt_us", bare)
-            .measured("rtt_ratio", p50.zip(bare).map(|(whole, bare)| whole / bare))
+            .measured("rtt_ratio", ratio(p50, bare))
+            .measured("durable_call_us", durable)
+            .measured("durable_ratio", ratio(p50, durable.map(|us| CALLS_OF_A_WAIT * us)))
             .measured("server_us", server)
             .measured("server_us_suspend", self.phases.suspend.median())
             .measured("server_us_signal", self.phases.signal.median())
@@ -228,7 +277,11 @@ impl<'a> Run<'a> {
             .measured("server_us_complete", self.phases.complete.median())
             .measured("client_us", self.client_us.median())
             .measured("noop_call_us", noop)
-            .measured("noop_ratio", server.zip(noop).map(|(whole, noop)| whole / noop))
+            .measured("noop_ratio", ratio(server, noop))
+            .measured("server_us_refusal", refusal)
+            .measured("refusal_ratio", ratio(refusal, noop))
+            .measured("server_us_token_check", token_check)
+            .measured("token_check_ratio", ratio(token_check, noop))
             .measured("yardstick_us", self.machine_speed.percentile_us(0.5))
     }
 }

@@ -32,7 +32,7 @@ pub(crate) async fn prepare(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
 }
 
 fn approver(name: &str) -> Approver {
-    Approver::new(name).expect("a name")
+    Approver::new(name)
 }
 
 /// So many approvers must approve, and one who rejects is enough.

@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::operation::{Input, Nothing, Operation};
 
+/// How long a replaced key is accepted unless somebody says otherwise.
+pub const WAITPOINT_GRACE_MS_DEFAULT: u64 = 86_400_000;
+
 /// Makes a key the one that signs waitpoint tokens.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -17,7 +20,8 @@ pub struct RotateWaitpointSecretRequest {
     /// The new key, in hex digits: 16 to 128 bytes.
     #[cfg_attr(feature = "schema", schema(pattern = "^([0-9a-fA-F]{2}){16,128}$"))]
     pub new_secret_hex: String,
-    /// How long tokens under the key before are accepted; a day if absent.
+    /// How long tokens under the key before are accepted; as the server was told if absent, a day
+    /// unless it was told otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(maximum = 9_007_199_254_740_991u64))]
     pub grace_ms: Option<u64>,
@@ -55,10 +59,23 @@ impl Operation for RotateWaitpointSecretRequest {
 pub struct RotateWaitpointSecretResponse {
     /// In how many partitions.
     pub rotated: u16,
-    /// The partitions in which it does not.
+    /// The partitions in which it does not: repeating the rotation carries on with them.
     pub failed: Vec<u16>,
+    /// Why it does not, for each of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<PartitionFailure>,
     /// The key's id.
     pub new_kid: String,
+}
+
+/// Why something was not done in a partition.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct PartitionFailure {
+    /// The partition.
+    pub partition: u16,
+    /// What went wrong.
+    pub reason: String,
 }
 
 #[cfg(test)]

@@ -87,12 +87,12 @@ pub struct DeliverSignal {
     pub waitpoint_id: Option<WaitpointId>,
     /// The waitpoint by its name.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 128))]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::WaitpointKey>))]
     pub waitpoint_key: Option<String>,
     /// The right to signal it.
     pub waitpoint_token: WaitpointToken,
     /// What the signal says: a name that conditions list.
-    #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 128))]
+    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::SignalName))]
     pub signal_name: String,
     /// A word of the sender's own.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -100,7 +100,7 @@ pub struct DeliverSignal {
     pub signal_category: String,
     /// What kind of sender it comes from; `approver` and `system` are the engine's own.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[cfg_attr(feature = "schema", schema(max_length = 64))]
+    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::SourceType))]
     pub source_type: String,
     /// Which one.
     #[serde(default, skip_serializing_if = "String::is_empty")]

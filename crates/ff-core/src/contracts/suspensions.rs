@@ -170,7 +170,7 @@ pub struct SuspendRequest {
     pub pending_waitpoint_id: Option<WaitpointId>,
     /// The name that senders know a new waitpoint by; unique among the open ones of the execution.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 128))]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::WaitpointKey>))]
     pub waitpoint_key: Option<String>,
     /// A fresh id for a new waitpoint; made by the backend if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -302,7 +302,7 @@ pub struct ResumeSignal {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct CreateWaitpoint {
     /// The name that senders know it by; unique among the open ones of the execution.
-    #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 128))]
+    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::WaitpointKey))]
     pub waitpoint_key: String,
     /// How long it stays open, by the store's clock.
     #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 34_560_000_000u64))]

@@ -21,6 +21,16 @@ pub struct ExecutionId {
 }
 
 impl ExecutionId {
+    /// An id that stands in the program's text, as `{fp:N}:<uuid>`.
+    ///
+    /// # Panics
+    ///
+    /// If it is in no such form: [`Self::parse`] is for ids from elsewhere.
+    #[track_caller]
+    pub fn new(text: &str) -> Self {
+        Self::parse(text).unwrap_or_else(|error| panic!("{error}"))
+    }
+
     /// A new execution of this flow: it lives where the flow lives.
     pub fn for_flow(flow_id: &FlowId, fresh: Uuid, config: &PartitionConfig) -> Self {
         Self::made_for(config.flow_partition_of(flow_id.as_bytes()), fresh, config)

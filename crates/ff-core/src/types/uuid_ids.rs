@@ -30,6 +30,16 @@ macro_rules! uuid_ids {
         pub struct $name(Uuid);
 
         impl $name {
+            /// An id that stands in the program's text, in its canonical form.
+            ///
+            /// # Panics
+            ///
+            /// If it is in no such form: [`Self::parse`] is for ids from elsewhere.
+            #[track_caller]
+            pub fn new(text: &str) -> Self {
+                Self::parse(text).unwrap_or_else(|error| panic!("{error}"))
+            }
+
             /// Takes a UUID of any version as an id.
             pub const fn from_uuid(uuid: Uuid) -> Self {
                 Self(uuid)
@@ -118,6 +128,14 @@ mod tests {
         let json = serde_json::to_string(&id).expect("serialises");
         assert_eq!(json, format!("\"{TEXT}\""));
         assert_eq!(serde_json::from_str::<FlowId>(&json).expect("deserialises"), id);
+    }
+
+    #[test]
+    fn a_literal_is_an_id_or_a_panic() {
+        assert_eq!(SignalId::new(TEXT), SignalId::parse(TEXT).expect("canonical"));
+        let wrong = std::panic::catch_unwind(|| WaitpointId::new("nope"));
+        let said = wrong.expect_err("no id").downcast::<String>().expect("a sentence");
+        assert!(said.contains("waitpoint id"), "{said}");
     }
 
     #[test]

@@ -1,17 +1,25 @@
 //! The keys that waitpoint tokens are signed with. A token is checked in the partition that made
-//! it, so each partition can be given its keys by itself: a new one is when it first needs one.
+//! it, so each partition has its keys by itself. All are given one when a program opens the store,
+//! and one that was missed when it first needs one.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use ff_core::contracts::{RotateWaitpointSecretRequest, RotateWaitpointSecretResponse};
+use ff_core::contracts::{
+    PartitionFailure, RotateWaitpointSecretRequest, RotateWaitpointSecretResponse,
+    WAITPOINT_GRACE_MS_DEFAULT,
+};
 use ff_core::error::{Code, EngineError};
+use ff_core::limits;
 use ff_core::partition::{Partition, PartitionConfig};
 use ff_core::types::ExecutionId;
 use tokio::task::JoinSet;
 
 use super::{ScriptBackend, call};
 use crate::call::Call;
-use crate::calls::secret::{RotateWaitpointHmacSecret, SecretHex};
+use crate::calls::secret::{
+    RotateWaitpointHmacSecret, RotateWaitpointHmacSecretReply as Reply, SecretHex,
+};
 use crate::host::Host;
 use crate::ids::{IdSource, SystemIds};
 
@@ -21,33 +29,49 @@ const AT_ONCE_MAX: usize = 16;
 /// The id of a partition's first key.
 const FIRST_KID: &str = "k1";
 
-/// The first key of partitions that have none: one that was given, or, if none was, a random one
-/// for each.
+/// How keys of waitpoint tokens are made and replaced.
+#[derive(Clone, Debug)]
+pub struct WaitpointSecrets {
+    /// The first key of partitions that have none.
+    pub first: FirstSecret,
+    /// How long a replaced key is accepted unless a rotation says otherwise.
+    pub grace_ms: u64,
+}
+
+impl Default for WaitpointSecrets {
+    fn default() -> Self {
+        Self { first: FirstSecret::random(), grace_ms: WAITPOINT_GRACE_MS_DEFAULT }
+    }
+}
+
+/// The first key of partitions that have none. Never shown.
 #[derive(Clone, Debug)]
 pub struct FirstSecret(pub(super) SecretHex);
 
 impl FirstSecret {
-    /// This secret, in hex digits.
-    pub fn new(hex: impl Into<String>) -> Self {
-        Self(SecretHex(hex.into()))
+    /// This secret, in hex digits. Answers what is wrong with it, without showing it.
+    pub fn parse(hex: &str) -> Result<Self, String> {
+        let (min, max) = (limits::SECRET_BYTES_MIN, limits::SECRET_BYTES_MAX);
+        let fits = (2 * min..=2 * max).contains(&(hex.len() as u64)) && hex.len().is_multiple_of(2);
+        if fits && hex.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return Ok(Self(SecretHex(hex.to_owned())));
+        }
+        Err(format!("must be {min} to {max} bytes in hex digits, two for each"))
     }
 
     /// A secret that nobody can guess.
-    pub(super) fn random() -> Self {
+    pub fn random() -> Self {
         let half = || SystemIds.random().simple().to_string();
-        // Six bits of each half are fixed; what is left is more than the digest has.
-        Self::new(half() + &half() + &half())
+        // Six bits of each part are fixed; what is left is more than the digest has.
+        Self(SecretHex(half() + &half() + &half()))
     }
 }
 
 impl<H: Host + ?Sized> ScriptBackend<H> {
-    /// Uses this secret where a partition has none yet.
+    /// Makes and replaces keys of waitpoint tokens in this way.
     #[must_use]
-    pub fn with_first_secret(mut self, secret: FirstSecret) -> Self
-    where
-        H: Sized,
-    {
-        self.first_secret = Some(secret);
+    pub fn with_waitpoint_secrets(mut self, secrets: WaitpointSecrets) -> Self {
+        self.secrets = secrets;
         self
     }
 
@@ -59,25 +83,45 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
     ) -> Result<C::Reply, EngineError> {
         match self.call_on(id, call.clone()).await {
             Err(error) if error.code() == Some(Code::HmacSecretNotInitialized) => {
-                self.install_first_secret(id.partition()).await?;
+                self.call(id.partition(), self.first_key()).await?;
                 self.call_on(id, call).await
             }
             answer => answer,
         }
     }
 
-    /// Has no effect where there is a key.
-    async fn install_first_secret(&self, partition: Partition) -> Result<(), EngineError> {
-        let FirstSecret(new_secret_hex) =
-            self.first_secret.clone().unwrap_or_else(FirstSecret::random);
-        let install = RotateWaitpointHmacSecret {
-            new_kid: FIRST_KID.to_owned(),
-            new_secret_hex,
-            grace_ms: 0,
-            only_first: true,
-        };
-        self.call(partition, install).await.map(drop)
+    /// Gives those of these partitions that have no key their first one. It can be repeated:
+    /// where there is a key it has no effect.
+    pub async fn install_first_secret(
+        &self,
+        partitions: impl IntoIterator<Item = Partition>,
+    ) -> Installed {
+        let mut installed = Installed::default();
+        let host = Arc::clone(&self.host);
+        in_each(host, partitions.into_iter(), self.first_key(), |partition, answer| match answer {
+            Ok(Reply::Rotated { .. }) => installed.new += 1,
+            Ok(Reply::RotatedBefore { .. }) => {}
+            Err(error) => installed.failed.push((partition, error)),
+        })
+        .await;
+        installed
     }
+
+    /// Has no effect where there is a key.
+    fn first_key(&self) -> RotateWaitpointHmacSecret {
+        let FirstSecret(new_secret_hex) = self.secrets.first.clone();
+        let new_kid = FIRST_KID.to_owned();
+        RotateWaitpointHmacSecret { new_kid, new_secret_hex, grace_ms: 0, only_first: true }
+    }
+}
+
+/// What became of first keys.
+#[derive(Debug, Default)]
+pub struct Installed {
+    /// In how many partitions there was none.
+    pub new: u32,
+    /// Where it could not be seen to, and why.
+    pub failed: Vec<(Partition, EngineError)>,
 }
 
 /// Makes a key the one that signs tokens in all partitions. Where it was done before it has no
@@ -94,34 +138,95 @@ pub async fn rotate_waitpoint_hmac_secret_all_partitions<H: Host + ?Sized>(
         grace_ms,
         only_first: false,
     };
-    let mut response =
-        RotateWaitpointSecretResponse { new_kid: request.new_kid, ..Default::default() };
-    let (mut partitions, mut rotating) = (config.flow_partitions(), JoinSet::new());
-    let mut refused = None;
-    loop {
-        for partition in partitions.by_ref().take(AT_ONCE_MAX - rotating.len()) {
-            rotating.spawn(rotate_one(Arc::clone(&host), partition, rotate.clone()));
-        }
-        let Some(answer) = rotating.join_next().await else { break };
-        match answer.map_err(|_| EngineError::Unavailable { op: "rotate_waitpoint_secret" })? {
-            (_, Ok(())) => response.rotated += 1,
-            (partition, Err(error)) => {
-                response.failed.push(partition.index);
-                refused.get_or_insert(error);
-            }
-        }
-    }
-    response.failed.sort_unstable();
-    match refused {
-        Some(error) if response.rotated == 0 => Err(error),
+    let (mut rotated, mut failed) = (0, Vec::new());
+    in_each(host, config.flow_partitions(), rotate, |partition, answer| match answer {
+        Ok(_) => rotated += 1,
+        Err(error) => failed.push((partition, error)),
+    })
+    .await;
+    failed.sort_unstable_by_key(|(partition, _)| partition.index);
+    tell(&request.new_kid, rotated, &failed);
+    let errors = failed.iter().map(|(partition, error)| PartitionFailure {
+        partition: partition.index,
+        reason: error.to_string(),
+    });
+    let response = RotateWaitpointSecretResponse {
+        rotated,
+        failed: failed.iter().map(|(partition, _)| partition.index).collect(),
+        errors: errors.collect(),
+        new_kid: request.new_kid,
+    };
+    match failed.into_iter().next() {
+        Some((_, error)) if rotated == 0 => Err(error),
         _ => Ok(response),
     }
 }
 
-async fn rotate_one<H: Host + ?Sized>(
+/// One line for each partition that was missed, and one for all.
+fn tell(new_kid: &str, rotated: u16, failed: &[(Partition, EngineError)]) {
+    // A key id that the library refused may be anything, a secret in the wrong place too.
+    let kid = if rotated > 0 { new_kid } else { "" };
+    for (partition, error) in failed {
+        let partition = partition.index;
+        tracing::warn!(partition, %error, "the waitpoint secret was not rotated here");
+    }
+    match failed.len() {
+        0 => tracing::info!(kid, rotated, "the waitpoint secret was rotated"),
+        failed => tracing::warn!(
+            kid,
+            rotated,
+            failed,
+            "the waitpoint secret was not rotated everywhere: repeat the same rotation"
+        ),
+    }
+}
+
+/// Runs a call in these partitions, some at the same time, and hands each answer over.
+async fn in_each<H: Host + ?Sized>(
     host: Arc<H>,
-    partition: Partition,
+    mut partitions: impl Iterator<Item = Partition>,
     rotate: RotateWaitpointHmacSecret,
-) -> (Partition, Result<(), EngineError>) {
-    (partition, call(host.as_ref(), partition, rotate).await.map(drop))
+    mut answered: impl FnMut(Partition, Result<Reply, EngineError>),
+) {
+    let (mut running, mut places) = (JoinSet::new(), HashMap::new());
+    loop {
+        for partition in partitions.by_ref().take(AT_ONCE_MAX - running.len()) {
+            let (host, rotate) = (Arc::clone(&host), rotate.clone());
+            let one = running.spawn(async move { call(host.as_ref(), partition, rotate).await });
+            places.insert(one.id(), partition);
+        }
+        let Some(ended) = running.join_next_with_id().await else { return };
+        let (id, answer) = ended.unwrap_or_else(|ended| {
+            (ended.id(), Err(EngineError::Unavailable { op: "rotate_waitpoint_secret" }))
+        });
+        if let Some(partition) = places.remove(&id) {
+            answered(partition, answer);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_first_secret_is_16_to_128_bytes_in_hex_digits() {
+        for right in ["cafe".repeat(8), "CAFE".repeat(64)] {
+            assert!(FirstSecret::parse(&right).is_ok(), "{right}");
+        }
+        let long = "ca".repeat(129);
+        for wrong in ["", "cafe", "cafe0".repeat(7).as_str(), "caf\n".repeat(8).as_str(), &long] {
+            let said = FirstSecret::parse(wrong).expect_err(wrong);
+            assert!(!said.contains("caf"), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_first_secret_is_not_shown() {
+        let secrets = WaitpointSecrets {
+            first: FirstSecret::parse(&"cafe".repeat(8)).expect("a secret"),
+            ..WaitpointSecrets::default()
+        };
+        assert!(!format!("{secrets:?}").contains("cafe"));
+    }
 }

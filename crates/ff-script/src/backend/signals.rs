@@ -25,9 +25,6 @@ use crate::calls::waits::ListSuspendedReply;
 use crate::host::Host;
 use crate::ids::{IdSource, SystemIds};
 
-/// How long the key before is accepted unless told otherwise.
-const GRACE_MS_DEFAULT: u64 = 86_400_000;
-
 impl<H: Host + ?Sized> Signals for ScriptBackend<H> {
     fn deliver_signal(
         &self,
@@ -106,7 +103,7 @@ impl<H: Host + ?Sized> Signals for ScriptBackend<H> {
         request: RotateWaitpointSecretRequest,
     ) -> Answer<'_, RotateWaitpointSecretResponse> {
         Box::pin(async move {
-            let grace_ms = request.grace_ms.unwrap_or(GRACE_MS_DEFAULT);
+            let grace_ms = request.grace_ms.unwrap_or(self.secrets.grace_ms);
             let host = Arc::clone(&self.host);
             rotate_waitpoint_hmac_secret_all_partitions(host, &self.config, request, grace_ms).await
         })

@@ -42,7 +42,7 @@ impl Argument for Approver {
 
 impl Reading for Approver {
     fn read(value: Value) -> Option<Self> {
-        String::read(value).and_then(|text| Self::new(text).ok())
+        String::read(value).and_then(|text| Self::try_new(text).ok())
     }
 }
 

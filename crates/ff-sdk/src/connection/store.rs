@@ -10,7 +10,7 @@ use ff_core::work_source::WorkSource;
 use ff_engine::Engine;
 use ff_script::backend::Completions;
 use ff_script::ids::SystemIds;
-use ff_store::{OpenError, Store, StoreConfig, StoreHost};
+use ff_store::{FirstSecrets, OpenError, Store, StoreConfig, StoreHost};
 use futures_core::future::BoxFuture;
 use tokio::sync::{Mutex, OnceCell};
 
@@ -38,7 +38,11 @@ pub(super) async fn open(
         engine: Arc::clone(backend) as Arc<dyn EngineBackend>,
         completion: Some(completion),
         work: OnceCell::new(),
-        opener: Box::new(Opened { store, engine: Mutex::new(engine) }),
+        opener: Box::new(Opened {
+            first_secrets: Mutex::new(Some(store.install_first_secrets())),
+            engine: Mutex::new(engine),
+            store,
+        }),
     })
 }
 
@@ -57,6 +61,7 @@ fn not_opened(error: OpenError) -> SdkError {
 struct Opened {
     store: Store,
     engine: Mutex<Option<Engine>>,
+    first_secrets: Mutex<Option<FirstSecrets>>,
 }
 
 impl Opener for Opened {
@@ -86,6 +91,7 @@ impl Opener for Opened {
 
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
+            drop(self.first_secrets.lock().await.take());
             if let Some(engine) = self.engine.lock().await.take() {
                 engine.shutdown().await;
             }

@@ -226,7 +226,11 @@ impl Appender {
         if frames.len() > 1 {
             let plain = frames.iter().map(|written| written.frame.clone()).collect();
             if let Ok(outcome) = self.append(plain, frames[0].made).await {
-                frames.into_iter().for_each(|written| written.tell(Ok(outcome.clone())));
+                let later = (0..frames.len() as u64).rev();
+                frames.into_iter().zip(later).for_each(|(written, later)| {
+                    let frame_count = outcome.frame_count - later;
+                    written.tell(Ok(AppendFrameOutcome { frame_count, ..outcome.clone() }));
+                });
                 return;
             }
         }

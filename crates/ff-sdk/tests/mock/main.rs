@@ -317,3 +317,40 @@ async fn a_runtime_outlasts_trouble_with_claiming() {
     stop.shutdown();
     running.await.expect("no panic").expect("it could go on");
 }
+
+/// Polls once.
+async fn is_ready<F: Future>(future: std::pin::Pin<&mut F>) -> bool {
+    tokio::select! {
+        biased;
+        _ = future => true,
+        () = std::future::ready(()) => false,
+    }
+}
+
+#[tokio::test]
+async fn a_writer_that_is_ahead_of_the_store_waits_and_loses_nothing() {
+    const FRAME: usize = 64 << 10;
+    let site = Site::open(60_000).await;
+    let task = site.claim().await;
+    site.recorder.fail_next("append_frames", 4, Fault::Before(lost_reply()));
+    let (frames, mut written) = (task.frames(), 0);
+    loop {
+        let mut write = std::pin::pin!(frames.text("blob", "x".repeat(FRAME)));
+        written += 1;
+        if !is_ready(write.as_mut()).await {
+            // As much as may be under way is: nothing was refused, and this one waits for room.
+            timeout(LONG, write).await.expect("there is room again").expect("written");
+            break;
+        }
+        assert!(written <= 16, "a mebibyte is under way at most");
+    }
+    assert!(written > 8, "{written}");
+    frames.flush().await.expect("all are there");
+    let id = *task.execution_id();
+    task.complete(None).await.expect("completed");
+    let (mut follow, mut seen) = (site.client.follow(&id).await.expect("follows"), 0);
+    while let Some(piece) = timeout(LONG, follow.next()).await.expect("it comes") {
+        seen += usize::from(piece.expect("no trouble").frame().is_some());
+    }
+    assert_eq!(seen, written);
+}

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use ff_sdk::{
-    AttemptIndex, Backoff, ClaimedTask, Client, Code, Context, EngineError, ExecutionId, Follow,
-    Frame, FrameKind, Output, OutputCursor, RetryPolicy, SdkError, StreamCursor, TaskError,
-    read_stream, tail_stream,
+    AttemptIndex, Backoff, ClaimedTask, Client, Code, Context, EngineError, ExecutionId,
+    ExecutionPolicy, Follow, Frame, FrameKind, Output, OutputCursor, RetryPolicy, SdkError,
+    StreamCursor, TaskError, read_stream, tail_stream,
 };
 
 use crate::site::{LANE, LONG, Site, claim};
@@ -146,6 +146,52 @@ pub(crate) async fn an_attempt_is_read_and_waited_for(site: Site) {
     assert_eq!(closed.closed_reason.as_deref(), Some("attempt_success"));
     let read = read_stream(engine, &id, first, behind, to, 1).await.expect("read");
     assert!(read.has_more() && read.frames[0].sequence() == Some(1));
+}
+
+/// What it has, it keeps; what it has not when the execution goes, it is told of.
+pub(crate) async fn a_follower_of_an_execution_that_goes_at_its_end_is_told_so(site: Site) {
+    let policy = ExecutionPolicy { retention_ms: Some(0), ..ExecutionPolicy::default() };
+    let submission = site.client.submit_raw("test", "x").lane(LANE).policy(policy);
+    let id = submission.await.expect("submitted").execution_id();
+    let worker = site.worker("w-1", 1).await;
+    let task = claim(&worker).await;
+    let mut follow = site.client.follow(&id).await.expect("follows");
+    write(&task, &["a"]).await;
+    let seen = [next(&mut follow).await, next(&mut follow).await];
+    assert_eq!(seen.map(|piece| word(&piece.expect("there"))), ["@0", "a"]);
+    write(&task, &["b"]).await;
+    task.complete(None).await.expect("completed");
+    let mut words = Vec::new();
+    loop {
+        let piece = tokio::time::timeout(LONG, follow.next()).await.expect("something comes");
+        match piece {
+            Some(Ok(piece)) => words.push(word(&piece)),
+            Some(Err(error)) => {
+                assert_eq!(code(&error), Some(Code::ExecutionNotFound), "{error}");
+                words.push("gone".to_owned());
+                break;
+            }
+            None => break,
+        }
+    }
+    let words = words.join(" ");
+    let allowed = ["b .attempt_success", "b gone", "gone"];
+    assert!(allowed.contains(&words.as_str()), "{words}");
+    let late = site.client.follow(&id).await;
+    if let Err(error) = late {
+        assert_eq!(code(&error), Some(Code::ExecutionNotFound), "{error}");
+    }
+}
+
+/// The first goes alone, the others together: their order is the one in which they were asked for.
+pub(crate) async fn frames_that_travel_together_are_each_told_their_own_number(site: Site) {
+    let (_, task) = started(&site).await;
+    let append = |text: &'static str| task.append_frame("token", text.as_bytes(), None);
+    let (a, b, c, d, e) =
+        tokio::join!(append("a"), append("b"), append("c"), append("d"), append("e"));
+    let counts = [a, b, c, d, e].map(|outcome| outcome.expect("appended").frame_count);
+    assert_eq!(counts, [1, 2, 3, 4, 5]);
+    task.complete(None).await.expect("completed");
 }
 
 pub(crate) async fn a_wrong_read_is_refused_before_anything_is_sent(site: Site) {

@@ -78,7 +78,7 @@ fn read(mut rest: Rest<'_>) -> Option<Link> {
     let partition = Partition::flow(u16::from_be_bytes(rest.take()?));
     let execution = Uuid::from_bytes(rest.take()?);
     let waitpoint_id = WaitpointId::from_uuid(Uuid::from_bytes(rest.take()?));
-    let approver = Approver::new(std::str::from_utf8(rest.0).ok()?).ok()?;
+    let approver = Approver::try_new(std::str::from_utf8(rest.0).ok()?).ok()?;
     let execution_id = ExecutionId::from_parts(partition, execution);
     Some(Link { execution_id, waitpoint_id, approver, expires_at })
 }
@@ -116,7 +116,7 @@ mod tests {
         Link {
             execution_id: id.parse().expect("an id"),
             waitpoint_id: WaitpointId::from_uuid(Uuid::from_u128(3)),
-            approver: Approver::new("ann@example.com").expect("a name"),
+            approver: Approver::new("ann@example.com"),
             expires_at: TimestampMs::new(1_800_000_000_123),
         }
     }

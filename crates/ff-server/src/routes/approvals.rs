@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::header::{ACCEPT, HeaderMap};
+use axum::http::header::HeaderMap;
 use axum::http::{Response, StatusCode};
 use axum::response::IntoResponse as _;
 use ff_api::approval::{
@@ -23,17 +23,14 @@ use ff_core::types::{Approver, ExecutionId, TimestampMs, WaitpointId};
 
 use crate::answer::{Answered, Json, ok};
 use crate::app::App;
-use crate::approval::{self, Link, signed, verified};
+use crate::approval::{self, Link, signed, verified, wants_page};
 use crate::body::{self, Kind};
 use crate::extract::{Asked, On, parse_form, parse_json};
-use crate::refusal::{AnswerCode, Refusal};
+use crate::refusal::Refusal;
 use crate::route::{Route, direct, json, raw};
 
 /// How long links are good for on a wait that does not end by itself.
 const LINK_TTL_MS: u64 = 7 * 86_400_000;
-
-/// How long links under the key before are accepted unless told otherwise.
-const GRACE_MS: u64 = 86_400_000;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -129,7 +126,7 @@ async fn rotate(
     State(app): State<Arc<App>>,
     Asked(request, _): Asked<RotateLinkKey>,
 ) -> Answered<LinkKeyRotated> {
-    let grace_ms = request.grace_ms.unwrap_or(GRACE_MS);
+    let grace_ms = request.grace_ms.unwrap_or(app.grace_ms);
     check_range("grace_ms", grace_ms, 0..=limits::DELAY_MS_MAX)?;
     let kid = app.backend.rotate_link_key(request.new_kid, grace_ms, false).await?;
     ok(LinkKeyRotated { kid })
@@ -138,29 +135,38 @@ async fn rotate(
 /// Shows what is asked, or what was decided. Never decides.
 async fn show(
     State(app): State<Arc<App>>,
-    On(link, _): On<LinkText>,
+    link: Result<On<LinkText>, Refusal>,
     headers: HeaderMap,
 ) -> Response<Body> {
-    let answer = read(&app, &link).await.map(|(link, approval)| view(&link, approval));
-    let answer = answer.and_then(|view| match view.open || view.decision.is_some() {
+    respond(shown(&app, link).await, wants_page(&headers))
+}
+
+async fn shown(app: &App, link: Result<On<LinkText>, Refusal>) -> Result<Shown, Refusal> {
+    let (link, approval) = read(app, &link?.0).await?;
+    let view = view(&link, approval);
+    match view.open || view.decision.is_some() {
         true => Ok(Shown::of(view)),
         false => Err(Problem::new(HttpCode::ApprovalClosed, "").into()),
-    });
-    respond(answer, wants_page(&headers))
+    }
 }
 
 async fn decide(
     State(app): State<Arc<App>>,
-    On(link, _): On<LinkText>,
+    link: Result<On<LinkText>, Refusal>,
     request: Request,
 ) -> Response<Body> {
     let page = wants_page(request.headers());
-    respond(decision(&app, &link, request).await, page)
+    respond(decision(&app, link, request).await, page)
 }
 
-async fn decision(app: &App, text: &LinkText, request: Request) -> Result<Shown, Refusal> {
+async fn decision(
+    app: &App,
+    link: Result<On<LinkText>, Refusal>,
+    request: Request,
+) -> Result<Shown, Refusal> {
+    let On(text, _) = link?;
     let choice = chosen(app, request).await?;
-    let (link, approval) = read(app, text).await?;
+    let (link, approval) = read(app, &text).await?;
     if !approval.request.offered().iter().any(|offered| offered.signal == choice) {
         return Err(Refusal::invalid("choice", "must be the signal of one of the choices"));
     }
@@ -279,28 +285,12 @@ fn decided_otherwise(view: &LinkView) -> Refusal {
     Problem::new(HttpCode::DecisionStands, format!("the first decision was {first}")).into()
 }
 
-/// Browsers say that they want a page; whoever does not gets JSON.
-fn wants_page(headers: &HeaderMap) -> bool {
-    let accepts = |value: &axum::http::HeaderValue| {
-        String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase().contains("text/html")
-    };
-    headers.get_all(ACCEPT).iter().any(accepts)
-}
-
 fn respond(answer: Result<Shown, Refusal>, page: bool) -> Response<Body> {
     let mut response = match answer {
         Ok(shown) if page => shown.page(),
         Ok(shown) => shown.json(),
-        Err(refusal) if page => refused_page(&refusal),
-        Err(refusal) => refusal.into_response(),
+        Err(refusal) => return approval::refuse(refusal, page),
     };
     approval::protect(response.headers_mut());
-    response
-}
-
-fn refused_page(refusal: &Refusal) -> Response<Body> {
-    let problem = refusal.problem();
-    let mut response = approval::refused(problem);
-    response.extensions_mut().insert(AnswerCode(problem.code.clone().into()));
     response
 }

@@ -122,6 +122,42 @@ fn a_link_is_found_in_no_number_list_or_description() {
     }
 }
 
+/// Whoever answers: the handler, what surrounds it, or what answers where nobody else does.
+#[test]
+fn every_answer_to_a_link_is_protected_and_a_page_for_browsers() {
+    let server = in_memory(|_| {});
+    let client = server.client();
+    let (_, link) = one(&client);
+    let evil = ("origin", "http://evil.example");
+    for (method, path, more, status) in [
+        ("GET", link.clone(), None, 200),
+        ("GET", format!("{link}x"), None, 404),
+        ("GET", format!("{link}/"), None, 404),
+        ("GET", "/approve/%ff".to_owned(), None, 404),
+        ("POST", "/approve/%ff".to_owned(), None, 415),
+        ("PUT", link.clone(), None, 405),
+        ("POST", link.clone(), Some(evil), 403),
+        ("POST", link.clone(), None, 415),
+    ] {
+        for accept in ["text/html", "application/json"] {
+            let headers: Vec<_> = more.into_iter().chain([("accept", accept)]).collect();
+            let answer = client.send(method, &path, &headers, b"");
+            let asked = format!("{method} {path} {headers:?}");
+            assert_eq!(answer.status, status, "{asked}");
+            let policy = answer.header("content-security-policy").unwrap_or_default();
+            assert!(policy.contains("frame-ancestors 'none'"), "{asked}: {policy}");
+            assert_eq!(answer.header("cache-control"), Some("no-store"), "{asked}");
+            assert_eq!(answer.header("referrer-policy"), Some("same-origin"), "{asked}");
+            let content_type = answer.header("content-type").unwrap_or_default();
+            let page = content_type.starts_with("text/html");
+            assert_eq!(page, accept == "text/html", "{asked}: {content_type}");
+            let body = String::from_utf8(answer.body).expect("text");
+            let secret = link.trim_start_matches("/approve/");
+            assert!(!body.contains(secret), "{asked}: {body}");
+        }
+    }
+}
+
 fn told(client: &Client, path: &str) -> String {
     String::from_utf8(client.get(path).body).expect("text")
 }

@@ -9,6 +9,7 @@ pub(crate) mod ids;
 pub(crate) mod list;
 pub(crate) mod steer;
 pub(crate) mod submit;
+pub(crate) mod suspensions;
 pub(crate) mod waits;
 pub(crate) mod work;
 pub(crate) mod wrong;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::site::Site;
 
 /// Submits an execution that asks this, in a lane of its own.
-fn ask(site: &Site, lane: &str, approval: &Value) -> String {
+pub(crate) fn ask(site: &Site, lane: &str, approval: &Value) -> String {
     let id = site.submit(&["deploy", "--lane", lane]);
     let claim = json!({"worker_id": "w", "worker_instance_id": "w-1", "lanes": [lane],
         "lease_ttl_ms": 30_000, "wait_ms": 10_000});

@@ -1,8 +1,7 @@
 //! `get`, `ls` and `watch`.
 
-use std::process::Command;
-
-use crate::site::{Running, Site, run, uuid_in};
+use crate::site::{Running, Site, uuid_in};
+use crate::terminal;
 
 fn ids(ran: crate::site::Ran) -> Vec<String> {
     ran.json().iter().map(|row| uuid_in(row).to_owned()).collect()
@@ -102,12 +101,8 @@ fn watching_tells_every_change_until_it_is_interrupted() {
     assert_eq!(watch.wait(), Some(0));
 }
 
-/// Runs a command of the shell on a terminal, and answers all that the terminal was sent.
 fn on_a_terminal(site: &Site, line: &str) -> String {
-    let line = format!("{} {line}", env!("CARGO_BIN_EXE_flowfabric"));
-    let mut script = Command::new("script");
-    script.args(["-qec", &line, "/dev/null"]).env("FLOWFABRIC_URL", &site.url);
-    run(&mut script).stdout
+    terminal::run(&site.url, line, "")
 }
 
 #[test]

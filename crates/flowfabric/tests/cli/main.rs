@@ -10,8 +10,10 @@ mod look;
 mod submit;
 mod trouble;
 
+mod secrets;
 mod serve;
 mod tail;
+mod terminal;
 mod waiting;
 mod work;
 

@@ -1,6 +1,8 @@
 //! What is said when something is wrong, and how a command ends then.
 
-use crate::site::{Site, alone, flowfabric, run};
+use serde_json::json;
+
+use crate::site::{Scratch, Site, alone, flowfabric, run};
 
 const NOBODY: &str = "{fp:1}:550e8400-e29b-41d4-a716-446655440000";
 
@@ -80,6 +82,40 @@ fn settings_are_shown_with_their_source() {
     assert!(wrong.contains("allowed_hosts") && wrong.contains("is no host"), "{wrong}");
     let wrong = alone(&["config", "show", "--journal", "sometimes"]).complaint(1);
     assert!(wrong.contains("always, everysec or off"), "{wrong}");
+}
+
+#[test]
+fn a_waitpoint_secret_comes_by_file_or_environment_and_is_not_shown() {
+    const SECRET: &str = "00112233445566778899aabbccddeeff";
+    let scratch = Scratch::new("waitpoint-secret");
+    let file = scratch.path().join("secret").display().to_string();
+    std::fs::write(&file, format!("{SECRET}\n")).expect("written");
+    let show = |arguments: &[&str], variables: &[(&str, &str)]| {
+        let mut command = flowfabric();
+        command.args(["config", "show", "--json"]).args(arguments);
+        run(command.envs(variables.iter().copied()))
+    };
+    let shown = show(&[], &[("FLOWFABRIC_WAITPOINT_SECRET", SECRET)]);
+    assert!(!format!("{shown:?}").contains(SECRET), "{shown:?}");
+    let shown = shown.json().remove(0);
+    assert_eq!(shown["waitpoint_secret"], json!({"value": "(hidden)", "source": "environment"}));
+
+    let by_file = [("FLOWFABRIC_WAITPOINT_SECRET_FILE", "/nowhere")];
+    let missing = show(&[], &by_file).complaint(1);
+    assert!(missing.contains("waitpoint_secret_file /nowhere"), "{missing}");
+    let flag = show(&["--waitpoint-secret-file", &file], &by_file).json().remove(0);
+    assert_eq!(flag["waitpoint_secret_file"], json!({"value": file, "source": "flag"}));
+
+    let both = [("FLOWFABRIC_WAITPOINT_SECRET", SECRET)];
+    let both = show(&["--waitpoint-secret-file", &file], &both).complaint(1);
+    assert!(both.contains("only one") && !both.contains(SECRET), "{both}");
+    let wrong = show(&[], &[("FLOWFABRIC_WAITPOINT_SECRET", &SECRET[..31])]).complaint(1);
+    assert!(wrong.contains("16 to 128 bytes") && !wrong.contains("0011"), "{wrong}");
+
+    let grace = show(&["--waitpoint-grace-ms", "5"], &[]).json().remove(0);
+    assert_eq!(grace["waitpoint_grace_ms"]["value"], "5");
+    let wrong = show(&["--waitpoint-grace-ms", "soon"], &[]).complaint(1);
+    assert!(wrong.contains("waitpoint_grace_ms"), "{wrong}");
 }
 
 #[test]

@@ -110,6 +110,12 @@ fn what_waits_is_listed_in_lines_that_fit() {
     assert!(lines[1].starts_with(&first) && lines[1].contains("approval"), "{table}");
     assert!(lines[1].ends_with("in 1h") || lines[1].ends_with("in 2h"), "{table}");
     assert!(lines[2].starts_with(&second) && lines[2].contains("a-key-that…"), "{table}");
+    let mut named = decision();
+    named["approval"] = json!({"approvers": ["ann", "bob@example.com", "eve"]});
+    let third = suspended(&site, &named);
+    let table = site.run(&["waits"]).text();
+    let line = table.lines().find(|line| line.starts_with(&third)).expect("a line");
+    assert!(line.contains("ann +2") && line.chars().count() <= 80, "{table}");
     let one = site.run(&["waits", "--json", "--limit", "1"]).json();
     assert_eq!((one.len(), &one[0]["reason"]), (1, &json!("waiting_for_approval")));
 }

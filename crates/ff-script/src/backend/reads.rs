@@ -437,7 +437,7 @@ fn snapshot(execution_id: ExecutionId, reply: DescribeExecutionReply) -> Executi
             AttemptSummary { attempt_id, attempt_index, attempt_type }
         }),
         current_lease,
-        current_waitpoint: suspensions.0.last().and_then(open_waitpoint),
+        current_waitpoint: suspensions.0.iter().rev().find_map(open_waitpoint),
         suspensions: suspensions.0,
         total_attempt_count: attempt_count,
         retry_count,
@@ -472,9 +472,9 @@ fn snapshot(execution_id: ExecutionId, reply: DescribeExecutionReply) -> Executi
     }
 }
 
-/// What an execution is suspended on, if its latest suspension lasts.
-fn open_waitpoint(latest: &SuspensionRecord) -> Option<WaitpointId> {
-    latest.closed_at.is_none().then_some(latest.waitpoint_id)
+/// What an execution is suspended on, if this suspension lasts.
+fn open_waitpoint(one: &SuspensionRecord) -> Option<WaitpointId> {
+    one.closed_at.is_none().then_some(one.waitpoint_id)
 }
 
 /// One line of `lua/model/attempt.lua`: eleven short parts, then two texts, the first with its

@@ -44,7 +44,9 @@ function lease.matches(x, a)
 end
 
 -- What tells one lease from all others: a repetition must show the lease of what it repeats.
-function lease.proof(holder) return (holder.lease_epoch or '0') .. ':' .. (holder.lease_id or '') end
+function lease.proof(holder)
+  return (holder.lease_epoch or '0') .. ':' .. (holder.lease_id or '')
+end
 
 local function incomplete(a)
   local given = 0

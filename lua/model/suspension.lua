@@ -71,8 +71,8 @@ end
 
 -- What the worker finds among its signals when a time ended the wait.
 local function timeout_signal(one)
-  return { signal_id = one.suspension or one.id, signal_name = 'timeout', signal_category = 'system',
-    source_type = 'system', source_identity = 'suspension_timeout', correlation_id = '',
+  return { signal_id = one.suspension or one.id, signal_name = 'timeout',
+    signal_category = 'system', source_type = 'system', source_identity = 'suspension_timeout', correlation_id = '',
     payload_encoding = '', idempotency_key = '', payload = '' }
 end
 
@@ -94,7 +94,9 @@ end
 
 local function finish(w, x, one, now, behavior)
   local reason = 'suspension_timeout:' .. behavior
-  if one then waitpoint.close(w, w.p, x, one, now, 'timed_out_' .. behavior, 'timeout', behavior) end
+  if one then
+    waitpoint.close(w, w.p, x, one, now, 'timed_out_' .. behavior, 'timeout', behavior)
+  end
   record.drop(x, WAIT)
   if behavior == 'cancel' then
     record.set(x, 'cancel_reason', reason)

@@ -457,8 +457,12 @@ conformance! {
                 (Some(TIMEOUT_MS), Some(TimeoutBehavior::AutoResume));
             let it = d.suspend_by(&held, call).await;
             match ends {
-                "signal:go" => drop(d.deliver(&it.on, "go").await),
-                "operator:operator" => drop(d.call(d.resumption(held.id)).await),
+                "signal:go" => {
+                    d.deliver(&it.on, "go").await;
+                }
+                "operator:operator" => {
+                    d.call(d.resumption(held.id)).await;
+                }
                 _ => {
                     d.advance(TIMEOUT_MS).await;
                     d.tick().await;

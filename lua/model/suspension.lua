@@ -72,8 +72,8 @@ end
 -- What the worker finds among its signals when a time ended the wait.
 local function timeout_signal(one)
   return { signal_id = one.suspension or one.id, signal_name = 'timeout',
-    signal_category = 'system', source_type = 'system', source_identity = 'suspension_timeout', correlation_id = '',
-    payload_encoding = '', idempotency_key = '', payload = '' }
+    signal_category = 'system', source_type = 'system', source_identity = 'suspension_timeout',
+    correlation_id = '', payload_encoding = '', idempotency_key = '', payload = '' }
 end
 
 local function resume_by_timeout(w, x, one, now)

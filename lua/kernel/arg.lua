@@ -129,6 +129,41 @@ local function capped(name, bytes_max, too_large)
 end
 
 function arg.text(name, bytes_max) return capped(name, bytes_max, false) end
+
+-- What the lead byte of a character says: the least and the greatest byte that follows it, and how
+-- many others do. The limits leave out what is too long, surrogates, and what is beyond the last.
+local function follows(lead)
+  if lead < 0xC2 or lead > 0xF4 then return nil end
+  if lead < 0xE0 then return 0x80, 0xBF, 0 end
+  if lead < 0xF0 then return lead == 0xE0 and 0xA0 or 0x80, lead == 0xED and 0x9F or 0xBF, 1 end
+  return lead == 0xF0 and 0x90 or 0x80, lead == 0xF4 and 0x8F or 0xBF, 2
+end
+
+-- Is a text UTF-8? Whoever reads it later takes it for that.
+function arg.is_utf8(text)
+  local at = string.find(text, '[\128-\255]')
+  while at do
+    local low, high, more = follows(string.byte(text, at))
+    local second = string.byte(text, at + 1)
+    if not low or not second or second < low or second > high then return false end
+    local stop = at + 1 + more
+    if #text < stop or string.find(string.sub(text, at + 2, stop), '[^\128-\191]') then
+      return false
+    end
+    at = string.find(text, '[\128-\255]', stop + 1)
+  end
+  return true
+end
+
+-- A text from outside that others read.
+function arg.utf8(name, bytes_max)
+  local inner = arg.text(name, bytes_max)
+  return { name = name, known = EMPTY, cap = -1, parse = function(text)
+    if not arg.is_utf8(text) then return nil, 'must be UTF-8' end
+    return inner.parse(text)
+  end }
+end
+
 function arg.bytes(name, bytes_max) return capped(name, bytes_max, true) end
 
 -- An id that is only compared with a stored one: what is malformed does not match.

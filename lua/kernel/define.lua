@@ -8,6 +8,7 @@
 --   args   the arguments in wire order (kernel/arg.lua)
 --   gives  what can come back: status or code -> names of the values, in order
 --   run    function(p, a, now, w): p the partition's keys, a arguments by name, w collected writes
+--   bare   true if it is called on no partition, takes no arguments and writes nothing: run()
 
 local keys = require('kernel.keys')
 local limit = require('kernel.limit')
@@ -140,7 +141,7 @@ function define.define(spec)
   }
 end
 
--- Runs a declared decision again inside another function, with its own writes.
+-- Arguments by name, for a function that gets those of another one inside its own.
 function define.parse(specs, argv, p, now) return parse(specs, argv, p, now) end
 
 return define

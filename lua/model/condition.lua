@@ -100,6 +100,9 @@ local function source_type(s, value, path)
   if not is_text(given, limit.category_bytes_max) then
     return wrong(s, path .. '.source_type', 'must be a word')
   end
+  if given == 'system' then
+    return wrong(s, path .. '.source_type', 'must not be system: nobody can send such a signal')
+  end
   return given
 end
 
@@ -258,6 +261,22 @@ function condition.read(text)
   known[text], known_count = tree, known_count + 1
   return tree
 end
+
+local function least(node)
+  if node.place then return node.need end
+  local fewest
+  for i = 1, #node do
+    local count = least(node[i])
+    if not fewest or (node.kind == 'any_of' and count < fewest)
+      or (node.kind == 'all_of' and count > fewest) then
+      fewest = count
+    end
+  end
+  return fewest or 0
+end
+
+-- With fewer signals than this it cannot be satisfied. One signal may count in several parts.
+function condition.least(tree) return least(tree.root) end
 
 -- May an operator end the wait?
 function condition.allows_operator(tree) return tree.override end

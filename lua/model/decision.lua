@@ -12,8 +12,7 @@ local decision = {}
 
 local SOURCE = 'approver'
 
--- Places in a packed signal (signal.PARTS).
-local NAME, IDENTITY, ACCEPTED_AT = 2, 5, 8
+local NAME, IDENTITY, ACCEPTED_AT = signal.NAME, signal.SOURCE_IDENTITY, signal.ACCEPTED_AT
 
 -- The waitpoint on which approvers of this execution decide; nil if it is not one.
 function decision.waitpoint(p, uuid, id)

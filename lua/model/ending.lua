@@ -21,6 +21,7 @@ end
 function ending.finish(w, x, now, outcome, cause)
   close_waitpoints(w, x, now, outcome, cause)
   if x.state ~= 'running' then record.drop(x, attempt.PENDING) end
+  -- Who reads along and has seen nothing yet is told by the push of the ended execution.
   if x.frames then stream.close(w, x, now) end
   put(x, outcome, now)
   commit(w, x, 'ended', outcome .. ':' .. cause .. ':' .. (x.namespace or ''))

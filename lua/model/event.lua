@@ -2,7 +2,6 @@
 
 local limit = require('kernel.limit')
 local number = require('kernel.number')
-local writes = require('kernel.writes')
 
 local event = {}
 
@@ -23,8 +22,6 @@ function event.parse(text)
   local index = count == '' and '' or number.text(number.stored(count, 1) - 1)
   return name, uuid, index, epoch, instance, why
 end
-
-event.push = writes.push
 
 -- Must the engine be told of a timer? Those beyond its next sweep it will see by itself.
 function event.is_soon(at, now) return at - now < SWEEP_MS end

@@ -17,7 +17,7 @@ local function note(x, reason, category)
 end
 
 local function schedule(w, x, now, at)
-  if x.frames then stream.close(w, x, now) end
+  stream.close(w, x, now)
   record.drop(x, { 'timeout_at', 'lease_expires_at' })
   runnable.delay(x, at, 'retry_backoff')
   runnable.place(x, now)

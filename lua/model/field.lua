@@ -1,6 +1,6 @@
 -- The fields of an execution's record: long names in the code, short ones in the store. A field
 -- without a value is absent. A hash stays compact while no value exceeds 64 bytes, so long values
--- are cut into pieces or moved to keys of their own (kernel/blob.lua).
+-- are cut into pieces or moved to keys of their own (model/blob.lua).
 
 return {
   state = 'st',              -- waiting delayed running suspended lapsed revoked, or the outcome
@@ -81,7 +81,7 @@ return {
   stream_rule = 'sr',        -- compiled stream policy (model/stream.lua)
   frames = 'fm',             -- what the latest attempt's stream holds (model/stream.lua)
   kept_from = 'kf',          -- the first earlier attempt whose stream may be there
-  payload = 'in', payload2 = 'in2', payload3 = 'in3', payload4 = 'in4', -- kernel/blob.lua
+  payload = 'in', payload2 = 'in2', payload3 = 'in3', payload4 = 'in4', -- model/blob.lua
   result = 'out', result2 = 'out2', result3 = 'out3', result4 = 'out4',
   detail = 'de', detail2 = 'de2', detail3 = 'de3', detail4 = 'de4',
   policy = 'po', policy2 = 'po2', policy3 = 'po3', policy4 = 'po4',

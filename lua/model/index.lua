@@ -1,5 +1,5 @@
 -- Indexes: where an execution is listed follows from its record alone. A record remembers where it
--- was listed when it was read; `commit` writes it and moves its entries to where it now belongs.
+-- was listed when it was read; `write` writes it and moves its entries to where it now belongs.
 --
 --   queue of its lane   claimable and not reserved by a grant
 --   leases              running, by the next time it needs attention
@@ -18,7 +18,7 @@ local state = require('model.state')
 
 local index = {}
 
-local stored, push, append = number.stored, event.push, log.append
+local stored, push, append = number.stored, writes.push, log.append
 local CLAIMABLE, ENDED, LIVE = state.CLAIMABLE, state.ENDED, state.LIVE
 local STRICT_STEP = 1000000000000
 local RETENTION_MS = limit.retention_ms_default
@@ -86,7 +86,7 @@ function index.about(key, now, ttl_ms)
 end
 
 -- An execution that is over leaves the live indexes; it was in this queue, if any.
-local function commit_ended(call, w, x, queue)
+local function write_ended(call, w, x, queue)
   local p = w.p
   local uuid, ended, purge_at, before = x.uuid, p.ended[x.state], index.purge_at(x),
     timed_before(p, x)
@@ -109,7 +109,7 @@ local function list_suspended(call, p, x)
 end
 
 -- A live execution: the queue of its lane, and whether it was in there.
-local function commit_live(call, w, x, queue, queued)
+local function write_live(call, w, x, queue, queued)
   local p, now = w.p, w.now
   local uuid, at, before = x.uuid, index.due_at(x), timed_before(p, x)
   local after = at and index.times(p, x.state)
@@ -133,7 +133,7 @@ end
 -- Writes a changed record, its entries in the indexes and its event, and collects the pushes that
 -- follow. All that is derived is derived before the first write. A damaged record may lack its
 -- lane; one in a state that a newer version brought is that version's to change.
-function index.commit(w, x)
+function index.write(w, x)
   local was, lane = x.was, x.lane
   if not x.moved then
     record.write(x)
@@ -143,14 +143,14 @@ function index.commit(w, x)
     local queue = lane and w.p.queue .. lane
     local queued = queue and CLAIMABLE[was] and not x.reserved
     if ENDED[x.state] then
-      commit_ended(redis.call, w, x, queued and queue)
+      write_ended(redis.call, w, x, queued and queue)
     else
-      commit_live(redis.call, w, x, queue, queued)
+      write_live(redis.call, w, x, queue, queued)
     end
   end
   if x.event then append(w.p, x.event) end
 end
 
-writes.teach(index.commit)
+writes.teach(index.write)
 
 return index

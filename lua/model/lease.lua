@@ -43,6 +43,11 @@ function lease.matches(x, a)
     and lease.attempt_id(x) == a.attempt_id
 end
 
+-- What tells one lease from all others: a repetition must show the lease of what it repeats.
+function lease.proof(holder)
+  return (holder.lease_epoch or '0') .. ':' .. (holder.lease_id or '')
+end
+
 local function incomplete(a)
   local given = 0
   if a.lease_id ~= '' then given = given + 1 end

@@ -32,7 +32,7 @@ function loss.lose(w, x, now, how, to)
     ending.finish(w, x, now, 'failed', 'max_reclaims_exceeded')
     return false
   end
-  if x.frames then stream.close(w, x, now) end
+  stream.close(w, x, now)
   record.drop(x, { 'timeout_at', 'lease_expires_at' })
   record.set(x, 'state', to)
   record.set(x, 'transition_at', now)

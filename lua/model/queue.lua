@@ -28,7 +28,7 @@ local function fail_if_lost(w, x, now)
   return true
 end
 
-local function suits(x, a, has, now)
+local function eligible(x, a, has, now)
   return (not a.kinds or a.kinds[x.kind]) and claim.in_time(x, now)
     and not capability.missing(x.capabilities, has)
 end
@@ -48,7 +48,7 @@ function queue.walk(w, p, a, has, now, step, visit)
         strange = strange + 1
       elseif not belongs(w, key, page[i], x) then
         gone = gone + 1
-      elseif suits(x, a, has, now) then
+      elseif eligible(x, a, has, now) then
         gone = gone + 1
         if not fail_if_lost(w, x, now) and not visit(x) then return from + i - gone end
       end

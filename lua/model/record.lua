@@ -91,6 +91,8 @@ end
 -- Reads the rest of a record of which some fields were read, and perhaps changed, before.
 local function complete(x, flat)
   local drops = x.drops
+  -- By what is stored, whatever this call has made of it since.
+  for i = 1, #flat, 2 do if flat[i] == field.grant_expires_at then x.reserved = true end end
   fill(x, flat)
   for i = 3, drops and #drops or 0 do
     if not record.is_set(x, drops[i]) then x[long_names[drops[i]]] = nil end

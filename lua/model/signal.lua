@@ -16,6 +16,9 @@ local signal = {}
 signal.PARTS = { 'signal_id', 'signal_name', 'signal_category', 'source_type', 'source_identity',
   'correlation_id', 'payload_encoding', 'accepted_at', 'payload_bytes' }
 
+-- Where they are in a packed signal.
+signal.NAME, signal.SOURCE_TYPE, signal.SOURCE_IDENTITY, signal.ACCEPTED_AT = 2, 4, 5, 8
+
 -- What counts as one sender.
 local function source(source_type, identity) return pack.join { source_type, identity } end
 
@@ -56,6 +59,15 @@ function signal.store(w, one, a, now)
     source = source(a.source_type, a.source_identity) }
 end
 
+-- What conditions look at, of a packed signal; nil if it cannot be read.
+local function seen(text, place)
+  local parts = text and pack.split(text)
+  if not parts or not parts[#signal.PARTS] then return nil end
+  local source_type = parts[signal.SOURCE_TYPE]
+  return { number = number.text(place), name = parts[signal.NAME], source_type = source_type,
+    source = source(source_type, parts[signal.SOURCE_IDENTITY]) }
+end
+
 -- Counts every signal that came before the execution was suspended; gives the condition.
 function signal.count_all(one, tree)
   local s, matched = condition.open(tree), 0
@@ -65,11 +77,8 @@ function signal.count_all(one, tree)
     for i = first, math.min(first + 127, count) do command[#command + 1] = number.text(i) end
     local texts = redis.call(unpack(command))
     for i = 1, #texts do
-      local parts = texts[i] and pack.split(texts[i])
-      if parts and condition.count(s, { number = number.text(first + i - 1), name = parts[2],
-        source_type = parts[4], source = source(parts[4], parts[5]) }) then
-        matched = matched + 1
-      end
+      local told = seen(texts[i], first + i - 1)
+      if told and condition.count(s, told) then matched = matched + 1 end
     end
   end
   return s, matched
@@ -77,6 +86,7 @@ end
 
 -- The signals that ended a wait, from the given one of them on, each as its parts and its payload.
 -- Stops when there are so many bytes. Gives the list, its bytes, and which comes next, if one does.
+-- What a damaged store has lost is left out.
 function signal.read(one, from, bytes_max)
   local list, bytes, place = {}, 0, 0
   for text in string.gmatch(one.satisfied or '', '%d+') do
@@ -84,8 +94,10 @@ function signal.read(one, from, bytes_max)
     if place >= from then
       if bytes >= bytes_max then return list, bytes, place end
       local found = redis.call('HMGET', keys.signals(one.path), text, 'p' .. text)
-      list[#list + 1], list[#list + 2] = found[1] or '', found[2] or ''
-      bytes = bytes + #list[#list] + #list[#list - 1]
+      if found[1] then
+        list[#list + 1], list[#list + 2] = found[1], found[2] or ''
+        bytes = bytes + #list[#list] + #list[#list - 1]
+      end
     end
   end
   return list, bytes, nil

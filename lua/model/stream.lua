@@ -10,6 +10,7 @@
 local keys = require('kernel.keys')
 local limit = require('kernel.limit')
 local number = require('kernel.number')
+local push = require('kernel.writes').push
 local due = require('model.due')
 local commit = require('model.commit')
 local event = require('model.event')
@@ -127,7 +128,7 @@ function stream.append(w, x, index, held, rule, frames, from)
   last = last .. ''
   hold(x, first, last, start, stop)
   commit(w, x)
-  event.push(w, w.p.frames_channel .. x.uuid, index .. ':' .. last)
+  push(w, w.p.frames_channel .. x.uuid, index .. ':' .. last)
 end
 
 -- Is there a stream that the record does not know of? Somebody wrote around the library.
@@ -135,19 +136,22 @@ function stream.unknown(x, index)
   return redis.call('EXISTS', keys.frames(x.key, index)) == 1
 end
 
-local function timer(x, index) return 's:' .. x.uuid .. ':' .. index end
+-- What stands for a stream in `due`.
+local TIMER = 's:'
+
+local function timer(x, index) return TIMER .. x.uuid .. ':' .. index end
 
 -- The latest attempt is over, or the whole execution: those who read along are told, and if the
 -- policy limits how long output is kept, its time begins.
 function stream.close(w, x, now)
-  local p, index = w.p, latest(x)
-  local held, rule = stream.held(x), stream.rule(record.read(p, x.uuid))
-  event.push(w, p.frames_channel .. x.uuid, index .. ':' .. (held and held.last or 0)
-    .. ':closed')
-  if not rule.ttl_ms or not held or held.first + 0 > held.last then return end
+  local p, index, held = w.p, latest(x), stream.held(x)
+  push(w, p.frames_channel .. x.uuid, index .. ':' .. (held and held.last or 0) .. ':closed')
+  if not held or held.first + 0 > held.last then return end
+  local rule = stream.rule(record.read(p, x.uuid))
+  if not rule.ttl_ms then return end
   local at = now + rule.ttl_ms
   w[#w + 1] = { 'ZADD', p.due, 'NX', at, timer(x, index) }
-  if event.is_soon(at, now) then event.push(w, p.due_channel, at) end
+  if event.is_soon(at, now) then push(w, p.due_channel, at) end
 end
 
 -- Removes the streams of the attempts from `low` to `high`: in no time, however much they hold.
@@ -164,10 +168,11 @@ local function remove(w, x, low, high)
   return high - low + 1
 end
 
--- Makes room for the output of a new attempt. That of the last few is kept, to see what became of
--- them.
+-- Makes room for the output of a new attempt, and tells those who read along of it. That of the
+-- last few is kept, to see what became of them.
 function stream.put_away(w, x)
   local index = latest(x)
+  push(w, w.p.frames_channel .. x.uuid, number.text(index + 1) .. ':0')
   if x.frames and not x.kept_from then record.set(x, 'kept_from', index) end
   local from = number.stored(x.kept_from, nil)
   if from and index - from >= limit.streams_kept_max then
@@ -199,8 +204,8 @@ local function forget(w, x, index)
 end
 
 -- The time of an attempt's output is over.
-due.on['s:'] = function(w, p, member)
-  local uuid, digits = string.match(member, '^s:([^:]+):(%d+)$')
+due.on[TIMER] = function(w, p, member)
+  local uuid, digits = string.match(member, '^' .. TIMER .. '([^:]+):(%d+)$')
   w[#w + 1] = { 'ZREM', p.due, member }
   if not uuid then return 'forgotten' end
   local x, index = record.read(p, uuid), tonumber(digits)

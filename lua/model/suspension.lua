@@ -24,11 +24,12 @@ suspension.BEHAVIORS = { 'fail', 'cancel', 'expire', 'auto_resume',
 
 local OUTCOMES = { fail = 'failed', cancel = 'cancelled', expire = 'expired' }
 local WAIT = { 'suspend_reason', 'suspend_until' }
+-- Where an attempt is that was put aside and will go on.
+local PUT_ASIDE = { suspended = true, delayed = true, waiting = true }
 
--- Can a wait under these rules never end?
-function suspension.is_endless(tree, timeout_ms, behavior)
-  if tree.root.kind ~= 'never' or condition.allows_operator(tree) then return false end
-  return not timeout_ms or behavior == 'escalate'
+-- Can a wait under these rules never end? A timeout ends it, or leaves it to an operator.
+function suspension.is_endless(tree, timeout_ms)
+  return tree.root.kind == 'never' and not condition.allows_operator(tree) and not timeout_ms
 end
 
 -- Suspends the running attempt on a waitpoint.
@@ -39,20 +40,27 @@ function suspension.begin(w, x, one, reason, timeout_at, now)
   record.set(x, 'suspend_reason', reason)
   if timeout_at then record.set(x, 'suspend_until', timeout_at) end
   record.set(x, 'waitpoint_id', one.id)
-  commit(w, x, 'suspended', reason .. ':' .. one.id)
+  local asked = one.requested_by ~= '' and ':' .. one.requested_by or ''
+  commit(w, x, 'suspended', reason .. ':' .. one.id .. asked)
 end
 
 -- Ends the wait: the attempt goes on, at once or after a delay. `by` says what ended it: signal,
--- operator or timeout; `why` is for the log.
-function suspension.resume(w, x, one, now, by, why, delay_ms)
-  waitpoint.close(w, w.p, x, one, now, by == 'timeout' and 'timed_out_auto_resume' or 'resumed', by)
+-- operator or timeout; `name` is that of the signal or of the operator. The waitpoint of a damaged
+-- store may be gone.
+function suspension.resume(w, x, one, now, by, name, delay_ms)
+  local reason = by == 'timeout' and 'timed_out_auto_resume' or 'resumed'
+  if one then
+    waitpoint.close(w, w.p, x, one, now, reason, by, name)
+  else
+    record.drop(x, { 'waitpoint_id' })
+  end
   record.drop(x, WAIT)
   if delay_ms > 0 then
     runnable.delay(x, math.min(now + delay_ms, limit.timestamp_ms_max), 'resume')
   end
   runnable.place(x, now)
   record.set(x, 'transition_at', now)
-  commit(w, x, 'resumed', by .. ':' .. why)
+  commit(w, x, 'resumed', by .. ':' .. name)
 end
 
 -- Has the time come at which the wait ends by itself?
@@ -63,9 +71,9 @@ end
 
 -- What the worker finds among its signals when a time ended the wait.
 local function timeout_signal(one)
-  return { signal_id = one.suspension, signal_name = 'timeout', signal_category = 'system',
-    source_type = 'system', source_identity = 'suspension_timeout', correlation_id = '',
-    payload_encoding = '', idempotency_key = '', payload = '' }
+  return { signal_id = one.suspension or one.id, signal_name = 'timeout',
+    signal_category = 'system', source_type = 'system', source_identity = 'suspension_timeout',
+    correlation_id = '', payload_encoding = '', idempotency_key = '', payload = '' }
 end
 
 local function resume_by_timeout(w, x, one, now)
@@ -86,7 +94,9 @@ end
 
 local function finish(w, x, one, now, behavior)
   local reason = 'suspension_timeout:' .. behavior
-  if one then waitpoint.close(w, w.p, x, one, now, 'timed_out_' .. behavior, 'timeout') end
+  if one then
+    waitpoint.close(w, w.p, x, one, now, 'timed_out_' .. behavior, 'timeout', behavior)
+  end
   record.drop(x, WAIT)
   if behavior == 'cancel' then
     record.set(x, 'cancel_reason', reason)
@@ -114,20 +124,48 @@ function suspension.time_out(w, x, now)
   return behavior
 end
 
--- Why a waitpoint takes no signal now; nil if it does. What a time has ended is over although
--- nobody has carried that out yet.
+local function past_deadline(x, now)
+  local deadline_at = number.stored(x.deadline_at, nil)
+  return deadline_at and deadline_at <= now
+end
+
+-- Has a time ended the wait although nobody has carried that out yet? What escalates goes on. The
+-- waitpoint may be gone.
+local function ended_by_time(x, one, now)
+  return suspension.timed_out(x, now) and not (one and one.behavior == 'escalate')
+end
+
+-- Why it is too late to end a wait; nil if it is not.
+function suspension.too_late(x, one, now)
+  if past_deadline(x, now) then return 'target_not_signalable' end
+  return ended_by_time(x, one, now) and 'waitpoint_closed' or nil
+end
+
+-- May an operator end the wait? Once it was left to one, whatever it said before; and nobody else
+-- can if its waitpoint is gone.
+function suspension.allows_operator(x, one, now)
+  if not one or one.escalated_at or suspension.timed_out(x, now) then return true end
+  local tree = condition.read(one.condition or '')
+  return not tree or condition.allows_operator(tree)
+end
+
+-- Will the attempt go on that opened a waitpoint? It runs, or was put aside.
+local function goes_on(x, one, now)
+  if number.text(attempt.index(x)) ~= one.attempt then return false end
+  if x.state == 'running' then return number.stored(x.lease_expires_at, 0) > now end
+  return x.next_attempt == 'resume' and PUT_ASIDE[x.state] or false
+end
+
+-- Why a waitpoint takes no signal now; nil if it does.
 function suspension.refusal(x, one, now)
-  local deadline_at = number.stored(x and x.deadline_at, nil)
   if not waitpoint.is_open(one) then return 'waitpoint_closed' end
-  if not x or deadline_at and deadline_at <= now then return 'target_not_signalable' end
+  if not x or past_deadline(x, now) then return 'target_not_signalable' end
   if one.state == 'pending' then
     if number.stored(one.expires_at, 0) <= now then return 'waitpoint_closed' end
-    local running = x.state == 'running' and number.stored(x.lease_expires_at, 0) > now
-    local current = number.text(attempt.index(x)) == one.attempt
-    return not (running and current) and 'target_not_signalable' or nil
+    return not goes_on(x, one, now) and 'target_not_signalable' or nil
   end
-  if x.state ~= 'suspended' or x.waitpoint_id ~= one.id then return 'waitpoint_closed' end
-  return suspension.timed_out(x, now) and one.behavior ~= 'escalate' and 'waitpoint_closed' or nil
+  local over = x.state ~= 'suspended' or x.waitpoint_id ~= one.id or ended_by_time(x, one, now)
+  return over and 'waitpoint_closed' or nil
 end
 
 -- Counts a signal for the wait; gives its effect.

@@ -4,17 +4,20 @@
 -- suspensions, and late signals are recognised by them.
 --
 --   execution, attempt, key, created_at   whose it is; what its token is made of
---   epoch         the lease under which it was made
+--   opened_under, suspended_under         `epoch:lease id` of who opened it, and of who suspended
+--                                         the execution on it: by that a repetition proves itself
 --   state         pending active closed
 --   expires_at    when a pending one goes by itself
---   suspension, reason, requested_by, since, timeout_at, behavior, delay_ms, details
---                 the suspension, once there is one
+--   suspension, reason, requested_by, worker, since, timeout_at, behavior, delay_ms, details
+--                 the suspension, once there is one; `worker` is the process that asked for it
 --   approval, decisions                   what approvers are asked; the numbers of the signals that
 --                                         are their decisions, comma-joined (model/decision.lua)
 --   condition, progress                   model/condition.lua
 --   count, matched, bytes, last_signal_at its signals so far (model/signal.lua)
 --   satisfied     the numbers of the signals that ended the wait, comma-joined
---   closed_at, close_reason, ended_by     how it was closed
+--   closed_at, close_reason, ended_by, ended_name
+--                 how it was closed; what ended the wait, and its name: the signal, the operator
+--   escalated_at  since when an operator is asked
 --   kept_lease    1 if it was satisfied before the execution could be suspended on it
 
 local keys = require('kernel.keys')
@@ -22,6 +25,7 @@ local limit = require('kernel.limit')
 local number = require('kernel.number')
 local writes = require('kernel.writes')
 local event = require('model.event')
+local lease = require('model.lease')
 local record = require('model.record')
 
 local waitpoint = {}
@@ -36,16 +40,28 @@ local function keep(p, one)
   return one
 end
 
+-- Is there what its token is made of? Nobody can do anything with the rest of a damaged one.
+local function is_whole(one)
+  return one.execution and one.attempt and one.key and one.created_at
+end
+
 -- A waitpoint; nil if there is none of this id. Read again in the same call it is the same table.
 function waitpoint.read(p, id)
   local one = p.waitpoints and p.waitpoints[id]
   if one then return one end
   local path = p.waitpoint .. id
   local flat = redis.call('HGETALL', path)
-  if #flat == 0 then return nil end
   one = { id = id, path = path }
   for i = 1, #flat, 2 do one[flat[i]] = flat[i + 1] end
-  return keep(p, one)
+  return is_whole(one) and keep(p, one) or nil
+end
+
+-- No more of a waitpoint than its token is made of, for whoever has not shown that yet.
+function waitpoint.outline(p, id)
+  local found = redis.call('HMGET', p.waitpoint .. id, 'execution', 'attempt', 'key', 'created_at')
+  local one = { id = id, execution = found[1], attempt = found[2], key = found[3],
+    created_at = found[4] }
+  return is_whole(one) and one or nil
 end
 
 -- The waitpoint that an execution waits on or that ended its latest wait.
@@ -89,10 +105,10 @@ local NONE = {}
 -- The waitpoints of an execution, oldest first: { id, number, suspension, key } each.
 function waitpoint.list(x) return x.waitpoint_count and listed(x.key) or NONE end
 
--- The waitpoint of this key of an execution that may not exist; nil if there is none.
+-- The id of the waitpoint of this key of an execution that may not exist; nil if there is none.
 function waitpoint.by_key(p, uuid, key)
   local found = waitpoint.find(listed(p.execution .. uuid), 'key', key)
-  return found and waitpoint.read(p, found.id)
+  return found and found.id
 end
 
 -- The latest one of a list that has this in a field; nil if none has.
@@ -110,7 +126,7 @@ function waitpoint.is_open(one) return one.state == 'pending' or one.state == 'a
 
 local function forget(w, p, x, id)
   local path = p.waitpoint .. id
-  w[#w + 1] = { 'DEL', path, keys.signals(path) }
+  w[#w + 1] = { 'UNLINK', path, keys.signals(path) }
   w[#w + 1] = { 'HDEL', keys.waitpoints(x.key), id }
 end
 
@@ -142,7 +158,7 @@ function waitpoint.create(w, p, x, list, id, key, attempt, now)
   if #list >= limit.waitpoints_kept then trim(w, p, x, list) end
   record.set(x, 'waitpoint_count', one.number)
   waitpoint.set(w, one, { 'execution', x.uuid, 'attempt', number.text(attempt), 'key', key,
-    'created_at', number.text(now), 'epoch', x.lease_epoch or '0' })
+    'created_at', number.text(now), 'opened_under', lease.proof(x) })
   return one
 end
 
@@ -178,12 +194,19 @@ function waitpoint.settle(w, p, x, one)
   w[#w + 1] = { 'ZREM', p.due, waitpoint.PREFIX .. one.id }
 end
 
--- Closes it, whatever the reason; `ended_by` says what ended the wait, if one was.
-function waitpoint.close(w, p, x, one, now, reason, ended_by)
+-- Closes it, whatever the reason; `ended_by` says what ended the wait, if one was, and its name.
+function waitpoint.close(w, p, x, one, now, reason, ended_by, ended_name)
   if not waitpoint.is_open(one) then return end
   waitpoint.settle(w, p, x, one)
   waitpoint.set(w, one, { 'state', 'closed', 'closed_at', number.text(now), 'close_reason', reason,
     'ended_by', ended_by or '' })
+  if ended_name and ended_name ~= '' then waitpoint.set(w, one, { 'ended_name', ended_name }) end
+end
+
+-- What ended the wait, as the log tells it; nil if nothing did.
+function waitpoint.ended_by(one)
+  if (one.ended_by or '') == '' then return nil end
+  return one.ended_name and one.ended_by .. ':' .. one.ended_name or one.ended_by
 end
 
 -- Closes what is open of an execution that is over.
@@ -205,9 +228,9 @@ function waitpoint.purge(w, p, key)
   local list = listed(key)
   for i = 1, #list do
     local path = p.waitpoint .. list[i].id
-    w[#w + 1] = { 'DEL', path, keys.signals(path) }
+    w[#w + 1] = { 'UNLINK', path, keys.signals(path) }
   end
-  if #list > 0 then w[#w + 1] = { 'DEL', keys.waitpoints(key) } end
+  if #list > 0 then w[#w + 1] = { 'UNLINK', keys.waitpoints(key) } end
   return #list
 end
 

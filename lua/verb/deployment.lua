@@ -26,23 +26,23 @@ define {
   },
   run = function(p, a, _, w)
     local key = p.deployment
-    local now_set = redis.call('HMGET', key, 'flow', 'budget', 'quota', 'format')
+    local flow, budget, quota, known =
+      unpack(redis.call('HMGET', key, 'flow', 'budget', 'quota', 'format'))
     -- A store without the number is older than the number.
-    local format = now_set[1] and (now_set[4] or '0') or FORMAT
+    local format = flow and (known or '0') or FORMAT
     if format ~= FORMAT or a.format ~= limit.store_format then
       return reply.refuse('store_format_mismatch', format, number.text(a.format))
     end
-    if not now_set[1] then
-      w[1] = { 'HSET', key, 'flow', a.num_flow_partitions, 'budget', a.num_budget_partitions,
+    if not flow then
+      w[#w + 1] = { 'HSET', key, 'flow', a.num_flow_partitions, 'budget', a.num_budget_partitions,
         'quota', a.num_quota_partitions, 'format', FORMAT }
       return reply.ok(1)
     end
-    if tonumber(now_set[1]) == a.num_flow_partitions
-      and tonumber(now_set[2]) == a.num_budget_partitions
-      and tonumber(now_set[3]) == a.num_quota_partitions then
+    if tonumber(flow) == a.num_flow_partitions and tonumber(budget) == a.num_budget_partitions
+      and tonumber(quota) == a.num_quota_partitions then
       return reply.ok(0)
     end
-    return reply.refuse('deployment_mismatch', now_set[1], now_set[2], now_set[3])
+    return reply.refuse('deployment_mismatch', flow, budget or '', quota or '')
   end,
 }
 
@@ -54,7 +54,7 @@ define {
   gives = { OK = {}, ALREADY_SATISFIED = {} },
   run = function(p, a, _, w)
     if redis.call('SISMEMBER', p.lanes, a.lane) == 1 then return reply.already() end
-    w[1] = { 'SADD', p.lanes, a.lane }
+    w[#w + 1] = { 'SADD', p.lanes, a.lane }
     return reply.ok()
   end,
 }

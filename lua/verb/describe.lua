@@ -30,19 +30,32 @@ end
 local function held(x, value) return x.state == 'running' and value or '' end
 
 local SUSPENSION = { 'suspension_id', 'waitpoint_id', 'waitpoint_key', 'reason', 'requested_by',
-  'since', 'timeout_at', 'behavior', 'signal_count', 'matched', 'closed_at', 'close_reason' }
+  'since', 'timeout_at', 'behavior', 'signal_count', 'matched', 'closed_at', 'close_reason',
+  'worker_instance_id', 'ended_by' }
 
--- The suspensions that are still known, oldest first. Waitpoints that were never used are none.
+local function suspension_row(one)
+  return reply.row(SUSPENSION, { one.suspension, one.id, one.key, one.reason, one.requested_by,
+    one.since, one.timeout_at, one.behavior, one.count or '0', one.matched or '0', one.closed_at,
+    one.close_reason, one.worker, waitpoint.ended_by(one) })
+end
+
+-- The suspensions that are still known, in the order in which they began: the execution is
+-- suspended on the last, if at all. Waitpoints that were never used are none.
 local function suspensions(p, x)
-  local rows, list = {}, waitpoint.list(x)
+  local found, rows, list = {}, {}, waitpoint.list(x)
   for i = 1, #list do
     local one = list[i].suspension ~= '' and waitpoint.read(p, list[i].id)
-    if one then
-      rows[#rows + 1] = reply.row(SUSPENSION, { one.suspension, one.id, one.key, one.reason,
-        one.requested_by, one.since, one.timeout_at, one.behavior, one.count or '0',
-        one.matched or '0', one.closed_at, one.close_reason })
+    if one and one.suspension and one.since then
+      found[#found + 1] = { one = one, place = i, since = number.stored(one.since, 0),
+        latest = one.id == x.waitpoint_id and 1 or 0 }
     end
   end
+  table.sort(found, function(a, b)
+    if a.latest ~= b.latest then return a.latest < b.latest end
+    if a.since ~= b.since then return a.since < b.since end
+    return a.place < b.place
+  end)
+  for i = 1, #found do rows[i] = suspension_row(found[i].one) end
   return rows
 end
 

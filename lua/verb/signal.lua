@@ -17,10 +17,9 @@ local waitpoint = require('model.waitpoint')
 
 -- The waitpoint that a sender means: by its id, by its key, or by both if they agree.
 local function find(p, a)
-  if not a.waitpoint_id then
-    return a.waitpoint_key and waitpoint.by_key(p, a.execution_id, a.waitpoint_key)
-  end
-  local one = waitpoint.read(p, a.waitpoint_id)
+  local id = a.waitpoint_id
+    or a.waitpoint_key and waitpoint.by_key(p, a.execution_id, a.waitpoint_key)
+  local one = id and waitpoint.outline(p, id)
   if one and a.waitpoint_key and one.key ~= a.waitpoint_key then return nil end
   return one
 end
@@ -33,12 +32,14 @@ local function accept(w, x, one, a, now)
   return 'buffered_for_pending_waitpoint'
 end
 
--- Who proves to hold the token is told more than that something is wrong; a repetition is
--- recognised before anything else, because what it repeats may be what ended the wait.
+-- Who proves to hold the token is told more than that something is wrong, and only then the whole
+-- waitpoint is read; a repetition is recognised before anything else, because what it repeats may
+-- be what ended the wait.
 local function deliver(p, a, now, w)
   local one = find(p, a)
   local code = token.refusal(p, a.execution_id, one, a.waitpoint_token, now)
   if code then return reply.refuse(code) end
+  one = waitpoint.read(p, one.id)
   local before = signal.repeated(one, a)
   if before then return reply.duplicate(before) end
   local x = record.read(p, a.execution_id)
@@ -57,6 +58,20 @@ local function signal_name()
   end)
 end
 
+-- What kind of sender it says it is: the engine's own kinds prove something, so nobody else has
+-- them.
+local RESERVED = { approver = true, system = true }
+
+local function source_type()
+  local spec = arg.utf8('source_type', limit.category_bytes_max)
+  local parse = spec.parse
+  function spec.parse(text)
+    if RESERVED[text] then return nil, 'must not be approver or system' end
+    return parse(text)
+  end
+  return spec
+end
+
 local function args()
   return {
     arg.execution('execution_id'),
@@ -64,13 +79,13 @@ local function args()
     arg.optional(arg.printable('waitpoint_key', limit.waitpoint_key_bytes_max)),
     arg.uuid('signal_id'),
     signal_name(),
-    arg.text('signal_category', limit.category_bytes_max),
-    arg.text('source_type', limit.category_bytes_max),
-    arg.text('source_identity', limit.signal_source_bytes_max),
+    arg.utf8('signal_category', limit.category_bytes_max),
+    source_type(),
+    arg.utf8('source_identity', limit.signal_source_bytes_max),
     arg.bytes('payload', limit.signal_payload_bytes_max),
-    arg.text('payload_encoding', limit.category_bytes_max),
-    arg.text('idempotency_key', limit.idempotency_key_bytes_max),
-    arg.text('correlation_id', limit.signal_source_bytes_max),
+    arg.utf8('payload_encoding', limit.category_bytes_max),
+    arg.utf8('idempotency_key', limit.idempotency_key_bytes_max),
+    arg.utf8('correlation_id', limit.signal_source_bytes_max),
     arg.text('waitpoint_token', limit.token_bytes_max),
   }
 end

@@ -54,6 +54,7 @@ local function wrong_frame(parts, i)
   if #parts[i + 1] > CORRELATION_MAX then
     return invalid(place, 'correlation_id must be at most ' .. CORRELATION_MAX .. ' bytes')
   end
+  if not arg.is_utf8(parts[i + 1]) then return invalid(place, 'correlation_id must be UTF-8') end
   if #parts[i + 3] > FRAME_MAX then return reply.refuse('frame_too_large', place, FRAME_MAX) end
   return nil
 end
@@ -225,6 +226,8 @@ end
 
 -- Entries that are read from the store at a time: bounds what is read in vain.
 local PAGE = 64
+-- Where the two values of an entry are: each stands behind its name (model/stream.lua).
+local HEADER, PAYLOAD = 2, 4
 
 -- Reads frames into rows, as many as fit. Gives the sequence number to go on with.
 local function read_rows(rows, key, from, to, count_max, bytes_max)
@@ -234,9 +237,10 @@ local function read_rows(rows, key, from, to, count_max, bytes_max)
     local entries = redis.call('XRANGE', key, from, to, 'COUNT', step)
     for i = 1, #entries do
       local id, values = entries[i][1], entries[i][2]
-      count, bytes = count + 1, bytes + #values[4]
+      local header, payload = values[HEADER], values[PAYLOAD]
+      count, bytes = count + 1, bytes + #payload
       if bytes > bytes_max and count > 1 then return from end
-      rows[#rows + 1], rows[#rows + 2], rows[#rows + 3] = id, values[2], values[4]
+      rows[#rows + 1], rows[#rows + 2], rows[#rows + 3] = id, header, payload
       from = string.match(id, '^%d+') + 1
     end
     if #entries < step then return to + 1 end

@@ -26,7 +26,7 @@ local SATISFIED = { 'suspension_id', 'waitpoint_id', 'waitpoint_key', 'waitpoint
 local function repeated(p, a, list)
   local listed = waitpoint.find(list, 'suspension', a.suspension_id)
   local one = listed and waitpoint.read(p, listed.id)
-  if not one or one.epoch ~= a.lease_epoch then return nil end
+  if not one or one.suspended_under ~= lease.proof(a) then return nil end
   local minted, code = token.mint(p, one)
   if code then return reply.refuse(code) end
   if not one.kept_lease then
@@ -61,17 +61,24 @@ local function rules(x, a, now)
   local timeout_ms = a.timeout_ms or number.stored(x.suspend_timeout_ms, nil)
   local behavior = a.timeout_behavior or x.suspend_behavior or 'fail'
   if behavior == 'auto_resume' then behavior = 'auto_resume_with_timeout_signal' end
-  if suspension.is_endless(a.resume_condition_json, timeout_ms, behavior) then
+  local tree = a.resume_condition_json
+  if suspension.is_endless(tree, timeout_ms) then
     return nil, reply.refuse('invalid_input', 'resume_condition_json can never be satisfied, and '
       .. 'neither an operator nor a timeout may end the wait')
+  end
+  local signals_max = number.stored(x.signals_max, limit.signals_default)
+  if condition.least(tree) > signals_max then
+    return nil, reply.refuse('invalid_input', 'resume_condition_json can never be satisfied: the '
+      .. 'execution takes at most ' .. number.text(signals_max) .. ' signals')
   end
   return { timeout_at = timeout_ms and math.min(now + timeout_ms, limit.timestamp_ms_max),
     behavior = behavior }
 end
 
-local function describe_wait(w, one, a, asked, now)
+local function describe_wait(w, x, one, a, asked, now)
   waitpoint.set(w, one, { 'suspension', a.suspension_id, 'reason', a.reason_code,
-    'requested_by', a.requested_by, 'since', number.text(now),
+    'requested_by', a.requested_by, 'worker', x.worker_instance_id or '',
+    'suspended_under', lease.proof(x), 'since', number.text(now),
     'condition', a.resume_condition_json.text, 'delay_ms', number.text(a.resume_delay_ms) })
   if a.details ~= '' then waitpoint.set(w, one, { 'details', a.details }) end
   if a.approval ~= '' then waitpoint.set(w, one, { 'approval', a.approval }) end
@@ -107,7 +114,7 @@ local function suspend(w, p, x, a, list, now)
   if refusal then return refusal end
   local minted, code = token.mint(p, one)
   if code then return reply.refuse(code) end
-  describe_wait(w, one, a, asked, now)
+  describe_wait(w, x, one, a, asked, now)
   waitpoint.bind(w, x, one, list, a.suspension_id)
   local before = use_pending and satisfied_before(w, p, x, one, a, minted, now)
   if before then return before end
@@ -135,14 +142,14 @@ define {
     arg.uuid('waitpoint_id'),
     arg.optional(arg.printable('waitpoint_key', limit.waitpoint_key_bytes_max)),
     arg.optional(arg.choice('reason_code', suspension.REASONS), 'waiting_for_signal'),
-    arg.text('requested_by', limit.creator_bytes_max),
+    arg.utf8('requested_by', limit.creator_bytes_max),
     arg.optional(arg.int('timeout_ms', 1, limit.delay_ms_max)),
     arg.optional(arg.choice('timeout_behavior', suspension.BEHAVIORS)),
     condition_arg('resume_condition_json'),
     arg.optional(arg.int('resume_delay_ms', 0, limit.delay_ms_max), 0),
-    arg.text('details', limit.wait_details_bytes_max),
+    arg.utf8('details', limit.wait_details_bytes_max),
     arg.optional(arg.int('use_pending_waitpoint', 0, 1), 0),
-    arg.text('approval', limit.wait_details_bytes_max),
+    arg.utf8('approval', limit.wait_details_bytes_max),
   },
   gives = lease.gives {
     OK = ANSWER, DUPLICATE = ANSWER, ALREADY_SATISFIED = SATISFIED,
@@ -165,22 +172,24 @@ define {
   flags = { 'allow-oom' },
   args = {
     arg.execution('execution_id'),
-    arg.text('requested_by', limit.creator_bytes_max),
+    arg.utf8('requested_by', limit.creator_bytes_max),
     arg.optional(arg.int('resume_delay_ms', 0, limit.delay_ms_max), 0),
     request.arg(),
   },
   gives = {
     OK = { 'public_state' }, DUPLICATE = { 'public_state' }, execution_not_found = {},
-    execution_not_suspended = {}, operator_override_not_allowed = {},
+    execution_not_suspended = {}, operator_override_not_allowed = {}, waitpoint_closed = {},
+    target_not_signalable = {},
   },
   run = function(p, a, now, w)
     local x = record.read(p, a.execution_id)
     if not x then return reply.refuse('execution_not_found') end
     if request.seen(x, a) then return reply.duplicate(state.public(x)) end
-    local one = x.state == 'suspended' and waitpoint.latest(p, x)
-    if not one then return reply.refuse('execution_not_suspended') end
-    local tree = condition.read(one.condition or '')
-    if tree and not condition.allows_operator(tree) then
+    if x.state ~= 'suspended' then return reply.refuse('execution_not_suspended') end
+    local one = waitpoint.latest(p, x)
+    local code = suspension.too_late(x, one, now)
+    if code then return reply.refuse(code) end
+    if not suspension.allows_operator(x, one, now) then
       return reply.refuse('operator_override_not_allowed')
     end
     request.note(x, a)

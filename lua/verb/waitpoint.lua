@@ -44,7 +44,7 @@ end
 local function opened_before(p, x, a)
   local one = waitpoint.read(p, a.waitpoint_id)
   if not one or one.execution ~= x.uuid or one.key ~= a.waitpoint_key
-    or one.epoch ~= a.lease_epoch then
+    or one.opened_under ~= lease.proof(a) then
     return nil
   end
   return answer(reply.duplicate, p, one)

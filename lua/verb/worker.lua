@@ -7,6 +7,7 @@ local limit = require('kernel.limit')
 local number = require('kernel.number')
 local record = require('model.record')
 local reply = require('kernel.reply')
+local writes = require('kernel.writes')
 local capability = require('model.capability')
 local claim = require('model.claim')
 local due = require('model.due')
@@ -53,7 +54,7 @@ local function put(w, p, instance_id, entry, now)
   w[#w + 1] = { 'HSET', p.workers, instance_id, pack(entry) }
   w[#w + 1] = { 'ZADD', p.due, entry.expires_at, TIMER .. instance_id }
   if event.is_soon(entry.expires_at, now) then
-    event.push(w, p.due_channel, entry.expires_at)
+    writes.push(w, p.due_channel, entry.expires_at)
   end
 end
 
@@ -113,8 +114,8 @@ define {
     local entry = live(p, a.worker_instance_id, now)
     if not entry then return reply.already() end
     if entry.session ~= a.session then return reply.refuse('worker_instance_in_use') end
-    w[1] = { 'HDEL', p.workers, a.worker_instance_id }
-    w[2] = { 'ZREM', p.due, TIMER .. a.worker_instance_id }
+    w[#w + 1] = { 'HDEL', p.workers, a.worker_instance_id }
+    w[#w + 1] = { 'ZREM', p.due, TIMER .. a.worker_instance_id }
     return reply.ok()
   end,
 }

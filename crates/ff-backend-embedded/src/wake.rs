@@ -116,9 +116,10 @@ mod tests {
         let hub = WakeHub::new();
         let followed = || hub.subjects.feeds.read().expect("nobody panics").len();
         let frames = [hub.follow(Subject::Frames(id)), hub.follow(Subject::Frames(id))];
-        let whole = hub.follow(Subject::Execution(id));
+        let other = "{fp:7}:00000000-0000-0000-0000-000000000006".parse().expect("that is an id");
+        let other = hub.follow(Subject::Frames(other));
         assert_eq!(followed(), 2);
-        drop(whole);
+        drop(other);
         let [first, second] = frames;
         drop(first);
         assert_eq!(followed(), 1);

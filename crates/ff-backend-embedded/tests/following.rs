@@ -37,7 +37,7 @@ async fn a_follower_hears_of_its_subject_and_of_nothing_else() {
     for host in [in_memory(RUN), in_directory(root.path())] {
         let subjects = [
             Subject::Frames(execution(7, 1)),
-            Subject::Execution(execution(7, 1)),
+            Subject::Frames(execution(7, 3)),
             Subject::Frames(execution(7, 2)),
             Subject::Frames(execution(8, 1)),
         ];

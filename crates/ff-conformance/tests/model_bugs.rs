@@ -204,6 +204,12 @@ const BUGS: &[Bug] = &[
         wrong: "local met = nil",
     },
     Bug {
+        what: "what is put aside takes no signals",
+        module: "model/suspension",
+        right: "return x.next_attempt == 'resume' and PUT_ASIDE[x.state] or false",
+        wrong: "return false",
+    },
+    Bug {
         what: "an end leaves waitpoints open",
         module: "model/ending",
         right: "close_waitpoints(w, x, now, outcome, cause)\n  if x.state ~= 'running'",

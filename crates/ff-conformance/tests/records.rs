@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost};
-use ff_conformance::{lane, library};
+use ff_conformance::{capabilities, instance, lane, library, worker};
 use ff_core::contracts::NewExecution;
 use ff_core::engine_backend::roles::*;
 use ff_core::partition::{Partition, PartitionConfig, PartitionFamily};
 use ff_core::state::PublicState;
-use ff_core::types::{ExecutionId, ExecutionKind, Namespace};
+use ff_core::types::{ExecutionId, ExecutionKind, GrantId, Namespace};
 use ff_script::args::Args;
 use ff_script::audit;
 use ff_script::backend::ScriptBackend;
+use ff_script::calls::grant::IssueClaimGrant;
 use ff_script::host::{Function, Host};
 use ff_script::library::Library;
 use ff_script::value::Value;
@@ -103,6 +104,30 @@ async fn effects_of_one_call_on_one_execution_add_up() {
 }
 
 #[tokio::test]
+async fn what_was_reserved_and_ends_in_one_call_leaves_no_entry_behind() {
+    let host = open(&changed_library());
+    let config = PartitionConfig::default();
+    let backend = ScriptBackend::open(Arc::clone(&host), config).await.expect("a new store");
+    let id = ExecutionId::from_parts(Partition::flow(3), Uuid::from_u128(7));
+    backend.create(new_execution(id)).await.expect("it is new");
+    let grant = IssueClaimGrant {
+        execution_id: id,
+        worker_id: worker("worker"),
+        worker_instance_id: instance("worker-1"),
+        capabilities: capabilities(&[]),
+        grant_ttl_ms: 1000,
+        grant_id: GrantId::from_uuid(Uuid::from_u128(8)),
+    };
+    backend.call(id.partition(), grant).await.expect("it waits");
+
+    let mut args = Args::with_capacity(1);
+    args.push_display(&id);
+    host.call(FUNCTION, id.partition(), args).await.expect("it runs");
+    let report = audit::audit(&host.dump().await.expect("the store is open"), &config);
+    assert!(report.violations.is_empty(), "{:?}", report.violations);
+}
+
+#[tokio::test]
 async fn a_function_is_refused_on_a_partition_of_another_family() {
     let host = open(&library());
     let budgets = Partition { family: PartitionFamily::Budget, index: 3 };
@@ -110,4 +135,18 @@ async fn a_function_is_refused_on_a_partition_of_another_family() {
     let reply = host.call(function, budgets, Args::with_capacity(0)).await.expect("it runs");
     let Value::Array(parts) = reply else { panic!("a reply is a list") };
     assert_eq!(parts[..2], [Value::Int(0), Value::Bytes(b"invalid_input".to_vec())]);
+}
+
+#[tokio::test]
+async fn an_execution_is_created_on_no_partition_of_another_family() {
+    let host = open(&library());
+    let budgets = Partition { family: PartitionFamily::Budget, index: 3 };
+    let function = Function { wire_name: "ff_create_execution_v1", read_only: false };
+    let mut args = Args::with_capacity(1);
+    args.push(b"{b:3}:00000000-0000-0000-0000-000000000007");
+    let reply = host.call(function, budgets, args).await.expect("it runs");
+    let Value::Array(parts) = reply else { panic!("a reply is a list") };
+    let text = Value::Bytes(b"the key must be a partition, as in ff:{fp:7}".to_vec());
+    assert_eq!(parts, [Value::Int(0), Value::Bytes(b"invalid_input".to_vec()), text]);
+    assert!(host.dump().await.expect("the store is open").is_empty(), "nothing was written");
 }

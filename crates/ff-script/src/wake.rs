@@ -40,12 +40,14 @@ impl Topic {
 
 /// One thing that one can follow, and hear of nothing else. The library publishes on
 /// `<partition key>:<kind>:<uuid>`, after the effects.
+///
+/// The end of an execution that wrote nothing is told on [`Topic::Ended`] alone: a push of its own
+/// would be one more command for every execution, for the few that somebody follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Subject {
-    /// The frames of an execution.
+    /// The output of an execution: `<attempt>:<last frame>` when frames were appended and when
+    /// another attempt begins, with `:closed` behind it when an attempt is over.
     Frames(ExecutionId),
-    /// The execution itself: what it is doing changed.
-    Execution(ExecutionId),
 }
 
 impl Subject {
@@ -63,13 +65,12 @@ impl Subject {
     const fn kind(self) -> &'static str {
         match self {
             Self::Frames(_) => "frames",
-            Self::Execution(_) => "execution",
         }
     }
 
     const fn execution_id(self) -> ExecutionId {
         match self {
-            Self::Frames(id) | Self::Execution(id) => id,
+            Self::Frames(id) => id,
         }
     }
 }
@@ -91,14 +92,11 @@ impl Channel {
             return Some(Self::Topic(topic));
         }
         let colon = name.iter().position(|byte| *byte == b':')?;
-        let about: fn(ExecutionId) -> Subject = match &name[..colon] {
-            b"frames" => Subject::Frames,
-            b"execution" => Subject::Execution,
-            _ => return None,
-        };
+        if &name[..colon] != b"frames" || partition.family != PartitionFamily::Flow {
+            return None;
+        }
         let uuid = Uuid::try_parse_ascii(&name[colon + 1..]).ok()?;
-        (partition.family == PartitionFamily::Flow)
-            .then(|| Self::Subject(about(ExecutionId::from_parts(partition, uuid))))
+        Some(Self::Subject(Subject::Frames(ExecutionId::from_parts(partition, uuid))))
     }
 }
 
@@ -153,10 +151,9 @@ mod tests {
         let partition = Partition::flow(7);
         let id = ExecutionId::from_parts(partition, Uuid::from_u128(5));
         let name = |channel: String| channel.replacen("ff:{fp:7}:", "", 1).into_bytes();
-        for subject in [Subject::Frames(id), Subject::Execution(id)] {
-            let found = Channel::named(partition, &name(subject.channel()));
-            assert_eq!(found, Some(Channel::Subject(subject)));
-        }
+        let subject = Subject::Frames(id);
+        let found = Channel::named(partition, &name(subject.channel()));
+        assert_eq!(found, Some(Channel::Subject(subject)));
         for topic in Topic::ALL {
             let found = Channel::named(partition, &name(topic.channel(partition)));
             assert_eq!(found, Some(Channel::Topic(topic)));

@@ -2,14 +2,16 @@
 //! is damaged neither blocks nor is guessed at, and what is unknown is left alone.
 
 use ff_conformance::record::{key_of, listed_in, member_score, record};
-use ff_conformance::{Deployment, Held, INSTANCE, LANE, LEASE_MS, WORKER, conformance};
-use ff_core::contracts::CancelExecution;
+use ff_conformance::{Deployment, Held, INSTANCE, LANE, LEASE_MS, WORKER, Waiting, conformance};
+use ff_core::contracts::{CancelExecution, Condition, TimeoutBehavior};
 use ff_core::engine_backend::roles::*;
 use ff_core::error::Code;
 use ff_core::state::PublicState;
 use ff_core::types::ExecutionId;
 use ff_script::calls::describe::ReadPayload;
+use ff_script::calls::suspend::ReadResumeSignalsReply;
 use ff_script::calls::tick::{Tick, TickReply};
+use ff_script::calls::waitpoint::ListPendingWaitpoints;
 
 use super::replay::replay;
 
@@ -31,6 +33,10 @@ async fn tick_one(d: &Deployment) -> (u32, Option<u64>) {
     let TickReply::Ticked { next_due_at, promoted, lapsed, expired, corrected, .. } =
         d.call(Tick { items_max: 1, log_length_max: None }).await;
     (promoted + lapsed + expired + corrected, next_due_at.map(|at| at.get()))
+}
+
+fn waitpoint_key(d: &Deployment, on: &Waiting) -> Vec<u8> {
+    index_key(d, &format!("wp:{}", on.waitpoint_id))
 }
 
 async fn ended(d: &Deployment) -> Held {
@@ -194,5 +200,59 @@ conformance! {
         plant(d, &[b"ZADD", &index_key(d, "due"), b"1", uuid.as_bytes()]).await;
         assert_eq!(d.tick().await.corrected, 1);
         assert_eq!(listed_in(&d.dump().await, held.id), ["leases"]);
+    }
+
+    async fn a_damaged_waitpoint_stops_neither_its_execution_nor_the_tick(d: &Deployment) {
+        for field in ["execution", "attempt", "key", "created_at", "suspension", "state", "since",
+            "condition", "count", "behavior"] {
+            d.host().watch(false);
+            let held = d.create_and_claim().await;
+            let mut call = d.suspension(&held, &Condition::any(["go"]));
+            (call.timeout_ms, call.timeout_behavior) =
+                (Some(100), Some(TimeoutBehavior::AutoResume));
+            let it = d.suspend_by(&held, call.clone()).await;
+            plant(d, &[b"HDEL", &waitpoint_key(d, &it.on), field.as_bytes()]).await;
+            d.describe(held.id).await;
+            let open = ListPendingWaitpoints { execution_id: held.id };
+            d.backend.call(d.home(), open).await.expect("what is damaged is left out");
+            let _ = d.backend.call(d.home(), call).await;
+            let _ = d.backend.call(d.home(), d.signal(&it.on, "other")).await;
+            d.advance(100).await;
+            assert_eq!(d.tick().await.suspensions, 1, "{field}");
+            let _ = d.try_claim(LANE).await;
+            d.host().clear(&d.partitions).await;
+            d.set_time(d.now().get()).await;
+        }
+    }
+
+    async fn signals_that_are_gone_are_left_out(d: &Deployment) {
+        d.host().watch(false);
+        let it = d.suspend(&Condition::all(["a", "b"])).await;
+        d.deliver(&it.on, "a").await;
+        d.deliver(&it.on, "b").await;
+        let signals = [waitpoint_key(d, &it.on), b":signals".to_vec()].concat();
+        plant(d, &[b"HDEL", &signals, b"1"]).await;
+        let held = d.claim_resumed(&it.held).await;
+        assert_eq!(held.signal_names(), ["b"]);
+        plant(d, &[b"DEL", &signals]).await;
+        let reply = d.call(held.read_signals(None, 1000)).await;
+        let ReadResumeSignalsReply::Signals { signals, .. } = reply;
+        assert!(signals.0.is_empty());
+        d.host().clear(&d.partitions).await;
+    }
+
+    async fn an_operator_ends_a_wait_on_a_waitpoint_that_is_gone(d: &Deployment) {
+        for damage in ["DEL", "HDEL"] {
+            d.host().watch(false);
+            let it = d.suspend(&Condition::any(["go"])).await;
+            let key = waitpoint_key(d, &it.on);
+            let words = [damage.as_bytes(), &key, b"state"];
+            plant(d, &words[..if damage == "DEL" { 2 } else { 3 }]).await;
+            d.call(d.resumption(it.held.id)).await;
+            let held = d.claim_resumed(&it.held).await;
+            d.call(held.complete(b"")).await;
+            d.host().clear(&d.partitions).await;
+            d.set_time(d.now().get()).await;
+        }
     }
 }

@@ -31,7 +31,7 @@ fn message(subject: Subject, message: &[u8]) -> Option<Wake> {
 conformance! {
     async fn who_follows_a_subject_hears_of_it_and_of_nothing_else(d: &Deployment) {
         let (one, two) = (d.create().send().await, d.create().send().await);
-        let subjects = [Subject::Frames(one), Subject::Frames(two), Subject::Execution(one)];
+        let subjects = [Subject::Frames(one), Subject::Frames(two)];
         let mut followers = Vec::new();
         for subject in subjects {
             followers.push([follow(d, subject).await, follow(d, subject).await]);
@@ -60,12 +60,14 @@ conformance! {
         d.call(held.fail("no", "transient")).await;
         assert_eq!(next(&mut follower).await, message(subject, b"0:3:closed"), "the attempt is over");
         held = d.claim(LANE).await;
+        assert_eq!(next(&mut follower).await, message(subject, b"1:0"), "another attempt");
         d.call(held.append(1, &["d"])).await;
         assert_eq!(next(&mut follower).await, message(subject, b"1:1"));
         d.advance(LEASE_MS).await;
         d.tick().await;
         assert_eq!(next(&mut follower).await, message(subject, b"1:1:closed"), "the lease is over");
         held = d.claim(LANE).await;
+        assert_eq!(next(&mut follower).await, message(subject, b"2:0"));
         d.call(held.append(1, &["e"])).await;
         assert_eq!(next(&mut follower).await, message(subject, b"2:1"));
         d.call(held.complete(b"")).await;
@@ -82,5 +84,20 @@ conformance! {
             drop(follower);
             publish(d, subject, b"nobody listens").await;
         }
+    }
+
+    async fn who_reads_along_is_told_of_attempts_that_write_nothing(d: &Deployment) {
+        let held = held_with(d, "").await;
+        let subject = Subject::Frames(held.id);
+        let mut follower = follow(d, subject).await;
+        d.call(held.fail("no", "transient")).await;
+        assert_eq!(next(&mut follower).await, message(subject, b"0:0:closed"));
+        d.claim(LANE).await;
+        assert_eq!(next(&mut follower).await, message(subject, b"1:0"), "another attempt");
+        d.advance(LEASE_MS).await;
+        d.tick().await;
+        assert_eq!(next(&mut follower).await, message(subject, b"1:0:closed"));
+        d.claim(LANE).await;
+        assert_eq!(next(&mut follower).await, message(subject, b"2:0"));
     }
 }

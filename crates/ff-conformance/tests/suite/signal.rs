@@ -233,4 +233,32 @@ conformance! {
         d.host().exec(d.home(), &[b"DEL", key.as_bytes()]).await;
         assert_eq!(refused(d, d.signal(&it.on, "go")).await, Code::HmacSecretNotInitialized);
     }
+
+    async fn nobody_outside_signs_as_the_engine(d: &Deployment) {
+        let it = d.suspend(&Condition::any(["go"])).await;
+        for source_type in ["approver", "system"] {
+            let mut call = d.signal(&it.on, "go");
+            call.source_type = source_type.to_owned();
+            assert_eq!(refused(d, call).await, Code::InvalidInput, "{source_type}");
+        }
+    }
+
+    async fn a_text_of_a_signal_is_text(d: &Deployment) {
+        let it = d.suspend(&Condition::any(["go"])).await;
+        let args = super::scenario::encode(&d.signal(&it.on, "go"));
+        for place in [5, 6, 7, 9, 10, 11] {
+            for wrong in [&b"\xff"[..], b"a\xc3", b"\xed\xa0\x80", b"\xc0\xaf", b"\xf5\x80\x80\x80",
+                b"\xe4\xbd", b"\x80"] {
+                let mut args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+                args[place] = wrong;
+                let code = d.raw("ff_deliver_signal", &args).await;
+                assert_eq!(code.code(), "invalid_input", "{place} {wrong:?}");
+            }
+        }
+        let mut call = d.signal(&it.on, "go");
+        call.source_identity = "\u{7f}Ünï\u{800}\u{ffff}\u{10000}\u{10ffff}".to_owned();
+        assert_eq!(d.effect(call.clone()).await, "resume_condition_satisfied");
+        let resume = d.claim_resumed(&it.held).await.row.resume.expect("it was suspended");
+        assert_eq!(resume.signals[0].source_identity, call.source_identity);
+    }
 }

@@ -413,6 +413,19 @@ conformance! {
         }
     }
 
+    async fn the_correlation_id_of_a_frame_is_text(d: &Deployment) {
+        let held = d.create_and_claim().await;
+        let mut args = encode(&held.append(1, &["a"]));
+        for wrong in [&b"\xff"[..], b"a\xc3", b"\xed\xa0\x80"] {
+            args[6] = wrong.to_vec();
+            let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+            assert_eq!(d.raw("ff_append_frame", &args).await.code(), "invalid_input", "{wrong:?}");
+        }
+        args[6] = "Ünï".into();
+        let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+        d.raw("ff_append_frame", &args).await;
+        assert_eq!(read_all(d, held.id).await.frames[0].correlation_id(), Some("Ünï"));
+    }
 }
 
 fn claim_request(d: &Deployment) -> ff_core::contracts::ClaimRequest {

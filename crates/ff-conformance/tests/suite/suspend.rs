@@ -1,10 +1,11 @@
 //! Suspending and resuming: by signals, by an operator, by a time.
 
 use ff_conformance::record::{key_of, listed_in, record, score, story};
-use ff_conformance::{Deployment, LANE, LEASE_MS, SECRET, Suspended, conformance};
+use ff_conformance::{Deployment, INSTANCE, LANE, LEASE_MS, SECRET, Suspended, conformance};
 use ff_core::contracts::{Condition, ResumedBy, SuspensionReason, TimeoutBehavior};
 use ff_core::error::Code;
 use ff_core::state::{AttemptLifecycle, AttemptState, AttemptType, BlockingReason, PublicState};
+use ff_core::types::LeaseId;
 use ff_script::calls::claim::AttemptKind;
 use ff_script::calls::suspend::{
     ExpireSuspension, ExpireSuspensionReply, ReadResumeSignalsReply, ResumeExecutionReply,
@@ -158,8 +159,6 @@ conformance! {
         let mut call = d.suspension(&held, &Condition::TimeoutOnly);
         assert_eq!(d.refused(call.clone()).await, Code::InvalidInput, "no timeout");
         call.timeout_ms = Some(10);
-        call.timeout_behavior = Some(TimeoutBehavior::Escalate);
-        assert_eq!(d.refused(call.clone()).await, Code::InvalidInput, "nobody to decide");
         call.timeout_behavior = Some(TimeoutBehavior::Cancel);
         d.suspend_by(&held, call).await;
         assert_eq!(d.refused(d.resumption(held.id)).await, Code::OperatorOverrideNotAllowed);
@@ -390,7 +389,6 @@ conformance! {
         let key = format!("{}:wp:{}", d.home().key(), it.on.waitpoint_id);
         d.host().exec(d.home(), &[b"DEL", key.as_bytes()]).await;
         d.host().exec(d.home(), &[b"DEL", &key_of(it.held.id, ":waitpoints")]).await;
-        assert_eq!(d.refused(d.resumption(it.held.id)).await, Code::ExecutionNotSuspended);
         d.advance(TIMEOUT_MS).await;
         d.tick().await;
         assert_eq!(d.describe(it.held.id).await.public_state(), PublicState::Failed);
@@ -419,5 +417,118 @@ conformance! {
             panic!("it was done before");
         };
         assert!(waitpoint_token.as_str().starts_with("k2:"), "tokens are made anew");
+    }
+
+    async fn a_suspension_is_repeated_under_its_own_lease_alone(d: &Deployment) {
+        let held = d.create_and_claim().await;
+        let early = d.open_waitpoint(&held, "early", 900_000).await;
+        let it = d.suspend_held(&held, &go()).await;
+        let mut call = it.call.clone();
+        call.lease_id = LeaseId::from_uuid(d.new_uuid());
+        assert_eq!(d.refused(call).await, Code::ExecutionNotActive);
+        d.deliver(&it.on, "go").await;
+        // What was opened under one lease and is waited on under the next knows both.
+        let held = d.claim_resumed(&held).await;
+        let it = d.suspend_by(&held, d.suspension_on(&held, &early, &go())).await;
+        let reply = d.call(it.call.clone()).await;
+        assert!(matches!(reply, SuspendExecutionReply::SuspendedBefore { .. }), "{reply:?}");
+    }
+
+    async fn the_latest_suspension_is_the_one_that_began_last(d: &Deployment) {
+        let held = d.create_and_claim().await;
+        let first = d.open_waitpoint(&held, "first", 900_000).await;
+        let second = d.open_waitpoint(&held, "second", 900_000).await;
+        let it = d.suspend_by(&held, d.suspension_on(&held, &second, &go())).await;
+        d.deliver(&it.on, "go").await;
+        let held = d.claim_resumed(&held).await;
+        d.suspend_by(&held, d.suspension_on(&held, &first, &go())).await;
+        let described = d.describe(held.id).await;
+        let order: Vec<_> = described.suspensions.iter().map(|one| one.waitpoint_id).collect();
+        assert_eq!(order, [second.waitpoint_id, first.waitpoint_id]);
+        assert_eq!(described.current_waitpoint, Some(first.waitpoint_id));
+    }
+
+    async fn a_description_tells_who_asked_and_what_ended_it(d: &Deployment) {
+        let mut held = d.create_and_claim().await;
+        for ends in ["signal:go", "operator:operator", "timeout:auto_resume"] {
+            let mut call = d.suspension(&held, &go());
+            call.requested_by = "step 1".to_owned();
+            (call.timeout_ms, call.timeout_behavior) =
+                (Some(TIMEOUT_MS), Some(TimeoutBehavior::AutoResume));
+            let it = d.suspend_by(&held, call).await;
+            match ends {
+                "signal:go" => {
+                    d.deliver(&it.on, "go").await;
+                }
+                "operator:operator" => {
+                    d.call(d.resumption(held.id)).await;
+                }
+                _ => {
+                    d.advance(TIMEOUT_MS).await;
+                    d.tick().await;
+                }
+            }
+            let told = d.describe(held.id).await.suspensions.pop().expect("it was suspended");
+            assert_eq!(told.worker_instance_id.as_deref(), Some(INSTANCE));
+            assert_eq!(told.ended_by.as_deref(), Some(ends));
+            let story = story(&d.dump().await, held.id).join("\n");
+            let asked = format!("suspended 0 waiting_for_signal:{}:step 1", it.on.waitpoint_id);
+            assert!(story.contains(&asked), "{story}");
+            held = d.claim_resumed(&held).await;
+        }
+        let it = d.suspend_held(&held, &go()).await;
+        let told = d.describe(it.held.id).await.suspensions.pop().expect("it is suspended");
+        assert_eq!((told.ended_by, told.closed_at), (None, None));
+    }
+
+    async fn an_operator_comes_too_late_after_the_timeout(d: &Deployment) {
+        let it = timed(d, TimeoutBehavior::Fail).await;
+        d.advance(TIMEOUT_MS).await;
+        assert_eq!(d.refused(d.resumption(it.held.id)).await, Code::WaitpointClosed);
+        d.tick().await;
+        d.create().deadline_in(100).send().await;
+        let held = d.claim(LANE).await;
+        d.suspend_held(&held, &go()).await;
+        d.advance(100).await;
+        assert_eq!(d.refused(d.resumption(held.id)).await, Code::TargetNotSignalable);
+    }
+
+    async fn an_escalated_wait_is_ended_by_an_operator_whatever_it_said_before(d: &Deployment) {
+        for carried_out in [true, false] {
+            let held = d.create_and_claim().await;
+            let mut call = d.suspension(&held, &Condition::TimeoutOnly);
+            (call.timeout_ms, call.timeout_behavior) = (Some(10), Some(TimeoutBehavior::Escalate));
+            d.suspend_by(&held, call).await;
+            let code = d.refused(d.resumption(held.id)).await;
+            assert_eq!(code, Code::OperatorOverrideNotAllowed);
+            d.advance(10).await;
+            if carried_out {
+                assert_eq!(d.tick().await.suspensions, 1);
+            }
+            d.call(d.resumption(held.id)).await;
+            let resumed = d.claim_resumed(&held).await;
+            d.call(resumed.complete(b"")).await;
+        }
+    }
+
+    async fn more_signals_than_an_execution_takes_are_not_waited_for(d: &Deployment) {
+        d.install_secret().await;
+        d.create().policy(r#"{"max_signals_per_execution":2}"#).send().await;
+        let held = d.claim(LANE).await;
+        let three = || Condition::count(3, ["a"]);
+        let all_of = Condition::AllOf { conditions: vec![go(), three()] };
+        for never in [three(), Condition::all(["a", "b", "c"]), all_of] {
+            assert_eq!(d.refused(d.suspension(&held, &never)).await, Code::InvalidInput);
+        }
+        let any_of = Condition::AnyOf { conditions: vec![go(), three()] };
+        d.suspend_held(&held, &any_of).await;
+    }
+
+    async fn the_engines_own_signals_are_not_waited_for(d: &Deployment) {
+        d.install_secret().await;
+        let held = d.create_and_claim().await;
+        let source_type = Some("system".to_owned());
+        let never = Condition::Any { signals: vec!["timeout".to_owned()], source_type };
+        assert_eq!(d.refused(d.suspension(&held, &never)).await, Code::InvalidInput);
     }
 }

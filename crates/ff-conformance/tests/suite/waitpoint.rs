@@ -1,17 +1,20 @@
 //! Waitpoints that are opened before the execution is suspended on them.
 
 use ff_conformance::record::{member_score, story};
-use ff_conformance::{Deployment, LANE, LEASE_MS, conformance};
+use ff_conformance::{Deployment, INSTANCE, LANE, LEASE_MS, conformance, instance};
 use ff_core::contracts::{Condition, OpenWaitpoint, WaitpointState};
 use ff_core::error::Code;
 use ff_core::limits;
-use ff_core::types::{ExecutionId, WaitpointId};
+use ff_core::types::{ExecutionId, LeaseId, WaitpointId};
 use ff_script::calls::suspend::SuspendExecutionReply;
 use ff_script::calls::waitpoint::{
     CloseWaitpointReply, CreatePendingWaitpointReply, ListPendingWaitpoints,
     ListPendingWaitpointsReply,
 };
+use ff_script::calls::worker::ReleaseWorkerLeases;
 use ff_script::host::Topic;
+
+const BUFFERED: &str = "buffered_for_pending_waitpoint";
 
 async fn open(d: &Deployment, execution_id: ExecutionId) -> Vec<OpenWaitpoint> {
     let ListPendingWaitpointsReply::Waitpoints { waitpoints } =
@@ -198,5 +201,52 @@ conformance! {
         d.call(held.complete(b"")).await;
         assert_eq!(d.refused(d.signal(&on, "a")).await, Code::WaitpointClosed);
         assert_eq!(d.refused(d.opening(&held, "x", 5)).await, Code::ExecutionNotActive);
+    }
+
+    async fn an_open_waitpoint_takes_signals_while_its_attempt_is_put_aside(d: &Deployment) {
+        let mut held = d.create_and_claim().await;
+        let on = d.open_waitpoint(&held, "later", 900_000).await;
+        let other = d.suspend_held(&held, &Condition::any(["go"])).await;
+        assert_eq!(d.deliver(&on, "suspended").await, BUFFERED);
+        d.deliver(&other.on, "go").await;
+        assert_eq!(d.deliver(&on, "resumed").await, BUFFERED);
+        held = d.claim_resumed(&held).await;
+        d.call(held.delay(d.now().plus_millis(50))).await;
+        assert_eq!(d.deliver(&on, "delayed").await, BUFFERED);
+        d.advance(50).await;
+        d.tick().await;
+        held = d.claim_resumed(&held).await;
+        d.call(ReleaseWorkerLeases { worker_instance_id: instance(INSTANCE), skip: 0 }).await;
+        assert_eq!(d.deliver(&on, "released").await, BUFFERED);
+        held = d.claim_resumed(&held).await;
+        let all = Condition::all(["suspended", "resumed", "delayed", "released"]);
+        let reply = d.call(d.suspension_on(&held, &on, &all)).await;
+        assert!(matches!(reply, SuspendExecutionReply::Satisfied { .. }), "{reply:?}");
+    }
+
+    async fn a_retry_and_a_deadline_shut_an_open_waitpoint(d: &Deployment) {
+        let held = super::stream::held_with(d, "").await;
+        let on = d.open_waitpoint(&held, "k", 900_000).await;
+        d.call(held.fail("no", "transient")).await;
+        assert_eq!(d.refused(d.signal(&on, "a")).await, Code::TargetNotSignalable);
+        let next = d.claim(LANE).await;
+        d.call(next.complete(b"")).await;
+        d.create().deadline_in(100).send().await;
+        let held = d.claim(LANE).await;
+        let on = d.open_waitpoint(&held, "k", 900_000).await;
+        d.suspend_held(&held, &Condition::any(["go"])).await;
+        d.advance(99).await;
+        assert_eq!(d.deliver(&on, "a").await, BUFFERED);
+        d.advance(1).await;
+        assert_eq!(d.refused(d.signal(&on, "a")).await, Code::TargetNotSignalable);
+    }
+
+    async fn an_opening_is_repeated_under_its_own_lease_alone(d: &Deployment) {
+        d.install_secret().await;
+        let held = d.create_and_claim().await;
+        let mut call = d.opening(&held, "k", 100);
+        d.call(call.clone()).await;
+        call.lease_id = LeaseId::from_uuid(d.new_uuid());
+        assert_eq!(d.refused(call).await, Code::StaleLease);
     }
 }

@@ -129,6 +129,18 @@ impl ApprovalRequest {
         self.approvers.is_empty() || self.approvers.contains(approver)
     }
 
+    /// Can so many decisions of these names come? An approver decides once.
+    pub(super) fn can_send(&self, signals: &[String], count: usize) -> bool {
+        let offered = self.offered();
+        let known =
+            |name: &String| name == ANY_SIGNAL || offered.iter().any(|one| one.signal == *name);
+        let deciders = match self.approvers.len() {
+            0 => limits::APPROVERS_MAX as usize,
+            named => named,
+        };
+        count <= deciders && signals.iter().any(known)
+    }
+
     /// The text that a store keeps.
     pub fn to_json(&self) -> Result<String, EngineError> {
         serde_json::to_string(self)

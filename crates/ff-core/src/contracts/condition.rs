@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::approvals::ApprovalRequest;
+use super::signals::{APPROVER_SOURCE, SYSTEM_SOURCE};
 use crate::error::EngineError;
 use crate::limits;
 
@@ -115,6 +117,43 @@ impl Condition {
         Self::Count { count, signals, distinct_sources: false, source_type: None }
     }
 
+    /// Checks that there is somebody who can send what is waited for: approvers where they are
+    /// asked, each of them once and one of their choices; the engine's own signals nobody.
+    pub(super) fn check_senders(
+        &self,
+        approval: Option<&ApprovalRequest>,
+    ) -> Result<(), EngineError> {
+        if matches!(self, Self::OperatorOnly | Self::TimeoutOnly) || self.is_possible(approval) {
+            return Ok(());
+        }
+        let rule = "can never be satisfied by what approvers are asked, or by anybody";
+        Err(EngineError::invalid("condition", rule))
+    }
+
+    fn is_possible(&self, approval: Option<&ApprovalRequest>) -> bool {
+        let wanted =
+            |signals: &[String], count: usize, source_type: &Option<String>| match source_type
+                .as_deref()
+            {
+                Some(SYSTEM_SOURCE) => false,
+                Some(APPROVER_SOURCE) => approval.is_some_and(|it| it.can_send(signals, count)),
+                _ => true,
+            };
+        match self {
+            Self::Any { signals, source_type } => wanted(signals, 1, source_type),
+            Self::All { signals, source_type } => {
+                let each = |name: &String| wanted(std::slice::from_ref(name), 1, source_type);
+                signals.iter().all(each) && wanted(signals, signals.len(), source_type)
+            }
+            Self::Count { count, signals, source_type, .. } => {
+                wanted(signals, *count as usize, source_type)
+            }
+            Self::AnyOf { conditions } => conditions.iter().any(|one| one.is_possible(approval)),
+            Self::AllOf { conditions } => conditions.iter().all(|one| one.is_possible(approval)),
+            Self::OperatorOnly | Self::TimeoutOnly => true,
+        }
+    }
+
     /// Checks that the text is not longer than the store takes, and gives it. Everything else about
     /// a condition is checked by the store, before anything is written.
     pub fn to_json(&self, allow_operator_override: Option<bool>) -> Result<String, EngineError> {
@@ -184,6 +223,51 @@ mod tests {
             assert_eq!(serde_json::from_str::<Condition>(&text).expect(&text), condition);
         }
         assert!(serde_json::from_str::<Condition>(r#"{"type":"any","signal":["a"]}"#).is_err());
+    }
+
+    #[test]
+    fn what_nobody_can_send_is_not_waited_for() {
+        let from = |source: &str| Some(source.to_owned());
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let any =
+            |name: &str| Condition::Any { signals: names(&[name]), source_type: from("approver") };
+        let votes = |count| Condition::Count {
+            count,
+            signals: names(&["approved"]),
+            distinct_sources: true,
+            source_type: from("approver"),
+        };
+        let both = Condition::All {
+            signals: names(&["approved", "rejected"]),
+            source_type: from("approver"),
+        };
+        let asked: ApprovalRequest =
+            serde_json::from_str(r#"{"approvers":["ann","bob"]}"#).expect("a question");
+        let one: ApprovalRequest =
+            serde_json::from_str(r#"{"approvers":["ann"]}"#).expect("a question");
+        let open = ApprovalRequest::default();
+        let system = Condition::Any { signals: names(&["*"]), source_type: from("system") };
+        let any_of = |conditions| Condition::AnyOf { conditions };
+        let all_of = |conditions| Condition::AllOf { conditions };
+        for (condition, approval, possible) in [
+            (any("approved"), None, false),
+            (any("approved"), Some(&asked), true),
+            (any("*"), Some(&asked), true),
+            (any("shipped"), Some(&asked), false),
+            (votes(2), Some(&asked), true),
+            (votes(3), Some(&asked), false),
+            (votes(100), Some(&open), true),
+            (both.clone(), Some(&asked), true),
+            (both, Some(&one), false),
+            (system.clone(), Some(&asked), false),
+            (any_of(vec![votes(3), any("rejected")]), Some(&asked), true),
+            (all_of(vec![votes(3), any("rejected")]), Some(&asked), false),
+            (any_of(vec![system, Condition::any(["go"])]), None, true),
+            (Condition::OperatorOnly, None, true),
+        ] {
+            let checked = condition.check_senders(approval);
+            assert_eq!(checked.is_ok(), possible, "{condition:?} {approval:?}");
+        }
     }
 
     #[test]

@@ -55,8 +55,13 @@ pub trait Signals: Send + Sync {
     ) -> Answer<'_, RotateWaitpointSecretResponse>;
 }
 
+/// The type of the sender of a decision.
+pub(super) const APPROVER_SOURCE: &str = "approver";
+/// The type of the sender of what the engine itself says.
+pub(super) const SYSTEM_SOURCE: &str = "system";
+
 /// Senders of these types are known to the engine alone.
-const RESERVED_SOURCES: [&str; 2] = ["approver", "system"];
+const RESERVED_SOURCES: [&str; 2] = [APPROVER_SOURCE, SYSTEM_SOURCE];
 
 /// A signal as a program sends it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

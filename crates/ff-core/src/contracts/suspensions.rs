@@ -222,8 +222,15 @@ impl SuspendRequest {
         check_bytes("requested_by", self.requested_by.len(), limits::CREATOR_BYTES_MAX)?;
         let details = self.details_json.as_ref().map_or(0, String::len);
         check_bytes("details", details, limits::WAIT_DETAILS_BYTES_MAX)?;
-        self.approval.as_ref().map_or(Ok(()), ApprovalRequest::validate)
+        self.details_json.as_deref().map_or(Ok(()), check_json)?;
+        self.approval.as_ref().map_or(Ok(()), ApprovalRequest::validate)?;
+        self.condition.check_senders(self.approval.as_ref())
     }
+}
+
+fn check_json(text: &str) -> Result<(), EngineError> {
+    let read = serde_json::from_str::<serde::de::IgnoredAny>(text);
+    read.map(drop).map_err(|error| EngineError::invalid("details", format!("is no JSON: {error}")))
 }
 
 /// What became of a request to suspend.
@@ -401,6 +408,14 @@ pub struct SuspensionRecord {
     /// What became of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub close_reason: Option<String>,
+    /// The worker process that suspended the execution.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker_instance_id: Option<String>,
+    /// What ended the wait: `signal` and the name of the last one, `operator` and who that was, or
+    /// `timeout` and what it did, with a colon between. None while it lasts, or if it was the end
+    /// of the execution.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_by: Option<String>,
 }
 
 #[cfg(test)]
@@ -436,6 +451,19 @@ mod tests {
         let named = [spec(WaitpointKind::SignalName, "a"), spec(WaitpointKind::SignalName, "b")];
         assert_eq!(WaitpointSpec::condition(&named), Ok(Condition::all(["a", "b"])));
         assert!(WaitpointSpec::condition(&[spec(WaitpointKind::External, "a")]).is_err());
+    }
+
+    #[test]
+    fn details_that_are_no_json_are_refused_by_their_name() {
+        let mut request = SuspendRequest::new(Condition::any(["go"]));
+        for (text, right) in
+            [("{\"a\": [1e400, null]}", true), ("1", true), ("{", false), ("", false)]
+        {
+            request.details_json = Some(text.to_owned());
+            let refused = request.validate().map_err(|error| error.to_string());
+            assert_eq!(refused.is_ok(), right, "{text}");
+            assert!(refused.err().is_none_or(|text| text.contains("details")), "{text}");
+        }
     }
 
     #[test]

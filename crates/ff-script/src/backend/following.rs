@@ -38,7 +38,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 pub(super) struct Following<H: ?Sized> {
     host: Arc<H>,
     board: Arc<Board>,
-    /// Hears of ended executions and sweeps, for all of them.
+    /// Hears of ended executions and sweeps, for all of them. An end has no channel of its own (see
+    /// [`Subject`]): one subscription to all of them serves whatever is followed here.
     upkeep: tokio::sync::Mutex<Option<JoinHandle<()>>>,
 }
 

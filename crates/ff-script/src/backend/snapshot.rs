@@ -56,7 +56,7 @@ pub(super) fn snapshot(execution_id: ExecutionId, of: Described) -> ExecutionSna
         blocking_detail,
         current_attempt,
         current_lease,
-        current_waitpoint: suspensions.0.last().and_then(open_waitpoint),
+        current_waitpoint: suspensions.0.iter().rev().find_map(open_waitpoint),
         suspensions: suspensions.0,
         total_attempt_count,
         retry_count,
@@ -148,6 +148,6 @@ fn progress(of: &Described) -> Option<ProgressSummary> {
 }
 
 /// What an execution is suspended on, if its latest suspension lasts.
-fn open_waitpoint(latest: &SuspensionRecord) -> Option<WaitpointId> {
-    latest.closed_at.is_none().then_some(latest.waitpoint_id)
+fn open_waitpoint(one: &SuspensionRecord) -> Option<WaitpointId> {
+    one.closed_at.is_none().then_some(one.waitpoint_id)
 }

@@ -68,7 +68,8 @@ functions! {
         "OK" => Resumed { public_state: PublicState },
         "DUPLICATE" => ResumedBefore { public_state: PublicState },
     }
-    refuses [ExecutionNotFound, ExecutionNotSuspended, OperatorOverrideNotAllowed];
+    refuses [ExecutionNotFound, ExecutionNotSuspended, OperatorOverrideNotAllowed, WaitpointClosed,
+        TargetNotSignalable];
 
     /// Does what a suspension said about its timeout, if that has come.
     write ff_expire_suspension(ExpireSuspension { execution_id: ExecutionId })

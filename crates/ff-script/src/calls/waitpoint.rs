@@ -128,6 +128,8 @@ impl Reading for SuspensionRecord {
             matched_signal_count: Reading::read(next()?)?,
             closed_at: Reading::read(next()?)?,
             close_reason: Reading::read(next()?)?,
+            worker_instance_id: Reading::read(next()?)?,
+            ended_by: Reading::read(next()?)?,
         })
     }
 }

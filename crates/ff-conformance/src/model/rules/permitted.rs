@@ -13,7 +13,7 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
     let Some(uuid) = seen.sent.execution() else { return Ok(()) };
     let record = seen.before().record(uuid);
     let may = match record {
-        Some(record) => may(seen.sent, record, seen.now),
+        Some(record) => may(seen, record),
         None if seen.sent.name().starts_with("ff_create_") => None,
         None => Some(false),
     };
@@ -25,8 +25,8 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
 }
 
 /// Nothing if the rules are elsewhere: fenced calls, creations and reads.
-fn may(sent: &Sent, record: Fields<'_>, now: u64) -> Option<bool> {
-    let state = record.state();
+fn may(seen: &Seen<'_>, record: Fields<'_>) -> Option<bool> {
+    let (sent, now, state) = (seen.sent, seen.now, record.state());
     let passed = |name: &str| record.number(name).is_some_and(|at| at <= now);
     if is_repeated_request(sent, record) {
         return Some(false);
@@ -42,7 +42,9 @@ fn may(sent: &Sent, record: Fields<'_>, now: u64) -> Option<bool> {
             let expected = sent.text("expected_lease_id");
             state == "running" && (expected.is_empty() || expected == record.text(field::LEASE_ID))
         }
-        "ff_resume_execution" => state == "suspended",
+        "ff_resume_execution" => {
+            state == "suspended" && record.in_time(now) && !is_ended_by_time(seen, record)
+        }
         "ff_expire_suspension" => state == "suspended" && passed(field::SUSPEND_UNTIL),
         "ff_change_priority" => !record.is_ended(),
         "ff_replay_execution" => record.is_ended() && may_replay(sent, record),
@@ -57,6 +59,14 @@ fn may(sent: &Sent, record: Fields<'_>, now: u64) -> Option<bool> {
         "ff_reclaim_execution" => record.is_lost() && may_use(sent, record, "reclaim", now),
         _ => return None,
     })
+}
+
+/// Has the time come at which the wait ends, although nobody has done it yet? What escalates waits
+/// on.
+fn is_ended_by_time(seen: &Seen<'_>, record: Fields<'_>) -> bool {
+    let one = seen.before().waitpoint(record.text(field::WAITPOINT_ID));
+    record.number(field::SUSPEND_UNTIL).is_some_and(|at| at <= seen.now)
+        && one.is_none_or(|one| one.text("behavior") != "escalate")
 }
 
 fn is_paused(record: Fields<'_>) -> bool {

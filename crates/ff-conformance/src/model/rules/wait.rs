@@ -16,6 +16,7 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
         let may = record.is_some_and(|record| may_write(seen.sent, record, seen.now));
         rule(may, || "a call without the live lease was accepted".to_owned())?;
     }
+    what_goes_on_takes_signals(seen)?;
     if seen.before == seen.after {
         return Ok(());
     }
@@ -26,9 +27,29 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
     }
 }
 
+const SIGNALS: [&str; 2] = ["ff_deliver_signal", "ff_buffer_signal_for_pending_waitpoint"];
+
 fn is_signal(seen: &Seen<'_>) -> bool {
-    let names = ["ff_deliver_signal", "ff_buffer_signal_for_pending_waitpoint"];
-    seen.done() && names.contains(&seen.sent.name())
+    seen.done() && SIGNALS.contains(&seen.sent.name())
+}
+
+/// Nobody is sent away from an open waitpoint whose attempt runs, or was put aside and will go on.
+fn what_goes_on_takes_signals(seen: &Seen<'_>) -> Checked {
+    if !SIGNALS.contains(&seen.sent.name()) || seen.answer.word != "target_not_signalable" {
+        return Ok(());
+    }
+    let record = seen.sent.execution().and_then(|uuid| seen.before().record(uuid));
+    let one = seen.before().waitpoint(seen.sent.text("waitpoint_id"));
+    let Some((record, one)) = record.zip(one) else { return Ok(()) };
+    let goes_on = match record.state() {
+        "running" => record.count(field::LEASE_EXPIRES_AT) > seen.now,
+        "suspended" | "delayed" | "waiting" => record.text(field::NEXT_ATTEMPT) == "resume",
+        _ => false,
+    };
+    let same = record.count(field::ATTEMPT_COUNT).saturating_sub(1).to_string() == one.text("attempt");
+    rule(!(goes_on && same && record.in_time(seen.now)), || {
+        format!("a signal was refused although its attempt goes on, {}", record.state())
+    })
 }
 
 /// No wake-up is lost.

@@ -46,7 +46,8 @@ fn what_goes_on_takes_signals(seen: &Seen<'_>) -> Checked {
         "suspended" | "delayed" | "waiting" => record.text(field::NEXT_ATTEMPT) == "resume",
         _ => false,
     };
-    let same = record.count(field::ATTEMPT_COUNT).saturating_sub(1).to_string() == one.text("attempt");
+    let same =
+        record.count(field::ATTEMPT_COUNT).saturating_sub(1).to_string() == one.text("attempt");
     rule(!(goes_on && same && record.in_time(seen.now)), || {
         format!("a signal was refused although its attempt goes on, {}", record.state())
     })

@@ -160,7 +160,7 @@ conformance! {
             let done = done.await.expect("it is done in most");
             assert_eq!((done.rotated, done.failed.as_slice()), (3, &[2][..]));
             assert_eq!(done.errors[0].partition, 2);
-            assert!(done.errors[0].reason.contains("kid"), "{:?}", done.errors);
+            assert!(done.errors[0].reason.contains("rotation_conflict"), "{:?}", done.errors);
         }
         let wrong = RotateWaitpointSecretRequest { new_secret_hex: "00".to_owned(), ..request };
         let host = Arc::clone(d.backend.host());

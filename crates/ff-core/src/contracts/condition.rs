@@ -59,13 +59,13 @@ pub enum Condition {
     /// One of these conditions.
     AnyOf {
         /// The conditions.
-        #[cfg_attr(feature = "schema", schema(no_recursion, min_items = 1, max_items = 64))]
+        #[cfg_attr(feature = "schema", schema(no_recursion, min_items = 1))]
         conditions: Vec<Condition>,
     },
     /// All of these conditions.
     AllOf {
         /// The conditions.
-        #[cfg_attr(feature = "schema", schema(no_recursion, min_items = 1, max_items = 64))]
+        #[cfg_attr(feature = "schema", schema(no_recursion, min_items = 1))]
         conditions: Vec<Condition>,
     },
     /// No signal: an operator resumes the execution.

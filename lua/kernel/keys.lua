@@ -22,6 +22,8 @@ local function build(key, family)
     waitpoint = key .. ':wp:',            -- + id, hash: a waitpoint (model/waitpoint.lua)
     secrets = key .. ':secrets',          -- hash: keys of waitpoint tokens (model/secret.lua)
     idempotency = key .. ':idem',         -- hash: namespace:key
+    flow = key .. ':f:',                  -- + id, hash: a flow (model/flow.lua)
+    flows = key .. ':flows',              -- zset: every flow, by id
     deployment = key .. ':deployment',    -- hash: partition counts (first partition only)
     link_secrets = key .. ':link-secrets',-- hash: keys of approval links (first partition only)
     lanes = key .. ':lanes',              -- set: lanes in use (first partition only)
@@ -32,7 +34,7 @@ local function build(key, family)
     trim_at = 0,                          -- when the log is next looked at for old events
     left_alone = {},                      -- index -> entries at its head that ticks do not know
     first_read = nil, read = nil,         -- what this call has read: an execution, others by uuid
-    waitpoints = nil,                     -- and waitpoints, by id
+    waitpoints = nil, flows_read = nil,   -- and waitpoints and flows, by id
     ready_channel = key .. ':ready',
     ended_channel = key .. ':ended',
     due_channel = key .. ':due',
@@ -65,6 +67,16 @@ function keys.attempts(record) return record .. ':attempts' end           -- lis
 function keys.waitpoints(record) return record .. ':waitpoints' end       -- hash: its waitpoints
 
 function keys.signals(waitpoint) return waitpoint .. ':signals' end       -- hash: its signals
+
+-- What belongs to a member of a flow: both ends of its edges, and what is passed to it.
+function keys.outgoing(record) return record .. ':out' end                -- list
+function keys.incoming(record) return record .. ':in' end                 -- list
+function keys.inputs(record) return record .. ':inputs' end               -- list
+
+-- What belongs to one flow besides its record.
+function keys.members(flow) return flow .. ':m' end                       -- zset: by ordinal
+function keys.edge_ids(flow) return flow .. ':e' end                      -- hash: ids of callers
+function keys.stuck(flow) return flow .. ':stuck' end                     -- set: damaged members
 
 function keys.frames(record, attempt) return record .. ':s:' .. attempt end  -- stream: its output
 function keys.document(record, attempt) return record .. ':s:' .. attempt .. ':d' end  -- string

@@ -1,7 +1,7 @@
 -- Writes: collected while a function decides, applied by one loop at its end. A bug in a decision
 -- therefore writes nothing, and no decision ever sees half of its own effects. What is collected is
--- a changed record, or a command as a list. They know the call: `p` are the keys of its partition,
--- `now` is its time.
+-- a changed record, something that knows how it is written (`write`), or a command as a list. They
+-- know the call: `p` are the keys of its partition, `now` is its time.
 
 local writes = {}
 
@@ -16,14 +16,20 @@ local function apply(w)
   local i, item = 1, w[1]
   while item do
     w[i] = nil
-    if item.uuid then write_record(w, item) else redis.call(unpack(item)) end
+    if item.uuid then
+      write_record(w, item)
+    elseif item.write then
+      item.write(w, item)
+    else
+      redis.call(unpack(item))
+    end
     i = i + 1
     item = w[i]
   end
 end
 
 -- What is read from now on is read anew.
-function writes.forget(p) p.first_read, p.read, p.waitpoints = nil, nil, nil end
+function writes.forget(p) p.first_read, p.read, p.waitpoints, p.flows_read = nil, nil, nil, nil end
 
 -- Writes what was collected so far, and the call goes on. The pushes wait.
 function writes.flush(w)

@@ -8,6 +8,7 @@ local limit = require('kernel.limit')
 local number = require('kernel.number')
 local attempt = require('model.attempt')
 local commit = require('model.commit')
+local input = require('model.input')
 local lease = require('model.lease')
 local stream = require('model.stream')
 local suspension = require('model.suspension')
@@ -18,7 +19,7 @@ local claim = {}
 -- What a claim tells the worker, in order. A newer version may add to its end.
 claim.ROW = { 'execution_id', 'lease_id', 'lease_epoch', 'lease_expires_at', 'attempt_id',
   'attempt_index', 'attempt_type', 'lane', 'kind', 'namespace', 'priority', 'created_at',
-  'attempt_timeout_at', 'deadline_at', 'payload', 'tags', 'next_frame', 'resume' }
+  'attempt_timeout_at', 'deadline_at', 'payload', 'tags', 'next_frame', 'resume', 'inputs' }
 
 function claim.worker_args()
   return arg.label('worker_id', limit.worker_bytes_max),
@@ -34,10 +35,18 @@ function claim.row(p, x, kind)
   local tags = x.tagged and redis.call('HGETALL', keys.tags(x.key)) or ''
   local payload = blob.get(x, 'payload') or ''
   local resume, bytes = suspension.resumption(waitpoint.latest(p, x))
+  local inputs = ''
+  if x.inputs then
+    local more
+    inputs, more = input.brought(p, x)
+    bytes = bytes + more
+    -- Who asked for nothing else is given the one result as the payload.
+    if payload == '' and x.inputs == '1' then payload = inputs[input.BYTES] end
+  end
   return { p.tag .. x.uuid, x.lease_id, x.lease_epoch, x.lease_expires_at, lease.attempt_id(x),
     attempt.index(x), kind, x.lane, x.kind, x.namespace, x.priority or 0, x.created_at,
     x.timeout_at or '', x.deadline_at or '', payload, tags,
-    x.frames and stream.next_sequence(x) or 1, resume }, #payload + bytes
+    x.frames and stream.next_sequence(x) or 1, resume, inputs }, #payload + bytes
 end
 
 -- Takes the execution: a paused attempt goes on, otherwise a new one begins.

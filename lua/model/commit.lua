@@ -3,6 +3,7 @@
 -- the log tells of it.
 
 local event = require('model.event')
+local flow = require('model.flow')
 local log = require('model.log')
 
 return function(w, x, name, why)
@@ -10,6 +11,7 @@ return function(w, x, name, why)
     x.changed = true
     w[#w + 1] = x
   end
+  if x.flow_id then flow.count(w, x) end
   if not name then return end
   local text = event.text(x, name, why)
   -- The first event is written with its record.

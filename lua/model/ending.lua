@@ -2,6 +2,7 @@
 
 local attempt = require('model.attempt')
 local commit = require('model.commit')
+local edge = require('model.edge')
 local record = require('model.record')
 local stream = require('model.stream')
 local waitpoint = require('model.waitpoint')
@@ -25,6 +26,7 @@ function ending.finish(w, x, now, outcome, cause)
   if x.frames then stream.close(w, x, now) end
   put(x, outcome, now)
   commit(w, x, 'ended', outcome .. ':' .. cause .. ':' .. (x.namespace or ''))
+  if x.flow_id then edge.ended(w, x, now, ending.finish) end
 end
 
 return ending

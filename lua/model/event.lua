@@ -14,6 +14,9 @@ function event.text(x, name, why)
     .. (x.lease_epoch or '') .. ':' .. (x.worker_instance_id or '') .. ':' .. (why or '')
 end
 
+-- What the log tells about a flow, in the same form.
+function event.flow_text(f, name, why) return name .. ':' .. f.id .. '::::' .. (why or '') end
+
 -- The parts of an event's text: name, uuid, index of the attempt, epoch and worker instance of its
 -- lease, why; the empty text for what there is not.
 function event.parse(text)

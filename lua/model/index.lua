@@ -68,6 +68,8 @@ end
 
 -- What is over is kept for its retention, and while its idempotency key may still be asked for.
 function index.purge_at(x)
+  -- What belongs to a flow goes with it.
+  if x.flow_id then return limit.timestamp_ms_max end
   local kept, at = RETENTION_MS, stored(x.ended_at, 0)
   if x.retention_ms then kept = stored(x.retention_ms, RETENTION_MS) end
   if x.remembered_until then return math.max(at + kept, stored(x.remembered_until, 0)) end

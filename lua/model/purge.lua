@@ -20,6 +20,19 @@ local function delete(w, key)
     keys.blob(key, 'policy'), keys.blob(key, 'detail'), keys.tags(key), keys.attempts(key), key }
 end
 
+-- A member of a flow goes with its flow, whatever became of it.
+function purge.member(w, p, uuid, now)
+  local key = p.execution .. uuid
+  local x = record.read(p, uuid)
+  delete(w, key)
+  w[#w + 1] = { 'DEL', keys.outgoing(key), keys.incoming(key), keys.inputs(key) }
+  if x and x.waitpoint_count then waitpoint.purge(w, p, key) end
+  if x then stream.purge(w, x) end
+  if x and p.ended[x.state] then w[#w + 1] = { 'ZREM', p.ended[x.state], uuid } end
+  w[#w + 1] = { 'ZREM', p.all, uuid }
+  w[#w + 1] = { 'ZREM', p.due, uuid }
+end
+
 local function forget(w, p, uuid, outcome)
   w[#w + 1] = { 'ZREM', p.ended[outcome], uuid }
   w[#w + 1] = { 'ZREM', p.all, uuid }

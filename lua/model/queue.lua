@@ -7,6 +7,7 @@ local record = require('model.record')
 local capability = require('model.capability')
 local claim = require('model.claim')
 local ending = require('model.ending')
+local flow = require('model.flow')
 local state = require('model.state')
 
 local queue = {}
@@ -17,6 +18,14 @@ local function belongs(w, key, uuid, x)
   if x and state.CLAIMABLE[x.state] and not x.grant_expires_at then return true end
   w[#w + 1] = { 'ZREM', key, uuid }
   return false
+end
+
+-- Nobody does work of a flow that was cancelled, although its turn to be cancelled has not come.
+local function cancel_if_stopped(w, p, x, now)
+  if not flow.stopped(p, x) then return false end
+  record.set(x, 'cancelled_by', 'flow_cascade')
+  ending.finish(w, x, now, 'cancelled', 'flow_cancelled')
+  return true
 end
 
 -- Nobody can do work whose input is gone.
@@ -50,7 +59,10 @@ function queue.walk(w, p, a, has, now, step, visit)
         gone = gone + 1
       elseif eligible(x, a, has, now) then
         gone = gone + 1
-        if not fail_if_lost(w, x, now) and not visit(x) then return from + i - gone end
+        if not cancel_if_stopped(w, p, x, now) and not fail_if_lost(w, x, now)
+          and not visit(x) then
+          return from + i - gone
+        end
       end
     end
     if #page < step then return '' end

@@ -2,6 +2,8 @@
 -- Illegal vectors cannot be stored.
 --
 --   waiting   claimable, or reserved by a grant
+--   held      a member of a flow that is not sealed yet
+--   blocked   waits for others of its flow: upstreams, or children of a paused attempt
 --   delayed   becomes claimable at delay_until
 --   running   an attempt runs under a lease
 --   suspended the attempt waits for a signal, an operator or a time (model/suspension.lua)
@@ -13,18 +15,20 @@ local state = {}
 
 state.ENDED = { success = true, failed = true, cancelled = true, expired = true, skipped = true }
 state.OUTCOMES = { 'success', 'failed', 'cancelled', 'expired', 'skipped' }
-state.LIVE = { waiting = true, delayed = true, running = true, suspended = true, lapsed = true,
-  revoked = true }
+state.LIVE = { held = true, blocked = true, waiting = true, delayed = true, running = true,
+  suspended = true, lapsed = true, revoked = true }
 state.CLAIMABLE = { waiting = true, lapsed = true, revoked = true }
 state.LOST = { lapsed = true, revoked = true }
 
 local PUBLIC = {
+  held = 'waiting_children', blocked = 'waiting_children',
   waiting = 'waiting', delayed = 'delayed', running = 'active', suspended = 'suspended',
   lapsed = 'active', revoked = 'active', success = 'completed', failed = 'failed',
   cancelled = 'cancelled', expired = 'expired', skipped = 'skipped',
 }
 
 local PHASE = {
+  held = 'runnable', blocked = 'runnable',
   waiting = 'runnable', delayed = 'runnable', running = 'active', suspended = 'suspended',
   lapsed = 'active', revoked = 'active', success = 'terminal', failed = 'terminal',
   cancelled = 'terminal', expired = 'terminal', skipped = 'terminal',
@@ -34,7 +38,8 @@ local OWNERSHIP = {
   running = 'leased', lapsed = 'lease_expired_reclaimable', revoked = 'lease_revoked',
 }
 
-local ELIGIBILITY = { waiting = 'eligible_now', delayed = 'not_eligible_until_time' }
+local ELIGIBILITY = { waiting = 'eligible_now', delayed = 'not_eligible_until_time',
+  held = 'blocked_by_dependencies', blocked = 'blocked_by_dependencies' }
 
 local PENDING = {
   retry = 'pending_retry_attempt', replay = 'pending_replay_attempt',
@@ -66,6 +71,7 @@ function state.outcome(x) return state.ENDED[x.state] and x.state or 'none' end
 function state.blocking_reason(x)
   if state.CLAIMABLE[x.state] then return 'waiting_for_worker' end
   if x.state == 'delayed' then return DELAYS[x.delay_reason] or 'waiting_for_delay' end
+  if x.state == 'blocked' or x.state == 'held' then return 'waiting_for_children' end
   if x.state == 'suspended' then return WAITS[x.suspend_reason] or 'waiting_for_signal' end
   return 'none'
 end
@@ -86,6 +92,14 @@ local function excerpt(text, bytes_max)
   return string.sub(text, 1, last)
 end
 
+local function blocked_detail(x)
+  if x.children_open then return x.children_open .. ' children are not over' end
+  local needed, edges, satisfied = string.match(x.dependencies or '', '^(%w*):(%d+):(%d+):')
+  if not needed then return '' end
+  return satisfied .. ' of ' .. edges .. ' upstreams are done'
+    .. (needed == '' and '' or ', ' .. needed .. ' are needed')
+end
+
 -- What to tell a person about why the execution waits.
 function state.blocking_detail(x)
   if x.state == 'lapsed' then return 'the lease lapsed; the next claim is a reclaim' end
@@ -93,6 +107,8 @@ function state.blocking_detail(x)
   if x.state == 'suspended' then
     return 'suspended on waitpoint ' .. (x.waitpoint_id or '') .. ': ' .. (x.suspend_reason or '')
   end
+  if x.state == 'held' then return 'the flow is not sealed yet' end
+  if x.state == 'blocked' then return blocked_detail(x) end
   if x.state ~= 'delayed' then return '' end
   local text = 'delayed until ' .. (x.delay_until or '')
   if x.delay_reason ~= 'retry_backoff' then return text end

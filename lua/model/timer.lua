@@ -7,6 +7,7 @@ local attempt = require('model.attempt')
 local commit = require('model.commit')
 local ending = require('model.ending')
 local failure = require('model.failure')
+local flow = require('model.flow')
 local loss = require('model.loss')
 local runnable = require('model.runnable')
 local state = require('model.state')
@@ -37,6 +38,10 @@ function timer.time_out(w, x, now)
 end
 
 function timer.promote(w, x, now)
+  if flow.stopped(w.p, x) then
+    record.set(x, 'cancelled_by', 'flow_cascade')
+    return ending.finish(w, x, now, 'cancelled', 'flow_cancelled')
+  end
   runnable.place(x, now)
   record.set(x, 'transition_at', now)
   commit(w, x, 'promoted')

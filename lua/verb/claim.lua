@@ -9,6 +9,7 @@ local number = require('kernel.number')
 local record = require('model.record')
 local reply = require('kernel.reply')
 local claim = require('model.claim')
+local flow = require('model.flow')
 local lease = require('model.lease')
 local loss = require('model.loss')
 local state = require('model.state')
@@ -32,6 +33,7 @@ local function gives(own)
   own.invalid_claim_grant = {}
   own.claim_grant_expired = {}
   own.data_lost = { 'what' }
+  own.flow_cancelled = {}
   return own
 end
 
@@ -56,6 +58,7 @@ local function wrong_grant(x, a, kind, now)
 end
 
 local function take(w, p, x, a, now)
+  if flow.stopped(p, x) then return reply.refuse('flow_cancelled') end
   if blob.lost(x, 'payload') then return reply.refuse('data_lost', 'payload') end
   local kind = claim.take(w, x, a, a.lease_id, now)
   return reply.ok(claim.row(p, x, kind))

@@ -12,7 +12,7 @@ local purge = require('model.purge')
 
 local read = record.reader { 'lease_id', 'lease_epoch', 'attempt_id', 'lease_expires_at',
   'namespace', 'attempt_count', 'worker_instance_id', 'retention_ms', 'remembered_until', 'frames',
-  'waitpoint_count', 'pending_waitpoints' }
+  'waitpoint_count', 'pending_waitpoints', 'flow_id' }
 
 -- This very completion was done before, and the execution was replayed since.
 local function completed_before(p, a)

@@ -1,158 +1,27 @@
--- Create: a new execution, claimable at once or after a delay; at most one per idempotency key.
+-- Create: a new execution, or several.
 
 local arg = require('kernel.arg')
-local blob = require('model.blob')
+local creation = require('model.creation')
 local kernel = require('kernel.define')
-local keys = require('kernel.keys')
 local limit = require('kernel.limit')
-local number = require('kernel.number')
-local record = require('model.record')
 local reply = require('kernel.reply')
 local writes = require('kernel.writes')
-local commit = require('model.commit')
-local policy = require('model.policy')
-local purge = require('model.purge')
-local runnable = require('model.runnable')
-local state = require('model.state')
-local tags = require('model.tags')
-
-local ARGS = {
-  arg.new_execution('execution_id'),
-  arg.label('namespace', limit.namespace_bytes_max),
-  arg.label('lane', limit.lane_bytes_max),
-  arg.label('kind', limit.kind_bytes_max),
-  arg.int('priority', 0, limit.priority_max),
-  arg.text('creator', limit.creator_bytes_max),
-  arg.text('policy_json', limit.policy_bytes_max),
-  arg.bytes('payload', limit.payload_bytes_max),
-  arg.optional(arg.moment('delay_until')),
-  arg.optional(arg.moment('deadline_at')),
-  arg.text('tags_json', limit.tags_bytes_max),
-  arg.optional(arg.label('idempotency_key', limit.idempotency_key_bytes_max)),
-  arg.optional(arg.int('dedup_ms', 1, limit.dedup_ms_max)),
-  arg.text('content_digest', 64),
-  arg.optional(arg.int('sent_ms_ago', 0, limit.sent_ms_ago_max)),
-  arg.text('correlation_id', limit.correlation_id_bytes_max),
-}
-
-local GIVES = {
-  OK = { 'execution_id', 'public_state' },
-  DUPLICATE = { 'execution_id', 'public_state' },
-  idempotency_conflict = { 'execution_id' },
-  invalid_policy_json = { 'text' },
-  invalid_capabilities = { 'text' },
-  invalid_tag_key = { 'key' },
-}
-
-local read_creation = record.reader { 'created_at' }
-
--- The answer to an id that exists or was purged a moment ago: its state; nil if there is no such
--- record. A call that was sent again because its answer was lost finds what it created itself: what
--- is no older than its first send is new.
-local function duplicate(p, a, uuid, now)
-  local x = read_creation(p, uuid)
-  local word = x and x.state or purge.outcome(p, uuid)
-  if not word then return nil end
-  local own = a.sent_ms_ago and uuid == a.execution_id
-    and number.stored(x and x.created_at, 0) >= now - a.sent_ms_ago
-  return (own and reply.ok or reply.duplicate)(p.tag .. uuid, state.public { state = word })
-end
-
-local function remembered_field(a) return a.namespace .. ':' .. a.idempotency_key end
-
--- The execution that an idempotency key stands for, while its window lasts.
-local function remembered(p, a, now)
-  if not a.idempotency_key then return nil end
-  local text = redis.call('HGET', p.idempotency, remembered_field(a))
-  if not text then return nil end
-  local until_ms, uuid, digest = string.match(text, '^(%d+):([^:]+):(.*)$')
-  if tonumber(until_ms) <= now then return nil end
-  if digest ~= a.content_digest then return reply.refuse('idempotency_conflict', p.tag .. uuid) end
-  return duplicate(p, a, uuid, now)
-end
-
-local function remember(w, p, a, until_ms)
-  if not until_ms then return end
-  local field = remembered_field(a)
-  w[#w + 1] = { 'HSET', p.idempotency, field,
-    number.text(until_ms) .. ':' .. a.execution_id .. ':' .. a.content_digest }
-end
-
--- `0` means no deadline, as it does everywhere.
-local function deadline(a, compiled, now)
-  local given = a.deadline_at ~= 0 and a.deadline_at or nil
-  local by_policy = compiled.deadline_ms and now + compiled.deadline_ms
-  if given and by_policy then return math.min(given, by_policy) end
-  return given or by_policy
-end
-
--- What is looked up most often comes first: the store searches a record from its beginning.
-local put = record.setter { 'state', 'namespace', 'lane', 'kind', 'created_at' }
-
-local function build(w, p, a, compiled, now)
-  local x = record.new(p, a.execution_id)
-  if a.delay_until then runnable.delay(x, a.delay_until, 'delay') end
-  put(x, runnable.state(x, now), a.namespace, a.lane, a.kind, now)
-  if a.priority > 0 then record.set(x, 'priority', a.priority) end
-  if a.creator ~= '' then record.set(x, 'creator', a.creator) end
-  if a.correlation_id ~= '' then record.set(x, 'correlation_id', a.correlation_id) end
-  local deadline_at = deadline(a, compiled, now)
-  if deadline_at then record.set(x, 'deadline_at', deadline_at) end
-  if a.idempotency_key then
-    record.set(x, 'remembered_until',
-      now + (a.dedup_ms or compiled.dedup_ms or limit.dedup_ms_default))
-    blob.put(x, w, 'idempotency', a.idempotency_key)
-  end
-  policy.store(x, compiled)
-  blob.put(x, w, 'payload', a.payload)
-  if a.policy_json ~= '' then blob.put(x, w, 'policy', a.policy_json) end
-  return x
-end
-
-local function write(w, x, pairs_of_tags)
-  if #pairs_of_tags > 0 then
-    record.set(x, 'tagged', '1')
-    w[#w + 1] = { 'HSET', keys.tags(x.key), unpack(pairs_of_tags) }
-  end
-  commit(w, x, 'created', x.delay_until and 'delayed')
-end
-
--- Enters the id into the list of all; nil if that was new, otherwise the answer. It is a write, so
--- nothing may be left that could be refused.
-local function enlist(p, a, now)
-  if redis.call('ZADD', p.all, 'NX', now, a.execution_id) == 1 then return nil end
-  return duplicate(p, a, a.execution_id, now)
-end
-
-local function create(p, a, now, w)
-  local compiled, code, detail = policy.compile(a.policy_json)
-  if not compiled then return reply.refuse(code, detail) end
-  local tag_pairs
-  tag_pairs, code, detail = tags.read(a.tags_json)
-  if not tag_pairs then return reply.refuse(code, detail) end
-  local before = remembered(p, a, now) or enlist(p, a, now)
-  if before then return before end
-  local x = build(w, p, a, compiled, now)
-  write(w, x, tag_pairs)
-  remember(w, p, a, x.remembered_until)
-  return reply.ok(p.tag .. x.uuid, state.public(x))
-end
 
 kernel.define {
   name = 'ff_create_execution',
   doc = 'Creates an execution.',
   flags = {},
-  args = ARGS,
-  gives = GIVES,
-  run = create,
+  args = creation.ARGS,
+  gives = creation.GIVES,
+  run = creation.create,
 }
 
 -- One item of a batch: decided and written before the next one is looked at, so that two items
 -- with one idempotency key see each other.
 local function create_item(p, argv, now, w)
-  local a, refusal = kernel.parse(ARGS, argv, p, now)
+  local a, refusal = kernel.parse(creation.ARGS, argv, p, now)
   if not a then return refusal end
-  local answer = create(p, a, now, w)
+  local answer = creation.create(p, a, now, w)
   writes.flush(w)
   return answer
 end

@@ -10,6 +10,7 @@ local reply = require('kernel.reply')
 local capability = require('model.capability')
 local claim = require('model.claim')
 local commit = require('model.commit')
+local flow = require('model.flow')
 local index = require('model.index')
 local loss = require('model.loss')
 local queue = require('model.queue')
@@ -33,6 +34,7 @@ local function gives(own)
   own.grant_already_exists = {}
   own.invalid_capabilities = { 'text' }
   own.capability_mismatch = { 'missing' }
+  own.flow_cancelled = {}
   return own
 end
 
@@ -57,6 +59,7 @@ local function mismatch(x, a)
 end
 
 local function grant(w, p, x, a, kind, now)
+  if flow.stopped(p, x) then return reply.refuse('flow_cancelled') end
   record.set(x, 'grant_id', a.grant_id)
   record.set(x, 'grant_kind', kind)
   record.set(x, 'grant_worker_id', a.worker_id)

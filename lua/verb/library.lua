@@ -26,6 +26,7 @@ local function needed()
     { 'UNLINK', record },
     { 'HGET', record, 'f' }, { 'HMGET', record, 'f' }, { 'HGETALL', record },
     { 'HSET', record, 'f', '' }, { 'HDEL', record, 'f' }, { 'HLEN', record },
+    { 'HEXISTS', record, 'f' }, { 'HINCRBY', record, 'n', '1' },
     { 'ZADD', p.all, '1', 'm' }, { 'ZREM', p.all, 'm' }, { 'ZRANGE', p.all, '0', '1' },
     { 'ZSCORE', p.all, 'm' }, { 'ZCARD', p.all }, { 'ZRANK', p.all, 'm' },
     { 'ZREVRANK', p.all, 'm' },
@@ -33,7 +34,8 @@ local function needed()
     { 'XRANGE', p.log, '-', '+' },
     { 'XREVRANGE', p.log, '+', '-' },
     { 'RPUSH', list, '' }, { 'LRANGE', list, '0', '1' }, { 'LTRIM', list, '0', '1' },
-    { 'SADD', p.lanes, 'm' }, { 'SISMEMBER', p.lanes, 'm' }, { 'SMEMBERS', p.lanes },
+    { 'LINDEX', list, '0' }, { 'LSET', list, '0', '' },
+    { 'SADD', p.lanes, 'm' }, { 'SREM', p.lanes, 'm' }, { 'SCARD', p.lanes }, { 'SISMEMBER', p.lanes, 'm' }, { 'SMEMBERS', p.lanes },
     { 'SPUBLISH', p.ready_channel, '' }, { 'SPUBLISH', p.ended_channel, '' },
     { 'SPUBLISH', p.due_channel, '' }, { 'SPUBLISH', p.frames_channel .. 'id', '' },
     -- Not called here, but by those who listen.

@@ -22,6 +22,7 @@ local function sources(a)
   if not a.state then return { 'all' } end
   if OUTCOME_OF[a.state] then return { 'ended:' .. OUTCOME_OF[a.state] } end
   if a.state == 'suspended' then return { 'suspended' } end
+  if a.state == 'waiting_children' then return { 'all' } end
   local list = a.state == 'active' and { 'leases', 'due' } or { 'due' }
   if a.state == 'waiting' or a.state == 'active' then
     for i = 1, #a.lanes do
@@ -70,7 +71,8 @@ end
 
 local function matches(x, a)
   local created_at = number.stored(x.created_at, 0)
-  return (not a.namespace or x.namespace == a.namespace) and (not a.lane or x.lane == a.lane)
+  -- What is not whole is not listed.
+  return x.state ~= 'held' and (not a.namespace or x.namespace == a.namespace) and (not a.lane or x.lane == a.lane)
     and (not a.kind or x.kind == a.kind) and (not a.state or state.public(x) == a.state)
     and (not a.from_ms or created_at >= a.from_ms) and (not a.to_ms or created_at < a.to_ms)
 end

@@ -13,6 +13,7 @@ local log = require('model.log')
 local purge = require('model.purge')
 local state = require('model.state')
 local timer = require('model.timer')
+require('model.walk')
 
 -- An entry whose execution is not due (any more), or not here: it is put where its record says.
 local function correct(w, p, key, uuid, x)
@@ -116,7 +117,7 @@ local function answer(now, next_due_at, late_ms, counts)
   return reply.ok(now, next_due_at or '', late_ms, counts.promoted or 0, counts.lapsed or 0,
     counts.timed_out or 0, counts.expired or 0, counts.ungranted or 0, counts.purged or 0,
     counts.forgotten or 0, counts.corrected or 0, counts.suspensions or 0,
-    counts.waitpoints or 0)
+    counts.waitpoints or 0, counts.flows or 0, counts.edges or 0)
 end
 
 define {
@@ -129,7 +130,7 @@ define {
   },
   gives = {
     OK = { 'now', 'next_due_at', 'late_ms', 'promoted', 'lapsed', 'timed_out', 'expired',
-      'ungranted', 'purged', 'forgotten', 'corrected', 'suspensions', 'waitpoints' },
+      'ungranted', 'purged', 'forgotten', 'corrected', 'suspensions', 'waitpoints', 'flows', 'edges' },
   },
   run = function(p, a, now, w)
     local at, counts = next_due(p, 0, 0), NONE

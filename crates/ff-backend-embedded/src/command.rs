@@ -140,6 +140,7 @@ commands! {
     "LTRIM"      4 writes First list::ltrim;
     "LLEN"       2 reads  First list::llen;
     "LINDEX"     3 reads  First list::lindex;
+    "LSET"       4 writes First list::lset;
     "SADD"      -3 writes First set::sadd;
     "SREM"      -3 writes First set::srem;
     "SCARD"      2 reads  First set::scard;

@@ -241,6 +241,29 @@ limits! {
     /// A key id, a colon and 40 digits; what is longer is no token.
     TOKEN_BYTES_MAX = 128;
 
+    // Flows.
+
+    /// Members of one flow: they are listed, walked and purged together.
+    FLOW_MEMBERS_MAX = 100_000;
+    /// Edges of one flow.
+    FLOW_EDGES_MAX = 500_000;
+    /// A member's name is a word in a graph, and part of what its id is made from.
+    MEMBER_NAME_BYTES_MAX = 128;
+    /// Members, and edges, that one call of a submission in parts brings: a few milliseconds.
+    GRAPH_BATCH_MAX = 128;
+    /// A graph whose submission was given up is removed.
+    GRAPH_ABANDONED_MS = 10 * MINUTE_MS;
+    /// Edges that one call follows when executions end; the rest is followed by the next tick.
+    EDGES_PER_CALL = 128;
+    /// Members of a flow that one call goes over.
+    WALK_BATCH = 64;
+    /// Edges that are looked at when a new one goes against the order of its members.
+    RANK_EDGES_MAX = 512;
+    /// Inputs that a claim brings along; what is larger is read separately.
+    CLAIM_INPUTS_BYTES = 64 * KIB;
+    /// Inputs that a claim names.
+    CLAIM_INPUTS_MAX = 256;
+
     // Time.
 
     /// The last millisecond of the year 9999: exact in a double, four-digit years everywhere.

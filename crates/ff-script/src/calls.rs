@@ -9,10 +9,14 @@ pub mod complete;
 pub mod create;
 pub mod deployment;
 pub mod describe;
+pub mod edge;
 pub mod events;
 pub mod expire;
 pub mod fail;
+pub mod flow;
+pub mod flow_reads;
 pub mod grant;
+pub mod graph;
 pub mod lease;
 pub mod library;
 pub mod list;
@@ -60,6 +64,10 @@ pub fn contracts() -> impl Iterator<Item = Contract> {
         describe::CONTRACTS,
         list::CONTRACTS,
         waits::CONTRACTS,
+        flow::CONTRACTS,
+        edge::CONTRACTS,
+        graph::CONTRACTS,
+        flow_reads::CONTRACTS,
         events::CONTRACTS,
         tick::CONTRACTS,
     ]

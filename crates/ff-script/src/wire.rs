@@ -12,7 +12,7 @@ use ff_core::state::{
     PublicState, TerminalOutcome,
 };
 use ff_core::types::{
-    AttemptId, AttemptIndex, EventCursor, ExecutionId, ExecutionKind, FlowId, GrantId,
+    AttemptId, AttemptIndex, EdgeId, EventCursor, ExecutionId, ExecutionKind, FlowId, GrantId,
     IdempotencyKey, LaneId, LeaseEpoch, LeaseId, Moment, Namespace, RequestId, SignalId,
     SuspensionId, TimestampMs, WaitpointId, WaitpointToken, WorkerId, WorkerInstanceId,
     WorkerSession,
@@ -65,7 +65,7 @@ macro_rules! plain {
 }
 
 plain! {
-    ExecutionId, LeaseId, AttemptId, GrantId, RequestId, FlowId, LaneId, Namespace, ExecutionKind,
+    ExecutionId, LeaseId, AttemptId, GrantId, RequestId, EdgeId, FlowId, LaneId, Namespace, ExecutionKind,
     WorkerId, WorkerInstanceId, WorkerSession, SignalId, SuspensionId, WaitpointId, ResumedBy,
     SuspensionReason, TimeoutBehavior, WaitpointState, IdempotencyKey, EventCursor, GrantKind,
     u8, u16, u32, u64,

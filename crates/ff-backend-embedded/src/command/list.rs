@@ -66,6 +66,20 @@ pub(super) fn lindex(
     Ok(Effect::None)
 }
 
+/// `LSET key index value`
+pub(super) fn lset(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
+    let Some(list) = stage.keyspace.get_mut::<List>(args[1])? else {
+        return Err(CommandError::new("ERR no such key"));
+    };
+    let index = integer(args[2])?;
+    let Some((at, _)) = stretch(index, index, list.len()) else {
+        return Err(CommandError::new("ERR index out of range"));
+    };
+    list[at] = args[3].into();
+    stage.reply.status("OK");
+    Ok(Effect::AsCalled)
+}
+
 /// `LRANGE key start stop`
 pub(super) fn lrange(
     context: &mut Context<'_>,

@@ -26,6 +26,10 @@ pub struct TickReport {
     pub suspensions: u32,
     /// Waitpoints that nobody was suspended on in time.
     pub waitpoints: u32,
+    /// Steps of what is done to all members of a flow.
+    pub flows: u32,
+    /// Ended executions that told more of those who wait for them.
+    pub edges: u32,
     /// When the next thing is due; none if nothing waits for time.
     pub next_due_at: Option<TimestampMs>,
     /// How late the most overdue thing was when this tick came.
@@ -49,5 +53,7 @@ impl TickReport {
             + self.corrected as u64
             + self.suspensions as u64
             + self.waitpoints as u64
+            + self.flows as u64
+            + self.edges as u64
     }
 }

@@ -123,6 +123,8 @@ codes! {
             "Lease id, lease epoch and attempt id belong together: give all three or none.";
         PartitionMismatch "partition_mismatch" Terminal 400
             "The id belongs to another partition than the one called.";
+        GraphTooLarge "graph_too_large" Terminal 413
+            "The flow would have more members or edges than a flow may have.";
         PayloadTooLarge "payload_too_large" Terminal 413
             "The payload is larger than allowed; store it elsewhere and pass a reference.";
         RetentionLimitExceeded "retention_limit_exceeded" Terminal 413
@@ -233,6 +235,8 @@ codes! {
             "The flow has ended and accepts no changes.";
         FlowCancelled "flow_cancelled" Terminal 409
             "The flow was cancelled; its executions do not run any more.";
+        FlowSealed "flow_sealed" Terminal 409
+            "The flow is whole: it takes new members only from its running members.";
         FrameGap "frame_gap" Terminal 409
             "Frames before this one are missing; the detail is the number that is expected.";
         GrantAlreadyExists "grant_already_exists" Informational 409
@@ -273,6 +277,8 @@ codes! {
             "The execution has ended.";
         TokenExpired "token_expired" Terminal 401
             "The waitpoint token was signed with a key that is no longer accepted.";
+        UpstreamNotTerminal "upstream_not_terminal" Informational 409
+            "The upstream of the edge has not ended.";
         WaitpointActive "waitpoint_active" Informational 409
             "The execution is suspended on the waitpoint: resume or cancel it instead.";
         WaitpointClosed "waitpoint_closed" Informational 409

@@ -117,6 +117,8 @@ impl<H: Host + ?Sized> PartitionBackend for ScriptBackend<H> {
                 corrected,
                 suspensions,
                 waitpoints,
+                flows,
+                edges,
             } = self.call(partition, call).await?;
             Ok(TickReport {
                 promoted,
@@ -129,6 +131,8 @@ impl<H: Host + ?Sized> PartitionBackend for ScriptBackend<H> {
                 corrected,
                 suspensions,
                 waitpoints,
+                flows,
+                edges,
                 next_due_at,
                 late_ms,
                 now,

@@ -1,7 +1,7 @@
 //! Claiming by grant, and the row that every claim answers with.
 
 use ff_core::backend::HandleKind;
-use ff_core::contracts::{Resumption, Tags};
+use ff_core::contracts::{PassedInput, Resumption, Tags};
 use ff_core::state::AttemptType;
 use ff_core::types::{
     AttemptId, AttemptIndex, ExecutionId, ExecutionKind, GrantId, LaneId, LeaseEpoch, LeaseId,
@@ -51,17 +51,17 @@ claims! {
     /// Starts a new attempt of a granted execution under a lease.
     ff_claim_execution(ClaimExecution { attempt_id }) -> ClaimExecutionReply
     refuses [ExecutionNotFound, ExecutionNotLeaseable, LeaseConflict, UseClaimResumedExecution,
-        InvalidClaimGrant, ClaimGrantExpired, DataLost];
+        InvalidClaimGrant, ClaimGrantExpired, DataLost, FlowCancelled];
 
     /// Goes on with the paused attempt of a granted execution under a new lease.
     ff_claim_resumed_execution(ClaimResumedExecution {}) -> ClaimResumedExecutionReply
     refuses [ExecutionNotFound, ExecutionNotLeaseable, LeaseConflict, NotAResumedExecution,
-        InvalidClaimGrant, ClaimGrantExpired, DataLost];
+        InvalidClaimGrant, ClaimGrantExpired, DataLost, FlowCancelled];
 
     /// Replaces an attempt whose lease was lost by a new one.
     ff_reclaim_execution(ReclaimExecution { attempt_id }) -> ReclaimExecutionReply
     refuses [ExecutionNotFound, ExecutionNotReclaimable, MaxRetriesExhausted, InvalidClaimGrant,
-        ClaimGrantExpired, DataLost];
+        ClaimGrantExpired, DataLost, FlowCancelled];
 }
 
 /// Everything a worker needs to begin.
@@ -86,6 +86,7 @@ pub struct ClaimRow {
     pub tags: Tags,
     pub next_frame: u64,
     pub resume: Option<Resumption>,
+    pub inputs: PassedInputs,
 }
 
 row!(ClaimRow {
@@ -108,12 +109,32 @@ row!(ClaimRow {
     // An older library does not tell: it has no output, and nothing waits in it.
     next_frame = 1,
     resume = None,
+    inputs = PassedInputs::default(),
 });
 
 impl Reading for ClaimRow {
     fn read(value: Value) -> Option<Self> {
         let Value::Array(values) = value else { return None };
         Self::take(&mut values.into_iter())
+    }
+}
+
+/// What upstreams pass to a member of a flow.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PassedInputs(pub Vec<PassedInput>);
+
+/// Four values each: `lua/model/input.lua`.
+impl Reading for PassedInputs {
+    fn read(value: Value) -> Option<Self> {
+        let Value::Array(values) = value else { return Some(Self::default()) };
+        let mut values = values.into_iter();
+        let mut inputs = Vec::new();
+        while let Some(name) = values.next() {
+            let (name, execution_id) = (Reading::read(name)?, Reading::read(values.next()?)?);
+            let (here, bytes) = (bool::read(values.next()?)?, Vec::<u8>::read(values.next()?)?);
+            inputs.push(PassedInput { name, execution_id, bytes: here.then_some(bytes) });
+        }
+        Some(Self(inputs))
     }
 }
 

@@ -22,6 +22,8 @@ functions! {
             corrected: u32,
             suspensions: u32,
             waitpoints: u32,
+            flows: u32,
+            edges: u32,
         },
     }
     refuses [];

@@ -1,0 +1,93 @@
+//! Flows that are submitted whole.
+
+use ff_core::types::{ExecutionId, ExecutionKind, FlowId, Namespace, TimestampMs};
+
+use super::create::CreateExecution;
+use crate::args::Args;
+use crate::call::{Call as _, functions};
+use crate::wire::{Argument as _, Rest};
+
+functions! {
+    /// Adds members and edges to a flow that is submitted whole, and seals it with the last part.
+    /// `items` are `nodes` members, `node_width` arguments each, and then edges, five each.
+    write ff_submit_graph(SubmitGraph {
+        flow_id: FlowId,
+        flow_kind: ExecutionKind,
+        namespace: Namespace,
+        on_failure: Option<String>,
+        deadline_at: Option<TimestampMs>,
+        retention_ms: Option<u64>,
+        tags_json: String,
+        digest: String,
+        nodes_before: u64,
+        edges_before: u64,
+        seal: bool,
+        nodes: u64,
+        node_width: u64,
+        items: Rest<Vec<u8>>,
+    })
+    -> SubmitGraphReply {
+        "OK" => Accepted { flow_id: FlowId, node_count: u32 },
+        "ALREADY_SATISFIED" => AcceptedBefore { flow_id: FlowId, node_count: u32 },
+    }
+    refuses [IdempotencyConflict, FlowCancelled, GraphTooLarge, ExecutionNotInFlow,
+        SelfReferencingEdge, CycleDetected, InvalidPolicyJson, InvalidCapabilities, InvalidTagKey];
+}
+
+/// A member of a graph.
+#[derive(Clone, Debug)]
+pub struct GraphNode {
+    /// Its name in the flow.
+    pub name: String,
+    /// Its failure is not the flow's.
+    pub optional: bool,
+    /// How many of its edges must be satisfied; all of them if absent.
+    pub needed: Option<u64>,
+    /// What it is created from.
+    pub create: CreateExecution,
+}
+
+/// An edge of a graph.
+#[derive(Clone, Debug)]
+pub struct GraphEdge {
+    /// Who must be over first.
+    pub upstream: ExecutionId,
+    /// Who waits.
+    pub downstream: ExecutionId,
+    /// Which outcomes satisfy it.
+    pub kind: String,
+    /// The upstream's result becomes an input.
+    pub pass: bool,
+    /// The name of that input.
+    pub name: String,
+}
+
+/// How many arguments stand before those a member is created from.
+const OWN_WIDTH: usize = 3;
+
+impl SubmitGraph {
+    /// Puts members and edges into the arguments.
+    pub fn fill(&mut self, nodes: &[GraphNode], edges: &[GraphEdge]) {
+        let mut args = Args::with_capacity(nodes.len() * 20 + edges.len() * 5);
+        let mut items: Vec<Vec<u8>> = Vec::new();
+        for node in nodes {
+            node.name.encode(&mut args);
+            node.optional.encode(&mut args);
+            node.needed.encode(&mut args);
+            items.extend(args.iter().map(<[u8]>::to_vec));
+            items.extend(node.create.encode().iter().map(<[u8]>::to_vec));
+            args = Args::with_capacity(OWN_WIDTH);
+        }
+        for edge in edges {
+            edge.upstream.encode(&mut args);
+            edge.downstream.encode(&mut args);
+            edge.kind.encode(&mut args);
+            edge.pass.encode(&mut args);
+            edge.name.encode(&mut args);
+        }
+        items.extend(args.iter().map(<[u8]>::to_vec));
+        self.nodes = nodes.len() as u64;
+        self.node_width = (OWN_WIDTH + CreateExecution::CONTRACT.args.len()) as u64;
+        self.items = Rest(items);
+    }
+}

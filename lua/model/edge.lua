@@ -1,0 +1,358 @@
+-- Edges: who waits for whom in a flow. Both ends list an edge, the upstream what it frees and the
+-- downstream what it waits for; whether an edge is satisfied follows from how its upstream ended,
+-- and how many of its edges were told of that.
+--
+--   outgoing  downstream:kind:pass:applied:id of the caller:name of the input
+--   incoming  upstream:place among its outgoing ones:kind:pass:name of the input
+--
+-- A downstream counts its edges in one text, `needed:edges:satisfied:impossible`; all are needed if
+-- nothing else is said. It is freed as soon as enough are satisfied, and skipped as soon as not
+-- enough can be.
+
+local keys = require('kernel.keys')
+local limit = require('kernel.limit')
+local number = require('kernel.number')
+local blob = require('model.blob')
+local commit = require('model.commit')
+local event = require('model.event')
+local flow = require('model.flow')
+local record = require('model.record')
+local runnable = require('model.runnable')
+local state = require('model.state')
+local writes = require('kernel.writes')
+
+local edge = {}
+
+-- What stands in `due` for an execution whose end not all of its edges were told.
+edge.PREFIX = 'e:'
+
+edge.KINDS = { 'success_only', 'failure_only', 'any_outcome' }
+
+local LETTERS = { success_only = 's', failure_only = 'f', any_outcome = 'a' }
+local WORDS = { s = 'success_only', f = 'failure_only', a = 'any_outcome' }
+
+local FAILURES = { failed = true, expired = true, cancelled = true }
+
+-- Does an upstream that ended like this satisfy an edge of this kind?
+local function satisfies(letter, outcome)
+  if letter == 'a' then return true end
+  if letter == 'f' then return FAILURES[outcome] or false end
+  return outcome == 'success'
+end
+
+local function parse_outgoing(text)
+  local down, kind, pass, applied, id, name =
+    string.match(text, '^([^:]*):(%l):(%d):(%d):([^:]*):(.*)$')
+  if not down then return nil end
+  return { down = down, kind = kind, pass = pass == '1', applied = applied == '1', id = id,
+    name = name }
+end
+
+local function pack_outgoing(one)
+  return one.down .. ':' .. one.kind .. ':' .. (one.pass and 1 or 0) .. ':'
+    .. (one.applied and 1 or 0) .. ':' .. one.id .. ':' .. one.name
+end
+
+local function parse_incoming(text)
+  local up, place, kind, pass, name = string.match(text, '^([^:]*):(%d+):(%l):(%d):(.*)$')
+  if not up then return nil end
+  return { up = up, place = tonumber(place), kind = kind, pass = pass == '1', name = name }
+end
+
+-- An edge that nobody named is named by where it stands: the ordinal of its upstream, and its place
+-- there.
+local function made_id(ordinal, place)
+  return string.format('%08x-0000-8000-8000-%012x', ordinal, place)
+end
+
+function edge.id(up, one, place)
+  if one.id ~= '' then return one.id end
+  return made_id(number.stored(up.ordinal, 0), place)
+end
+
+-- Where an edge of this id stands: the uuid of its upstream, and its place there; nil if nowhere.
+function edge.find(p, f, id)
+  local place = redis.call('HGET', keys.edge_ids(f.key), id)
+  if place then
+    local up, at = string.match(place, '^([^:]*):(%d+)$')
+    return up, tonumber(at)
+  end
+  local ordinal, at = string.match(id, '^(%x+)%-0000%-8000%-8000%-(%x+)$')
+  if not ordinal then return nil end
+  local from = tonumber(ordinal, 16)
+  local found = redis.call('ZRANGE', keys.members(f.key), from, from, 'BYSCORE')
+  return found[1], tonumber(at, 16)
+end
+
+-- The edge at a place of an upstream; nil if there is none.
+function edge.read(up, place)
+  local text = redis.call('LINDEX', keys.outgoing(up.key), place)
+  return text and parse_outgoing(text) or nil
+end
+
+-- How an edge stands: pending, satisfied or impossible.
+function edge.state(up, one, place)
+  if not up or not state.ENDED[up.state] or number.stored(up.edges_resolved, 0) <= place then
+    return 'pending'
+  end
+  return satisfies(one.kind, up.state) and 'satisfied' or 'impossible'
+end
+
+function edge.kind(one) return WORDS[one.kind] or WORDS.s end
+
+local function put_counts(x, needed, edges, satisfied, impossible)
+  record.set(x, 'dependencies', needed .. ':' .. number.text(edges) .. ':'
+    .. number.text(satisfied) .. ':' .. number.text(impossible))
+end
+
+local function counts(x)
+  local needed, edges, satisfied, impossible =
+    string.match(x.dependencies or '', '^(%d*):(%d+):(%d+):(%d+)$')
+  return needed or '', tonumber(edges) or 0, tonumber(satisfied) or 0, tonumber(impossible) or 0
+end
+
+-- Says how many of a member's edges must be satisfied: a number, or all of them.
+function edge.need(x, count) put_counts(x, count and number.text(count) or '', 0, 0, 0) end
+
+-- May the member run as far as its upstreams go? Or can it never?
+local function decide(x)
+  local needed, edges, satisfied, impossible = runnable.dependencies(x)
+  if not needed or satisfied >= needed then return 'free' end
+  if edges - impossible < needed then return 'skip' end
+  return 'wait'
+end
+
+-- What an upstream put out is an input of a downstream that was not freed yet.
+local function pass(w, x, up, one)
+  if not one.pass then return end
+  record.set(x, 'inputs', number.one_more(x.inputs))
+  w[#w + 1] = { 'RPUSH', keys.inputs(x.key), up.uuid .. ':' .. one.name }
+end
+
+-- The time that a member has counts from when it may run.
+local function arm_deadline(w, x, now)
+  local own = number.stored(x.deadline_ms, nil)
+  local f = flow.read(w.p, x.flow_id)
+  local cap = f and number.stored(f.deadline_at, nil)
+  local at = own and now + own
+  if at and cap then at = math.min(at, cap) end
+  if at and not x.deadline_at then record.set(x, 'deadline_at', at) end
+end
+
+local UNDECIDED = { blocked = true, held = true }
+
+-- What a change of its counts means for a member; `finish` ends one that can never run.
+local function apply(w, x, now, finish)
+  if x.state == 'held' or not UNDECIDED[x.state] or x.attempt_count then
+    commit(w, x)
+    return
+  end
+  local decision = decide(x)
+  if decision == 'free' then
+    arm_deadline(w, x, now)
+    runnable.place(x, now)
+    record.set(x, 'transition_at', now)
+    commit(w, x, 'freed')
+  elseif decision == 'skip' then
+    record.set(x, 'failure_reason', 'dependency_impossible')
+    finish(w, x, now, 'skipped', 'dependency_impossible')
+  else
+    commit(w, x)
+  end
+end
+
+-- Tells a downstream how its upstream ended.
+local function settle(w, x, up, one, now, finish)
+  local needed, edges, satisfied, impossible = counts(x)
+  local open = UNDECIDED[x.state] and not x.attempt_count and decide(x) == 'wait'
+  if satisfies(one.kind, up.state) then
+    put_counts(x, needed, edges, satisfied + 1, impossible)
+    if open then pass(w, x, up, one) end
+    if open and one.kind == 'f' then record.set(x, 'kept', '1') end
+  else
+    put_counts(x, needed, edges, satisfied, impossible + 1)
+  end
+  apply(w, x, now, finish)
+end
+
+local read_downstream = record.reader { 'lane', 'priority', 'ageing_ms', 'created_at',
+  'delay_until', 'deadline_at', 'deadline_ms', 'flow_id', 'held', 'dependencies', 'attempt_count',
+  'inputs', 'edges_out', 'edges_resolved', 'optional', 'namespace', 'parent', 'kept',
+  'grant_expires_at', 'pause_kind', 'next_attempt', 'children_open', 'lease_epoch',
+  'worker_instance_id', 'retention_ms', 'remembered_until' }
+
+-- How many more edges this call may follow.
+local function left(w) return w.edges_left or limit.edges_per_call end
+
+local function continue_later(w, x)
+  w[#w + 1] = { 'ZADD', w.p.due, w.now, edge.PREFIX .. x.uuid }
+  writes.push(w, w.p.due_channel, w.now)
+end
+
+-- Tells the edges of an execution that is over, as many as this call may follow. Gives false if
+-- some are left.
+function edge.tell(w, x, now, finish)
+  local from, total = number.stored(x.edges_resolved, 0), number.stored(x.edges_out, 0)
+  local most = math.min(left(w), total - from)
+  if most > 0 then
+    w.edges_left = left(w) - most
+    local list = redis.call('LRANGE', keys.outgoing(x.key), from, from + most - 1)
+    record.set(x, 'edges_resolved', from + most)
+    for i = 1, #list do
+      local one = parse_outgoing(list[i])
+      local down = one and one.applied and read_downstream(w.p, one.down)
+      if down and state.known(down.state) then settle(w, down, x, one, now, finish) end
+    end
+    commit(w, x)
+  end
+  return from + most >= total
+end
+
+-- A parent learns that one of its children is over, and goes on with the last one.
+local function tell_parent(w, x, now)
+  local parent = x.parent and record.read(w.p, x.parent)
+  if not parent or not parent.children_open then return end
+  local open = number.stored(parent.children_open, 1) - 1
+  if open > 0 then
+    record.set(parent, 'children_open', open)
+  else
+    record.drop(parent, { 'children_open' })
+  end
+  if parent.state == 'blocked' and open <= 0 then
+    runnable.place(parent, now)
+    record.set(parent, 'transition_at', now)
+    commit(w, parent, 'resumed', 'children')
+  else
+    commit(w, parent)
+  end
+end
+
+local function after(w, x, now, finish)
+  if not x.whole then x = record.read(w.p, x.uuid) end
+  local f = flow.read(w.p, x.flow_id)
+  if x.parent then tell_parent(w, x, now) end
+  if not f then return end
+  if x.edges_out and not flow.frees_nobody(f) and not edge.tell(w, x, now, finish) then
+    continue_later(w, x)
+  end
+  if f.on_failure == 'fail_fast' and not f.failing and not f.state and not x.optional
+    and FAILURES[x.state] then
+    flow.set(w, f, { 'failing', '1' })
+    flow.begin_walk(w, f, 'fail')
+  end
+end
+
+-- A member is over: whoever waits for it is told, and so on for those whom that ends, without
+-- going deeper with each.
+function edge.ended(w, x, now, finish)
+  local list = w.ended
+  if list then
+    list[#list + 1] = x
+    return
+  end
+  list = { x }
+  w.ended = list
+  local i = 1
+  while list[i] do
+    after(w, list[i], now, finish)
+    i = i + 1
+  end
+  w.ended = nil
+end
+
+-- Adds an edge to both of its ends. The downstream waits for it from now on; if the upstream is
+-- over already, it is told at once. Gives the edge's id.
+function edge.add(w, f, up, down, one, now, finish)
+  local place = number.stored(up.edges_out, 0)
+  record.set(up, 'edges_out', place + 1)
+  w[#w + 1] = { 'RPUSH', keys.outgoing(up.key), pack_outgoing(one) }
+  if one.id ~= '' then
+    w[#w + 1] = { 'HSET', keys.edge_ids(f.key), one.id, up.uuid .. ':' .. number.text(place) }
+  end
+  flow.grow(w, f, 0, 1, now)
+  commit(w, up)
+  if one.applied then edge.bind(w, up, down, one, place, now, finish) end
+  return edge.id(up, one, place)
+end
+
+-- Is the upstream over, and does nobody else tell this edge of it? One that is new stands behind
+-- those that were told, or that will be.
+local function told(w, up, place)
+  local resolved = number.stored(up.edges_resolved, 0)
+  if not state.ENDED[up.state] or resolved < place then return false end
+  if resolved == place then
+    record.set(up, 'edges_resolved', place + 1)
+    commit(w, up)
+  end
+  return true
+end
+
+-- The downstream waits for an edge from now on.
+function edge.bind(w, up, down, one, place, now, finish)
+  local needed, edges, satisfied, impossible = counts(down)
+  w[#w + 1] = { 'RPUSH', keys.incoming(down.key), up.uuid .. ':' .. number.text(place) .. ':'
+    .. one.kind .. ':' .. (one.pass and 1 or 0) .. ':' .. one.name }
+  put_counts(down, needed, edges + 1, satisfied, impossible)
+  if down.state ~= 'held' and down.state ~= 'blocked' then
+    record.set(down, 'state', 'blocked')
+    record.set(down, 'transition_at', now)
+  end
+  if told(w, up, place) then
+    settle(w, down, up, one, now, finish)
+  else
+    commit(w, down, down.was ~= down.state and 'blocked')
+  end
+end
+
+-- An edge of a member that was staged earlier counts from now on.
+function edge.apply(w, up, down, one, place, now, finish)
+  one.applied = true
+  w[#w + 1] = { 'LSET', keys.outgoing(up.key), place, pack_outgoing(one) }
+  edge.bind(w, up, down, one, place, now, finish)
+end
+
+-- Looks anew at a member whose upstreams may all be over: it is freed, skipped or waits.
+function edge.reconsider(w, x, now, finish)
+  if x.dependencies then return apply(w, x, now, finish) end
+  arm_deadline(w, x, now)
+  runnable.place(x, now)
+  record.set(x, 'transition_at', now)
+  commit(w, x, 'freed')
+end
+
+function edge.new(down, kind, pass_data, name, id, applied)
+  return { down = down, kind = LETTERS[kind], pass = pass_data, name = name, id = id,
+    applied = applied }
+end
+
+-- The outgoing edges of a member, from a place on.
+function edge.outgoing(x, from, most)
+  local list = redis.call('LRANGE', keys.outgoing(x.key), from, from + most - 1)
+  for i = 1, #list do list[i] = parse_outgoing(list[i]) end
+  return list
+end
+
+-- The incoming edges of a member, from a place on.
+function edge.incoming(x, from, most)
+  local list = redis.call('LRANGE', keys.incoming(x.key), from, from + most - 1)
+  for i = 1, #list do list[i] = parse_incoming(list[i]) end
+  return list
+end
+
+-- What upstreams passed to a member: names and uuids in turn.
+function edge.inputs(x, most)
+  if not x.inputs then return {} end
+  local list, out = redis.call('LRANGE', keys.inputs(x.key), 0, most - 1), {}
+  for i = 1, #list do
+    local uuid, name = string.match(list[i], '^([^:]*):(.*)$')
+    if uuid then out[#out + 1], out[#out + 2] = name, uuid end
+  end
+  return out
+end
+
+-- The ids that a purge of a member leaves behind otherwise.
+function edge.keys_of(x)
+  return keys.outgoing(x.key), keys.incoming(x.key), keys.inputs(x.key)
+end
+
+return edge

@@ -1,0 +1,269 @@
+-- Flows: executions that depend on each other. A flow counts its members by state, so that its own
+-- state is exact at all times; it ends when it is sealed and its last member has ended. What takes
+-- more than one call goes over its members step by step, from a walk that the flow remembers and
+-- `due` wakes (model/walk.lua).
+--
+--   kind, namespace, created_at, changed_at
+--   revision, nodes, edges    how often the graph changed, its members and edges ever
+--   graph         digest of a graph that is submitted whole: its members are held until it is
+--   sealed        1: no members but from its running members
+--   n:<state>, live, bad      members in each state, those not over, those whose failure counts
+--   on_failure    fail_fast, or absent: the others go on
+--   failing       1 once a failure ends the others
+--   state         cancelled, or how it ended; absent while it lives
+--   cancelled_at, cancel_reason, cancel_policy
+--   started_at, ended_at, deadline_at, retention_ms
+--   walk          what is being done to all members, and from which ordinal on
+
+local keys = require('kernel.keys')
+local limit = require('kernel.limit')
+local number = require('kernel.number')
+local event = require('model.event')
+local log = require('model.log')
+local state = require('model.state')
+local writes = require('kernel.writes')
+
+local flow = {}
+
+-- What stands for one in `due`.
+flow.PREFIX = 'f:'
+
+local STATES = { 'held', 'blocked', 'waiting', 'delayed', 'running', 'suspended', 'lapsed',
+  'revoked', 'success', 'failed', 'cancelled', 'expired', 'skipped' }
+
+-- What a change of a member may have to know.
+local READ = { 'created_at', 'state', 'sealed', 'live', 'bad', 'on_failure', 'failing',
+  'cancel_policy', 'started_at', 'ended_at', 'deadline_at', 'graph', 'changed_at', 'retention_ms',
+  'walk', 'nodes' }
+local COMMAND = { 'HMGET', '' }
+
+local function keep(p, f)
+  p.flows_read = p.flows_read or {}
+  p.flows_read[f.id] = f
+  return f
+end
+
+-- A flow; nil if there is none of this id. Read again in the same call it is the same table.
+function flow.read(p, id)
+  local f = p.flows_read and p.flows_read[id]
+  if f then return f end
+  for i = 1, #READ do COMMAND[i + 2] = READ[i] end
+  COMMAND[2] = p.flow .. id
+  local values = redis.call(unpack(COMMAND))
+  if not values[1] then return nil end
+  f = { id = id, key = COMMAND[2], write = flow.write }
+  for i = 1, #READ do f[READ[i]] = values[i] or nil end
+  return keep(p, f)
+end
+
+-- A flow that does not exist yet.
+function flow.new(p, id)
+  return keep(p, { id = id, key = p.flow .. id, write = flow.write, fresh = true })
+end
+
+-- All stored fields of a flow, for who describes it; nil if there is none.
+function flow.stored(p, id)
+  local flat, stored = redis.call('HGETALL', p.flow .. id), {}
+  if #flat == 0 then return nil end
+  for i = 1, #flat, 2 do stored[flat[i]] = flat[i + 1] end
+  return stored
+end
+
+-- It will be written at the end of the call.
+local function touch(w, f)
+  if f.touched then return end
+  f.touched, f.steps, f.changes, f.names = true, {}, {}, {}
+  w[#w + 1] = f
+end
+
+-- A field has another value from now on, or none.
+local function change(f, name, value)
+  f[name] = value
+  if f.changes[name] == nil then f.names[#f.names + 1] = name end
+  f.changes[name] = value or false
+end
+
+-- Assigns fields, given as names and values in turn.
+function flow.set(w, f, fields)
+  touch(w, f)
+  for i = 1, #fields, 2 do change(f, fields[i], fields[i + 1]) end
+end
+
+function flow.drop(w, f, names)
+  touch(w, f)
+  for i = 1, #names do if f[names[i]] then change(f, names[i], nil) end end
+end
+
+function flow.number(f, name) return number.stored(f[name], 0) end
+
+-- The graph has so many nodes and edges more.
+function flow.grow(w, f, nodes, edges, now)
+  flow.set(w, f, { 'changed_at', number.text(now) })
+  f.steps.nodes = (f.steps.nodes or 0) + nodes
+  f.steps.edges = (f.steps.edges or 0) + edges
+  f.steps.revision = (f.steps.revision or 0) + nodes + edges
+  f.nodes = number.text(flow.number(f, 'nodes') + nodes)
+end
+
+local BAD = { failed = true, cancelled = true, expired = true }
+
+local function step(f, name, by)
+  f.steps[name] = (f.steps[name] or 0) + by
+end
+
+-- A member went from one state to another, or came from none.
+local function move(f, x, before, after)
+  local alive, lives = state.LIVE[before], state.LIVE[after]
+  if before then step(f, 'n:' .. before, -1) end
+  step(f, 'n:' .. after, 1)
+  if lives and not alive then f.live = flow.number(f, 'live') + 1 end
+  if alive and not lives then f.live = flow.number(f, 'live') - 1 end
+  if x.optional then return end
+  if BAD[after] then f.bad = flow.number(f, 'bad') + 1 end
+  if before and BAD[before] then f.bad = flow.number(f, 'bad') - 1 end
+end
+
+-- Counts a member whose state has changed since it was last counted: `counted`, or what it was
+-- when it was read. One that joins was not.
+function flow.count(w, x)
+  local before, after = x.counted, x.state
+  if before == nil then before = x.was end
+  if before == after then return end
+  x.counted = after
+  local f = flow.read(w.p, x.flow_id)
+  if not f then return end
+  touch(w, f)
+  move(f, x, before, after)
+  flow.set(w, f, { 'live', number.text(flow.number(f, 'live')), 'bad',
+    number.text(flow.number(f, 'bad')) })
+  if after == 'running' and not f.started_at then
+    flow.set(w, f, { 'started_at', number.text(w.now) })
+  end
+  if f.ended_at and state.LIVE[after] then flow.reopen(w, f) end
+end
+
+-- A member of a flow that was over lives again.
+function flow.reopen(w, f)
+  flow.drop(w, f, { 'ended_at' })
+  if f.state ~= 'cancelled' then flow.drop(w, f, { 'state' }) end
+  f.retime = true
+end
+
+function flow.is_over(f) return f.state ~= nil end
+
+-- May an execution of this flow not run any more? What was started before runs to its end if only
+-- the rest is cancelled.
+function flow.stops(f, x)
+  if f.state == 'cancelled' then
+    return f.cancel_policy == 'cancel_all'
+      or f.cancel_policy == 'cancel_pending' and not x.attempt_count
+  end
+  return f.failing and not x.kept and not state.ENDED[x.state] or false
+end
+
+-- The same, asked about an execution: is it a member of such a flow?
+function flow.stopped(p, x)
+  if not x.flow_id then return false end
+  local f = flow.read(p, x.flow_id)
+  return f and flow.stops(f, x) or false
+end
+
+-- Nobody is freed by what a cancel ended.
+function flow.frees_nobody(f)
+  return f.state == 'cancelled' and f.cancel_policy ~= 'flow_only'
+end
+
+-- The state to tell, from the counts.
+function flow.state(stored)
+  if stored.state then return stored.state end
+  local function count(name) return number.stored(stored['n:' .. name], 0) end
+  if count('running') > 0 then return 'running' end
+  local claimable = count('waiting') + count('lapsed') + count('revoked')
+  if number.stored(stored.live, 0) > 0 and claimable == 0 then return 'blocked' end
+  return 'open'
+end
+
+-- When the flow needs attention by itself; nil if it does not.
+local function due_at(f, now)
+  if f.walk then return now end
+  if f.ended_at then
+    return flow.number(f, 'ended_at')
+      + number.stored(f.retention_ms, limit.retention_ms_default)
+  end
+  if f.graph and not f.sealed then
+    return flow.number(f, 'changed_at') + limit.graph_abandoned_ms
+  end
+  return f.deadline_at and flow.number(f, 'deadline_at') or nil
+end
+
+-- Begins to do something to all members, one after the other.
+function flow.begin_walk(w, f, what)
+  flow.set(w, f, { 'walk', what .. ':0' })
+  f.retime = true
+end
+
+-- Times of the flow have changed.
+function flow.retime(w, f)
+  touch(w, f)
+  f.retime = true
+end
+
+-- The flow is over when nobody can join and the last of its members has ended.
+local function finish(w, f)
+  if f.ended_at or f.walk or flow.number(f, 'live') > 0 then return end
+  if not f.sealed and f.state ~= 'cancelled' then return end
+  local outcome = f.state or flow.number(f, 'bad') > 0 and 'failed' or 'completed'
+  flow.set(w, f, { 'state', outcome, 'ended_at', number.text(w.now) })
+  f.retime = true
+  log.append(w.p, event.flow_text(f, 'flow_ended', outcome))
+  writes.push(w, w.p.ended_channel, f.id)
+end
+
+local function write_times(w, f)
+  local at, member = due_at(f, w.now), flow.PREFIX .. f.id
+  if not at then
+    redis.call('ZREM', w.p.due, member)
+    return
+  end
+  redis.call('ZADD', w.p.due, at, member)
+  if event.is_soon(at, w.now) then writes.push(w, w.p.due_channel, math.max(at, w.now)) end
+end
+
+local function write_fields(f)
+  local sets, drops = { 'HSET', f.key }, { 'HDEL', f.key }
+  for i = 1, #f.names do
+    local name = f.names[i]
+    if f.changes[name] then
+      sets[#sets + 1], sets[#sets + 2] = name, f.changes[name]
+    else
+      drops[#drops + 1] = name
+    end
+  end
+  if #drops > 2 then redis.call(unpack(drops)) end
+  if #sets > 2 then redis.call(unpack(sets)) end
+end
+
+-- Writes what changed; the end of the flow follows from its counts.
+function flow.write(w, f)
+  finish(w, f)
+  write_fields(f)
+  for i = 1, #STATES do
+    local name = 'n:' .. STATES[i]
+    local by = f.steps[name]
+    if by and by ~= 0 then redis.call('HINCRBY', f.key, name, by) end
+  end
+  for _, name in ipairs({ 'nodes', 'edges', 'revision' }) do
+    local by = f.steps[name]
+    if by and by ~= 0 then redis.call('HINCRBY', f.key, name, by) end
+  end
+  if f.retime then write_times(w, f) end
+  f.touched, f.retime = nil, nil
+end
+
+-- The members from an ordinal on: uuids and ordinals in turn.
+function flow.members(f, from, most)
+  return redis.call('ZRANGE', keys.members(f.key), from, '+inf', 'BYSCORE', 'LIMIT', 0, most,
+    'WITHSCORES')
+end
+
+return flow

@@ -1,0 +1,176 @@
+-- Flow reads: flows, their members and their edges, one by one, page by page, or the whole graph.
+
+local arg = require('kernel.arg')
+local define = require('kernel.define').define
+local keys = require('kernel.keys')
+local limit = require('kernel.limit')
+local number = require('kernel.number')
+local record = require('model.record')
+local reply = require('kernel.reply')
+local edge = require('model.edge')
+local flow = require('model.flow')
+local page = require('model.page')
+local state = require('model.state')
+
+local FLOW = { 'kind', 'namespace', 'public_flow_state', 'graph_revision', 'node_count',
+  'edge_count', 'created_at', 'last_mutation_at', 'started_at', 'ended_at', 'sealed',
+  'on_failure', 'deadline_at', 'cancelled_at', 'cancel_reason', 'cancellation_policy',
+  'being_cancelled', 'stuck', 'counts', 'tags' }
+
+local PUBLIC = { 'waiting', 'delayed', 'waiting_children', 'active', 'suspended', 'completed',
+  'failed', 'cancelled', 'expired', 'skipped' }
+local WORDS = { 'held', 'blocked', 'waiting', 'delayed', 'running', 'suspended', 'lapsed',
+  'revoked', 'success', 'failed', 'cancelled', 'expired', 'skipped' }
+
+-- How many members are in which public state: names and numbers in turn.
+local function counts(stored)
+  local sums, list = {}, {}
+  for i = 1, #WORDS do
+    local public = state.public { state = WORDS[i] }
+    sums[public] = (sums[public] or 0) + number.stored(stored['n:' .. WORDS[i]], 0)
+  end
+  for i = 1, #PUBLIC do
+    list[2 * i - 1], list[2 * i] = PUBLIC[i], sums[PUBLIC[i]]
+  end
+  return list
+end
+
+define {
+  name = 'ff_describe_flow',
+  doc = 'Reads everything about a flow but its members and edges.',
+  flags = { 'no-writes' },
+  args = { arg.uuid('flow_id') },
+  gives = { OK = FLOW, flow_not_found = {} },
+  run = function(p, a)
+    local f, key = flow.stored(p, a.flow_id), p.flow .. a.flow_id
+    if not f or not f.created_at then return reply.refuse('flow_not_found') end
+    return reply.ok(unpack(reply.row(FLOW, { f.kind, f.namespace, flow.state(f), f.revision or 0,
+      f.nodes or 0, f.edges or 0, f.created_at, f.changed_at, f.started_at, f.ended_at,
+      f.sealed and 1 or 0, f.on_failure or 'continue', f.deadline_at, f.cancelled_at,
+      f.cancel_reason, f.cancel_policy,
+      string.find(f.walk or '', '^cancel') and 1 or 0, redis.call('SCARD', keys.stuck(key)),
+      counts(f), redis.call('HGETALL', keys.tags(key)) })))
+  end,
+}
+
+local EDGE = { 'edge_id', 'upstream_execution_id', 'downstream_execution_id', 'dependency_kind',
+  'edge_state', 'applied', 'passes_data', 'input_name' }
+
+local function row(p, up, one, place)
+  return reply.row(EDGE, { edge.id(up, one, place), p.tag .. up.uuid, p.tag .. one.down,
+    edge.kind(one), edge.state(up, one, place), one.applied and 1 or 0, one.pass and 1 or 0,
+    one.name })
+end
+
+define {
+  name = 'ff_describe_edge',
+  doc = 'Reads one edge of a flow.',
+  flags = { 'no-writes' },
+  args = { arg.uuid('flow_id'), arg.uuid('edge_id') },
+  gives = { OK = { 'edge' }, EMPTY = {}, flow_not_found = {} },
+  run = function(p, a)
+    local f = flow.read(p, a.flow_id)
+    if not f then return reply.refuse('flow_not_found') end
+    local uuid, place = edge.find(p, f, a.edge_id)
+    local up = uuid and record.read(p, uuid)
+    local one = up and edge.read(up, place)
+    if not one then return reply.empty() end
+    return reply.ok(row(p, up, one, place))
+  end,
+}
+
+local function outgoing(p, x, from, most)
+  local rows, list = {}, edge.outgoing(x, from, most)
+  for i = 1, #list do if list[i] then rows[#rows + 1] = row(p, x, list[i], from + i - 1) end end
+  return rows, #list
+end
+
+local function incoming(p, x, from, most)
+  local rows, list = {}, edge.incoming(x, from, most)
+  for i = 1, #list do
+    local up = list[i] and record.read(p, list[i].up)
+    local one = up and edge.read(up, list[i].place)
+    if one then rows[#rows + 1] = row(p, up, one, list[i].place) end
+  end
+  return rows, #list
+end
+
+define {
+  name = 'ff_list_edges',
+  doc = 'Lists the edges that begin or end at a member, from a place on.',
+  flags = { 'no-writes' },
+  args = {
+    arg.execution('execution_id'),
+    arg.choice('direction', { 'outgoing', 'incoming' }),
+    arg.int('from', 0, limit.flow_edges_max),
+    arg.int('limit', 1, limit.list_limit_max),
+  },
+  gives = { OK = { 'flow_id', 'edges', 'next_from' }, execution_not_found = {} },
+  run = function(p, a)
+    local x = record.read(p, a.execution_id)
+    if not x then return reply.refuse('execution_not_found') end
+    local read = a.direction == 'outgoing' and outgoing or incoming
+    local rows, count = read(p, x, a.from, a.limit)
+    return reply.ok(x.flow_id or '', rows, count == a.limit and a.from + count or '')
+  end,
+}
+
+local MEMBER = { 'execution_id', 'ordinal', 'name', 'kind', 'public_state', 'optional',
+  'attempt_count', 'started_at', 'ended_at', 'cancelled_by', 'lease_expires_at', 'edge_count' }
+
+local function member_row(p, x)
+  return reply.row(MEMBER, { p.tag .. x.uuid, x.ordinal or 0, x.member_name, x.kind,
+    state.public(x), x.optional and 1 or 0, x.attempt_count or 0,
+    x.started_at or x.attempt_started_at, x.ended_at, x.cancelled_by, x.lease_expires_at,
+    x.edges_out or 0 })
+end
+
+define {
+  name = 'ff_list_members',
+  doc = 'Lists the members of a flow in the order in which they came, from an ordinal on.',
+  flags = { 'no-writes' },
+  args = {
+    arg.uuid('flow_id'),
+    arg.optional(arg.choice('state', PUBLIC)),
+    arg.int('from', 0, limit.flow_members_max),
+    arg.int('limit', 1, limit.list_limit_max),
+  },
+  gives = { OK = { 'members', 'next_from' }, flow_not_found = {} },
+  run = function(p, a)
+    local f = flow.read(p, a.flow_id)
+    if not f then return reply.refuse('flow_not_found') end
+    local rows, list = {}, flow.members(f, a.from, a.limit)
+    for i = 1, #list, 2 do
+      local x = record.read(p, list[i])
+      if x and (not a.state or state.public(x) == a.state) then
+        rows[#rows + 1] = member_row(p, x)
+      end
+    end
+    return reply.ok(rows, #list == 2 * a.limit and tonumber(list[#list]) + 1 or '')
+  end,
+}
+
+local SUMMARY = { 'flow_id', 'kind', 'namespace', 'public_flow_state', 'node_count', 'created_at',
+  'ended_at' }
+
+define {
+  name = 'ff_list_flows',
+  doc = 'Lists the flows of a partition by their ids, from behind one on.',
+  flags = { 'no-writes' },
+  args = { arg.optional(arg.uuid('after')), arg.int('limit', 1, limit.list_limit_max) },
+  gives = { OK = { 'flows', 'next_after' } },
+  run = function(p, a)
+    local from = page.position(p.flows, false, a.after and { score = 0, member = a.after } or {})
+    local ids, rows = redis.call('ZRANGE', p.flows, from, from + a.limit - 1), {}
+    for i = 1, #ids do
+      local f = flow.stored(p, ids[i])
+      if f then
+        rows[#rows + 1] = reply.row(SUMMARY, { ids[i], f.kind, f.namespace, flow.state(f),
+          f.nodes or 0, f.created_at, f.ended_at })
+      end
+    end
+    return reply.ok(rows, #ids == a.limit and ids[#ids] or '')
+  end,
+}
+
+return true

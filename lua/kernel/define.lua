@@ -141,7 +141,13 @@ function define.define(spec)
   }
 end
 
--- Arguments by name, for a function that gets those of another one inside its own.
-function define.parse(specs, argv, p, now) return parse(specs, argv, p, now) end
+-- Makes a list of arguments ready to be parsed; gives it back.
+function define.prepare(specs)
+  prepare(specs)
+  return specs
+end
+
+-- The arguments of one of several items of a call. The table is the same for all of them.
+define.parse = parse
 
 return define

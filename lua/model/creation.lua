@@ -79,10 +79,10 @@ local function remember(w, p, a, until_ms)
     number.text(until_ms) .. ':' .. a.execution_id .. ':' .. a.content_digest }
 end
 
--- `0` means no deadline, as it does everywhere.
-local function deadline(a, compiled, now)
+-- `0` means no deadline, as it does everywhere. A member's own time begins when it may run.
+local function deadline(a, compiled, now, is_member)
   local given = a.deadline_at ~= 0 and a.deadline_at or nil
-  local by_policy = compiled.deadline_ms and now + compiled.deadline_ms
+  local by_policy = not is_member and compiled.deadline_ms and now + compiled.deadline_ms
   if given and by_policy then return math.min(given, by_policy) end
   return given or by_policy
 end
@@ -98,8 +98,7 @@ local function build(w, p, a, compiled, now, join)
   if a.priority > 0 then record.set(x, 'priority', a.priority) end
   if a.creator ~= '' then record.set(x, 'creator', a.creator) end
   if a.correlation_id ~= '' then record.set(x, 'correlation_id', a.correlation_id) end
-  -- A member's own time begins when it may run.
-  local deadline_at = not join and deadline(a, compiled, now)
+  local deadline_at = deadline(a, compiled, now, join)
   if deadline_at then record.set(x, 'deadline_at', deadline_at) end
   if a.idempotency_key then
     record.set(x, 'remembered_until',

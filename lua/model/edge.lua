@@ -8,7 +8,11 @@
 -- A downstream counts its edges in one text, `needed:edges:satisfied:impossible`; all are needed if
 -- nothing else is said. It is freed as soon as enough are satisfied, and skipped as soon as not
 -- enough can be.
+--
+-- An edge that a caller named is found by that id and by its two ends, both in one hash of the flow:
+-- `upstream:place`.
 
+local attempt = require('model.attempt')
 local keys = require('kernel.keys')
 local limit = require('kernel.limit')
 local number = require('kernel.number')
@@ -70,8 +74,8 @@ function edge.id(up, one, place)
   return made_id(number.stored(up.ordinal, 0), place)
 end
 
--- Where an edge of this id stands: the uuid of its upstream, and its place there; nil if nowhere.
-function edge.find(p, f, id)
+-- The uuid of the upstream and the place there that an id speaks of; nil if it is none.
+local function place_of(f, id)
   local place = redis.call('HGET', keys.edge_ids(f.key), id)
   if place then
     local up, at = string.match(place, '^([^:]*):(%d+)$')
@@ -89,6 +93,28 @@ function edge.read(up, place)
   local text = redis.call('LINDEX', keys.outgoing(up.key), place)
   return text and parse_outgoing(text) or nil
 end
+
+-- The edge of this id: its upstream, itself and its place there; nil if there is none.
+function edge.find(p, f, id)
+  local uuid, place = place_of(f, id)
+  local up = uuid and record.read(p, uuid)
+  local one = up and edge.read(up, place)
+  if one and edge.id(up, one, place) == id then return up, one, place end
+  return nil
+end
+
+local function ends(up, down) return up.uuid .. ':' .. down.uuid end
+
+-- The edge between two members that a caller added, and its place; nil if there is none.
+function edge.between(f, up, down)
+  local place = redis.call('HGET', keys.edge_ids(f.key), ends(up, down))
+  local at = place and tonumber(string.match(place, ':(%d+)$'))
+  if not at then return nil end
+  return edge.read(up, at), at
+end
+
+-- Is an id of a caller taken?
+function edge.is_taken(f, id) return redis.call('HEXISTS', keys.edge_ids(f.key), id) == 1 end
 
 -- How an edge stands: pending, satisfied or impossible.
 function edge.state(up, one, place)
@@ -111,8 +137,10 @@ local function counts(x)
   return needed or '', tonumber(edges) or 0, tonumber(satisfied) or 0, tonumber(impossible) or 0
 end
 
--- Says how many of a member's edges must be satisfied: a number, or all of them.
-function edge.need(x, count) put_counts(x, count and number.text(count) or '', 0, 0, 0) end
+-- Says how many edges a member waits for, and how many of them must be satisfied: a number, or all.
+function edge.expect(x, needed, count)
+  put_counts(x, needed and number.text(needed) or '', count, 0, 0)
+end
 
 -- May the member run as far as its upstreams go? Or can it never?
 local function decide(x)
@@ -130,35 +158,40 @@ local function pass(w, x, up, one)
 end
 
 -- The time that a member has counts from when it may run.
-local function arm_deadline(w, x, now)
+local function arm_deadline(x, now)
   local own = number.stored(x.deadline_ms, nil)
-  local f = flow.read(w.p, x.flow_id)
-  local cap = f and number.stored(f.deadline_at, nil)
-  local at = own and now + own
-  if at and cap then at = math.min(at, cap) end
-  if at and not x.deadline_at then record.set(x, 'deadline_at', at) end
+  if not own then return end
+  local given = number.stored(x.deadline_at, nil)
+  record.set(x, 'deadline_at', given and math.min(given, now + own) or now + own)
 end
+
+edge.arm_deadline = arm_deadline
 
 local UNDECIDED = { blocked = true, held = true }
 
 -- What a change of its counts means for a member; `finish` ends one that can never run.
 local function apply(w, x, now, finish)
-  if x.state == 'held' or not UNDECIDED[x.state] or x.attempt_count then
-    commit(w, x)
-    return
-  end
+  if x.state ~= 'blocked' or x.attempt_count then return commit(w, x) end
   local decision = decide(x)
   if decision == 'free' then
-    arm_deadline(w, x, now)
+    arm_deadline(x, now)
     runnable.place(x, now)
     record.set(x, 'transition_at', now)
     commit(w, x, 'freed')
   elseif decision == 'skip' then
+    -- Whoever ends an execution looks at all of it.
+    record.read(w.p, x.uuid)
     record.set(x, 'failure_reason', 'dependency_impossible')
     finish(w, x, now, 'skipped', 'dependency_impossible')
   else
     commit(w, x)
   end
+end
+
+-- What a failure frees, and what follows that, makes up for it: it is not ended with the others.
+local function keep(w, x)
+  local f = flow.read(w.p, x.flow_id)
+  if f and f.on_failure and not x.kept then record.set(x, 'kept', '1') end
 end
 
 -- Tells a downstream how its upstream ended.
@@ -168,7 +201,7 @@ local function settle(w, x, up, one, now, finish)
   if satisfies(one.kind, up.state) then
     put_counts(x, needed, edges, satisfied + 1, impossible)
     if open then pass(w, x, up, one) end
-    if open and one.kind == 'f' then record.set(x, 'kept', '1') end
+    if open and (up.kept or FAILURES[up.state]) then keep(w, x) end
   else
     put_counts(x, needed, edges, satisfied, impossible + 1)
   end
@@ -182,7 +215,10 @@ local read_downstream = record.reader { 'lane', 'priority', 'ageing_ms', 'create
   'worker_instance_id', 'retention_ms', 'remembered_until' }
 
 -- How many more edges this call may follow.
-local function left(w) return w.edges_left or limit.edges_per_call end
+function edge.left(w) return w.edges_left or limit.edges_per_call end
+
+-- So many were followed, or looked at.
+function edge.spend(w, count) w.edges_left = edge.left(w) - count end
 
 local function continue_later(w, x)
   w[#w + 1] = { 'ZADD', w.p.due, w.now, edge.PREFIX .. x.uuid }
@@ -193,9 +229,9 @@ end
 -- some are left.
 function edge.tell(w, x, now, finish)
   local from, total = number.stored(x.edges_resolved, 0), number.stored(x.edges_out, 0)
-  local most = math.min(left(w), total - from)
+  local most = math.max(math.min(edge.left(w), total - from), 0)
   if most > 0 then
-    w.edges_left = left(w) - most
+    edge.spend(w, most)
     local list = redis.call('LRANGE', keys.outgoing(x.key), from, from + most - 1)
     record.set(x, 'edges_resolved', from + most)
     for i = 1, #list do
@@ -235,10 +271,8 @@ local function after(w, x, now, finish)
   if x.edges_out and not flow.frees_nobody(f) and not edge.tell(w, x, now, finish) then
     continue_later(w, x)
   end
-  if f.on_failure == 'fail_fast' and not f.failing and not f.state and not x.optional
-    and FAILURES[x.state] then
-    flow.set(w, f, { 'failing', '1' })
-    flow.begin_walk(w, f, 'fail')
+  if f.on_failure == 'fail_fast' and not x.optional and FAILURES[x.state] then
+    flow.fail(w, f, x)
   end
 end
 
@@ -260,19 +294,40 @@ function edge.ended(w, x, now, finish)
   w.ended = nil
 end
 
+local function list_incoming(w, up, down, one, place)
+  w[#w + 1] = { 'RPUSH', keys.incoming(down.key), up.uuid .. ':' .. number.text(place) .. ':'
+    .. one.kind .. ':' .. (one.pass and 1 or 0) .. ':' .. one.name }
+end
+
 -- Adds an edge to both of its ends. The downstream waits for it from now on; if the upstream is
--- over already, it is told at once. Gives the edge's id.
+-- over already, it is told at once.
 function edge.add(w, f, up, down, one, now, finish)
   local place = number.stored(up.edges_out, 0)
   record.set(up, 'edges_out', place + 1)
   w[#w + 1] = { 'RPUSH', keys.outgoing(up.key), pack_outgoing(one) }
   if one.id ~= '' then
-    w[#w + 1] = { 'HSET', keys.edge_ids(f.key), one.id, up.uuid .. ':' .. number.text(place) }
+    local at = up.uuid .. ':' .. number.text(place)
+    w[#w + 1] = { 'HSET', keys.edge_ids(f.key), one.id, at, ends(up, down), at }
   end
   flow.grow(w, f, 0, 1, now)
   commit(w, up)
-  if one.applied then edge.bind(w, up, down, one, place, now, finish) end
-  return edge.id(up, one, place)
+  if one.applied then
+    edge.bind(w, up, down, one, place, now, finish)
+  elseif not down.dependencies then
+    -- That somebody comes before it is known from now on, whether it waits or not.
+    edge.expect(down, nil, 0)
+    commit(w, down)
+  end
+end
+
+-- Adds an edge of a graph whose downstream expects it already.
+function edge.link(w, f, up, down, one, now)
+  local place = number.stored(up.edges_out, 0)
+  record.set(up, 'edges_out', place + 1)
+  w[#w + 1] = { 'RPUSH', keys.outgoing(up.key), pack_outgoing(one) }
+  list_incoming(w, up, down, one, place)
+  flow.grow(w, f, 0, 1, now)
+  commit(w, up)
 end
 
 -- Is the upstream over, and does nobody else tell this edge of it? One that is new stands behind
@@ -290,17 +345,18 @@ end
 -- The downstream waits for an edge from now on.
 function edge.bind(w, up, down, one, place, now, finish)
   local needed, edges, satisfied, impossible = counts(down)
-  w[#w + 1] = { 'RPUSH', keys.incoming(down.key), up.uuid .. ':' .. number.text(place) .. ':'
-    .. one.kind .. ':' .. (one.pass and 1 or 0) .. ':' .. one.name }
+  list_incoming(w, up, down, one, place)
   put_counts(down, needed, edges + 1, satisfied, impossible)
-  if down.state ~= 'held' and down.state ~= 'blocked' then
+  local waited = UNDECIDED[down.state]
+  if not waited then
+    record.drop(down, attempt.GRANT)
     record.set(down, 'state', 'blocked')
     record.set(down, 'transition_at', now)
   end
   if told(w, up, place) then
     settle(w, down, up, one, now, finish)
   else
-    commit(w, down, down.was ~= down.state and 'blocked')
+    commit(w, down, not waited and 'blocked')
   end
 end
 
@@ -311,14 +367,8 @@ function edge.apply(w, up, down, one, place, now, finish)
   edge.bind(w, up, down, one, place, now, finish)
 end
 
--- Looks anew at a member whose upstreams may all be over: it is freed, skipped or waits.
-function edge.reconsider(w, x, now, finish)
-  if x.dependencies then return apply(w, x, now, finish) end
-  arm_deadline(w, x, now)
-  runnable.place(x, now)
-  record.set(x, 'transition_at', now)
-  commit(w, x, 'freed')
-end
+-- Looks anew at a blocked member whose upstreams may all be over: it is freed, skipped or waits.
+edge.reconsider = apply
 
 function edge.new(down, kind, pass_data, name, id, applied)
   return { down = down, kind = LETTERS[kind], pass = pass_data, name = name, id = id,
@@ -337,22 +387,6 @@ function edge.incoming(x, from, most)
   local list = redis.call('LRANGE', keys.incoming(x.key), from, from + most - 1)
   for i = 1, #list do list[i] = parse_incoming(list[i]) end
   return list
-end
-
--- What upstreams passed to a member: names and uuids in turn.
-function edge.inputs(x, most)
-  if not x.inputs then return {} end
-  local list, out = redis.call('LRANGE', keys.inputs(x.key), 0, most - 1), {}
-  for i = 1, #list do
-    local uuid, name = string.match(list[i], '^([^:]*):(.*)$')
-    if uuid then out[#out + 1], out[#out + 2] = name, uuid end
-  end
-  return out
-end
-
--- The ids that a purge of a member leaves behind otherwise.
-function edge.keys_of(x)
-  return keys.outgoing(x.key), keys.incoming(x.key), keys.inputs(x.key)
 end
 
 return edge

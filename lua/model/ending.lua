@@ -29,4 +29,12 @@ function ending.finish(w, x, now, outcome, cause)
   if x.flow_id then edge.ended(w, x, now, ending.finish) end
 end
 
+-- Ends a member of a flow because the flow ends it.
+function ending.cancel_member(w, x, now, f)
+  local cancelled = f.state == 'cancelled'
+  record.set(x, 'cancel_reason', cancelled and f.cancel_reason or 'flow_' .. (f.state or 'failed'))
+  record.set(x, 'cancelled_by', 'flow_cascade')
+  ending.finish(w, x, now, 'cancelled', cancelled and 'flow_cancelled' or 'flow_failed')
+end
+
 return ending

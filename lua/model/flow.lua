@@ -9,7 +9,7 @@
 --   sealed        1: no members but from its running members
 --   n:<state>, live, bad      members in each state, those not over, those whose failure counts
 --   on_failure    fail_fast, or absent: the others go on
---   failing       1 once a failure ends the others
+--   failing       the member whose failure ends the others
 --   state         cancelled, or how it ended; absent while it lives
 --   cancelled_at, cancel_reason, cancel_policy
 --   started_at, ended_at, deadline_at, retention_ms
@@ -33,9 +33,10 @@ local STATES = { 'held', 'blocked', 'waiting', 'delayed', 'running', 'suspended'
 
 -- What a change of a member may have to know.
 local READ = { 'created_at', 'state', 'sealed', 'live', 'bad', 'on_failure', 'failing',
-  'cancel_policy', 'started_at', 'ended_at', 'deadline_at', 'graph', 'changed_at', 'retention_ms',
-  'walk', 'nodes' }
+  'cancel_policy', 'cancel_reason', 'started_at', 'ended_at', 'deadline_at', 'graph', 'changed_at',
+  'retention_ms', 'walk', 'nodes', 'edges', 'revision' }
 local COMMAND = { 'HMGET', '' }
+for i = 1, #READ do COMMAND[i + 2] = READ[i] end
 
 local function keep(p, f)
   p.flows_read = p.flows_read or {}
@@ -47,7 +48,6 @@ end
 function flow.read(p, id)
   local f = p.flows_read and p.flows_read[id]
   if f then return f end
-  for i = 1, #READ do COMMAND[i + 2] = READ[i] end
   COMMAND[2] = p.flow .. id
   local values = redis.call(unpack(COMMAND))
   if not values[1] then return nil end
@@ -98,11 +98,10 @@ function flow.number(f, name) return number.stored(f[name], 0) end
 
 -- The graph has so many nodes and edges more.
 function flow.grow(w, f, nodes, edges, now)
-  flow.set(w, f, { 'changed_at', number.text(now) })
-  f.steps.nodes = (f.steps.nodes or 0) + nodes
-  f.steps.edges = (f.steps.edges or 0) + edges
-  f.steps.revision = (f.steps.revision or 0) + nodes + edges
-  f.nodes = number.text(flow.number(f, 'nodes') + nodes)
+  local function more(name, by) return number.text(flow.number(f, name) + by) end
+  flow.set(w, f, { 'changed_at', number.text(now), 'nodes', more('nodes', nodes), 'edges',
+    more('edges', edges), 'revision', more('revision', nodes + edges) })
+  if nodes > 0 then f.joined = true end
 end
 
 local BAD = { failed = true, cancelled = true, expired = true }
@@ -161,11 +160,10 @@ function flow.stops(f, x)
   return f.failing and not x.kept and not state.ENDED[x.state] or false
 end
 
--- The same, asked about an execution: is it a member of such a flow?
+-- The same, asked about an execution: the flow that does not let it run; nil if none does not.
 function flow.stopped(p, x)
-  if not x.flow_id then return false end
-  local f = flow.read(p, x.flow_id)
-  return f and flow.stops(f, x) or false
+  local f = x.flow_id and flow.read(p, x.flow_id)
+  return f and flow.stops(f, x) and f or nil
 end
 
 -- Nobody is freed by what a cancel ended.
@@ -184,7 +182,7 @@ function flow.state(stored)
 end
 
 -- When the flow needs attention by itself; nil if it does not.
-local function due_at(f, now)
+function flow.due_at(f, now)
   if f.walk then return now end
   if f.ended_at then
     return flow.number(f, 'ended_at')
@@ -200,6 +198,17 @@ end
 function flow.begin_walk(w, f, what)
   flow.set(w, f, { 'walk', what .. ':0' })
   f.retime = true
+end
+
+-- What is being done to all members; nil if nothing is.
+function flow.walks(f) return f.walk and string.match(f.walk, '^%l+') end
+
+-- A member failed whose failure ends the others.
+function flow.fail(w, f, x)
+  if f.failing or f.state then return end
+  flow.set(w, f, { 'failing', x.uuid })
+  local walks = flow.walks(f)
+  if not walks or walks == 'release' then flow.begin_walk(w, f, 'fail') end
 end
 
 -- Times of the flow have changed.
@@ -220,7 +229,7 @@ local function finish(w, f)
 end
 
 local function write_times(w, f)
-  local at, member = due_at(f, w.now), flow.PREFIX .. f.id
+  local at, member = flow.due_at(f, w.now), flow.PREFIX .. f.id
   if not at then
     redis.call('ZREM', w.p.due, member)
     return
@@ -249,10 +258,6 @@ function flow.write(w, f)
   write_fields(f)
   for i = 1, #STATES do
     local name = 'n:' .. STATES[i]
-    local by = f.steps[name]
-    if by and by ~= 0 then redis.call('HINCRBY', f.key, name, by) end
-  end
-  for _, name in ipairs({ 'nodes', 'edges', 'revision' }) do
     local by = f.steps[name]
     if by and by ~= 0 then redis.call('HINCRBY', f.key, name, by) end
   end

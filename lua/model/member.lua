@@ -58,15 +58,12 @@ function member.join(w, f, x, name, optional, now)
   w[#w + 1] = { 'ZADD', keys.members(f.key), ordinal, x.uuid }
 end
 
--- Nobody joins any more. The members of a graph, which were held, may run.
-function member.seal(w, p, f, now)
+-- Nobody joins any more. Members that were held until now may run.
+function member.seal(w, p, f, now, are_held)
   flow.set(w, f, { 'sealed', '1', 'changed_at', number.text(now) })
   flow.retime(w, f)
   w[#w + 1] = log.entry(p, event.flow_text(f, 'flow_sealed'))
-  if f.graph then
-    flow.begin_walk(w, f, 'release')
-    walk.first(w, p, f, now)
-  end
+  if are_held then walk.begin(w, p, f, 'release', now) end
 end
 
 return member

@@ -20,19 +20,6 @@ local function delete(w, key)
     keys.blob(key, 'policy'), keys.blob(key, 'detail'), keys.tags(key), keys.attempts(key), key }
 end
 
--- A member of a flow goes with its flow, whatever became of it.
-function purge.member(w, p, uuid, now)
-  local key = p.execution .. uuid
-  local x = record.read(p, uuid)
-  delete(w, key)
-  w[#w + 1] = { 'DEL', keys.outgoing(key), keys.incoming(key), keys.inputs(key) }
-  if x and x.waitpoint_count then waitpoint.purge(w, p, key) end
-  if x then stream.purge(w, x) end
-  if x and p.ended[x.state] then w[#w + 1] = { 'ZREM', p.ended[x.state], uuid } end
-  w[#w + 1] = { 'ZREM', p.all, uuid }
-  w[#w + 1] = { 'ZREM', p.due, uuid }
-end
-
 local function forget(w, p, uuid, outcome)
   w[#w + 1] = { 'ZREM', p.ended[outcome], uuid }
   w[#w + 1] = { 'ZREM', p.all, uuid }
@@ -57,6 +44,30 @@ local function forget_key(w, p, x)
   end
 end
 
+local function is_remembered(x, now)
+  return now < number.stored(x.ended_at, 0) + REMEMBERED_MS
+end
+
+-- A member of a flow goes with its flow, whatever became of it.
+function purge.member(w, p, uuid, now)
+  local key, x = p.execution .. uuid, record.read(p, uuid)
+  delete(w, key)
+  w[#w + 1] = { 'DEL', keys.outgoing(key), keys.incoming(key), keys.inputs(key) }
+  w[#w + 1] = { 'ZREM', p.due, uuid }
+  if not x or x.waitpoint_count then waitpoint.purge(w, p, key) end
+  local ended = x and p.ended[x.state]
+  if x then
+    forget_key(w, p, x)
+    stream.purge(w, x)
+  end
+  if ended and is_remembered(x, now) then
+    leave(w, p, x, number.stored(x.ended_at, 0) + REMEMBERED_MS)
+  else
+    w[#w + 1] = { 'ZREM', p.all, uuid }
+    if ended then w[#w + 1] = { 'ZREM', ended, uuid } end
+  end
+end
+
 -- Removes what an entry among the ended ones stands for. An entry whose execution is alive, or
 -- ended otherwise, is wrong: it alone is removed. Gives what was done, and how much that was.
 function purge.execution(w, p, uuid, outcome, now)
@@ -75,7 +86,7 @@ function purge.execution(w, p, uuid, outcome, now)
   forget_key(w, p, x)
   local streams = stream.purge(w, x)
   local until_ms = number.stored(x.ended_at, 0) + REMEMBERED_MS
-  if now < until_ms then leave(w, p, x, until_ms) else forget(w, p, uuid, outcome) end
+  if is_remembered(x, now) then leave(w, p, x, until_ms) else forget(w, p, uuid, outcome) end
   return 'purged', 1 + streams + waits
 end
 

@@ -22,9 +22,9 @@ end
 
 -- Nobody does work of a flow that was cancelled, although its turn to be cancelled has not come.
 local function cancel_if_stopped(w, p, x, now)
-  if not flow.stopped(p, x) then return false end
-  record.set(x, 'cancelled_by', 'flow_cascade')
-  ending.finish(w, x, now, 'cancelled', 'flow_cancelled')
+  local f = flow.stopped(p, x)
+  if not f then return false end
+  ending.cancel_member(w, x, now, f)
   return true
 end
 

@@ -38,10 +38,8 @@ function timer.time_out(w, x, now)
 end
 
 function timer.promote(w, x, now)
-  if flow.stopped(w.p, x) then
-    record.set(x, 'cancelled_by', 'flow_cascade')
-    return ending.finish(w, x, now, 'cancelled', 'flow_cancelled')
-  end
+  local stopped = flow.stopped(w.p, x)
+  if stopped then return ending.cancel_member(w, x, now, stopped) end
   runnable.place(x, now)
   record.set(x, 'transition_at', now)
   commit(w, x, 'promoted')

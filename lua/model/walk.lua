@@ -19,47 +19,41 @@ local flow = require('model.flow')
 local log = require('model.log')
 local purge = require('model.purge')
 local record = require('model.record')
-local runnable = require('model.runnable')
 local state = require('model.state')
 
 local walk = {}
 
-local function release(w, f, x, now)
+local function release(w, _, x, now)
   if not x.held then return end
   record.drop(x, { 'held' })
   record.set(x, 'state', 'blocked')
   edge.reconsider(w, x, now, ending.finish)
 end
 
-local function cancel_member(w, x, now, f)
-  record.set(x, 'cancel_reason', f.cancel_reason or 'flow_cancelled')
-  record.set(x, 'cancelled_by', 'flow_cascade')
-  record.drop(x, { 'held' })
-  ending.finish(w, x, now, 'cancelled', 'flow_cancelled')
-end
-
 local function cancel(w, f, x, now)
-  if flow.stops(f, x) then cancel_member(w, x, now, f) end
+  if flow.stops(f, x) or x.held then ending.cancel_member(w, x, now, f) end
 end
 
--- What makes up for a failure, or for that, is kept.
-local function is_kept(w, x)
-  if x.kept then return true end
+local read_kept = record.reader { 'kept' }
+
+-- Does one of the first upstreams make up for a failure? Then what follows it does too.
+local function follows_kept(w, x)
   local edges = x.dependencies and edge.incoming(x, 0, limit.edges_per_call) or {}
+  edge.spend(w, #edges)
   for i = 1, #edges do
-    local up = edges[i] and record.read(w.p, edges[i].up)
+    local up = edges[i] and read_kept(w.p, edges[i].up)
     if up and up.kept then return true end
   end
   return false
 end
 
 local function fail(w, f, x, now)
-  if is_kept(w, x) then
+  if not x.kept and follows_kept(w, x) then
     record.set(x, 'kept', '1')
     commit(w, x)
-  elseif flow.stops(f, x) then
-    cancel_member(w, x, now, f)
   end
+  if x.kept then return release(w, f, x, now) end
+  ending.cancel_member(w, x, now, f)
 end
 
 local function expire(w, _, x, now)
@@ -72,13 +66,15 @@ local DO = { release = release, cancel = cancel, fail = fail, expire = expire }
 -- A member that cannot be dealt with goes to a list of its own, so that it holds up nobody.
 local function visit(w, f, what, uuid, now)
   local x = record.read(w.p, uuid)
-  if not x then return end
-  if not state.known(x.state) then
+  if not x or not state.known(x.state) then
     w[#w + 1] = { 'SADD', keys.stuck(f.key), uuid }
-    return
+  elseif not state.ENDED[x.state] then
+    DO[what](w, f, x, now)
   end
-  if not state.ENDED[x.state] then DO[what](w, f, x, now) end
 end
+
+-- How many more members this call may go over.
+local function left(w) return w.members_left or limit.walk_batch end
 
 -- Removes the record of a flow and everything that belongs to it alone.
 local function forget(w, p, f)
@@ -89,55 +85,91 @@ local function forget(w, p, f)
 end
 
 local function remove(w, p, f, now)
-  local list = flow.members(f, 0, limit.walk_batch)
+  local most = left(w)
+  local list = flow.members(f, 0, most)
+  w.members_left = most - #list / 2
   for i = 1, #list, 2 do
     purge.member(w, p, list[i], now)
+    w[#w + 1] = { 'ZREM', p.due, edge.PREFIX .. list[i] }
     w[#w + 1] = { 'ZREM', keys.members(f.key), list[i] }
   end
-  if #list < 2 * limit.walk_batch then forget(w, p, f) end
+  if #list < 2 * most then forget(w, p, f) end
+end
+
+-- Whoever is freed by the failure that ends the others must know it before their turn comes.
+local function is_failure_told(w, p, f, now)
+  local x = f.failing and record.read(p, f.failing)
+  return not x or not state.ENDED[x.state] or edge.tell(w, x, now, ending.finish)
+end
+
+-- Goes over members from an ordinal on, as many as this call may. Gives where to go on; nil at the
+-- end. Members that join in this very call are not listed yet.
+local function visit_some(w, f, what, from, now)
+  local most, at = left(w), from
+  local list = flow.members(f, from, most)
+  for i = 1, #list, 2 do
+    if edge.left(w) <= 0 then return at end
+    visit(w, f, what, list[i], now)
+    w.members_left, at = left(w) - 1, tonumber(list[i + 1]) + 1
+  end
+  if #list == 2 * most or f.joined then return at end
+  return nil
 end
 
 -- Goes on with a walk.
 local function step(w, p, f, now)
   local what, from = string.match(f.walk, '^(%l+):(%d+)$')
   if what == 'remove' then return remove(w, p, f, now) end
-  local list = flow.members(f, from, limit.walk_batch)
-  for i = 1, #list, 2 do visit(w, f, what, list[i], now) end
-  if #list < 2 * limit.walk_batch then
-    flow.drop(w, f, { 'walk' })
+  if what == 'fail' and not is_failure_told(w, p, f, now) then return end
+  local on = what and visit_some(w, f, what, tonumber(from), now)
+  if on then
+    flow.set(w, f, { 'walk', what .. ':' .. number.text(on) })
   else
-    flow.set(w, f, { 'walk', what .. ':' .. number.text(tonumber(list[#list]) + 1) })
+    flow.drop(w, f, { 'walk' })
   end
   flow.retime(w, f)
 end
 
--- What a flow's time means.
-local function fire(w, p, f, now)
-  if f.walk then return step(w, p, f, now) end
-  if f.ended_at or f.graph and not f.sealed then
-    flow.begin_walk(w, f, 'remove')
-  elseif f.deadline_at and number.stored(f.deadline_at, 0) <= now then
-    flow.drop(w, f, { 'deadline_at' })
-    flow.begin_walk(w, f, 'expire')
-    w[#w + 1] = log.entry(p, event.flow_text(f, 'flow_expired'))
-  else
-    flow.retime(w, f)
-  end
+-- Begins to do something to all members, and does the first of it.
+function walk.begin(w, p, f, what, now)
+  flow.begin_walk(w, f, what)
+  step(w, p, f, now)
 end
 
--- The first step of a walk that was just begun, for whoever asked for it.
-function walk.first(w, p, f, now) step(w, p, f, now) end
+-- What a flow's time means.
+local function fire(w, p, f, now)
+  local at = flow.due_at(f, now)
+  if not at or at > now then return flow.retime(w, f) end
+  if f.walk then return step(w, p, f, now) end
+  if f.ended_at or f.graph and not f.sealed then return walk.begin(w, p, f, 'remove', now) end
+  flow.drop(w, f, { 'deadline_at' })
+  w[#w + 1] = log.entry(p, event.flow_text(f, 'flow_expired'))
+  walk.begin(w, p, f, 'expire', now)
+end
+
+-- Does a newer version know what is being done?
+local function is_strange(f)
+  local what = flow.walks(f)
+  return what and what ~= 'remove' and not DO[what]
+end
 
 due.on[flow.PREFIX] = function(w, p, member, now)
   local f = flow.read(p, string.sub(member, 3))
+  if f and is_strange(f) then return nil end
   if f then fire(w, p, f, now) else w[#w + 1] = { 'ZREM', p.due, member } end
   return 'flows'
 end
 
+-- Is there anybody left whom the end of an execution concerns?
+local function goes_on(w, p, x, now)
+  if not x or not state.ENDED[x.state] then return false end
+  local f = x.flow_id and flow.read(p, x.flow_id)
+  return f and not flow.frees_nobody(f) and not edge.tell(w, x, now, ending.finish)
+end
+
 -- Goes on telling the edges of an execution of its end.
 due.on[edge.PREFIX] = function(w, p, member, now)
-  local x = record.read(p, string.sub(member, 3))
-  if not x or not state.ENDED[x.state] or edge.tell(w, x, now, ending.finish) then
+  if not goes_on(w, p, record.read(p, string.sub(member, 3)), now) then
     w[#w + 1] = { 'ZREM', p.due, member }
   end
   return 'edges'

@@ -9,7 +9,6 @@ local reply = require('kernel.reply')
 local edge = require('model.edge')
 local ending = require('model.ending')
 local flow = require('model.flow')
-local keys = require('kernel.keys')
 local rank = require('model.rank')
 local runnable = require('model.runnable')
 local state = require('model.state')
@@ -49,22 +48,7 @@ local function open_flow(p, a)
   return f
 end
 
-local function revision(f) return tonumber(redis.call('HGET', f.key, 'revision') or '0') end
-
 local function is_started(x) return x.attempt_count or state.ENDED[x.state] end
-
--- The edge between two members, if there is one: it, and its place.
-local function between(up, down)
-  local place = 0
-  while true do
-    local list = edge.outgoing(up, place, limit.edges_per_call)
-    for i = 1, #list do
-      if list[i] and list[i].down == down.uuid then return list[i], place + i - 1 end
-    end
-    if #list < limit.edges_per_call then return nil end
-    place = place + #list
-  end
-end
 
 -- Both members of a new edge; nil and the refusal.
 local function members(p, f, a)
@@ -93,16 +77,16 @@ local function checked(p, a)
   if not f then return nil, refusal end
   local up, down = members(p, f, a)
   if not up then return nil, down end
-  local one, place = between(up, down)
+  local one, place = edge.between(f, up, down)
   if one then
-    if same(up, one, place, a) then return nil, reply.already(a.edge_id, revision(f)) end
+    if same(up, one, place, a) then return nil, reply.already(a.edge_id, flow.number(f, 'revision')) end
     return nil, reply.refuse('dependency_already_exists', edge.id(up, one, place))
   end
-  if redis.call('HEXISTS', keys.edge_ids(f.key), a.edge_id) == 1 then
+  if edge.is_taken(f, a.edge_id) then
     return nil, reply.refuse('dependency_already_exists', a.edge_id)
   end
-  if a.expected_graph_revision and a.expected_graph_revision ~= revision(f) then
-    return nil, reply.refuse('stale_graph_revision', revision(f))
+  if a.expected_graph_revision and a.expected_graph_revision ~= flow.number(f, 'revision') then
+    return nil, reply.refuse('stale_graph_revision', flow.number(f, 'revision'))
   end
   return f, up, down
 end
@@ -115,7 +99,7 @@ local function put(w, f, up, down, a, now, applied)
   local one = edge.new(down.uuid, a.dependency_kind, a.data_passing_ref ~= '', a.data_passing_ref,
     a.edge_id, applied)
   edge.add(w, f, up, down, one, now, ending.finish)
-  return reply.ok(a.edge_id, revision(f) + 1)
+  return reply.ok(a.edge_id, flow.number(f, 'revision'))
 end
 
 define {
@@ -169,9 +153,7 @@ define {
     if down.flow_id ~= f.id then
       return reply.refuse('execution_already_in_flow', down.flow_id or '')
     end
-    local uuid, place = edge.find(p, f, a.edge_id)
-    local up = uuid and record.read(p, uuid)
-    local one = up and edge.read(up, place)
+    local up, one, place = edge.find(p, f, a.edge_id)
     if not one or one.down ~= down.uuid then return reply.refuse('invalid_dependency') end
     if one.applied then return reply.already() end
     if is_started(down) then return reply.refuse('not_runnable') end
@@ -190,18 +172,17 @@ define {
   args = { arg.uuid('flow_id'), arg.uuid('edge_id') },
   gives = {
     OK = { 'edge_state' }, ALREADY_SATISFIED = { 'edge_state' }, flow_not_found = {},
-    invalid_dependency = {}, upstream_not_terminal = {},
+    invalid_dependency = {}, upstream_not_terminal = {}, flow_cancelled = {},
   },
   run = function(p, a, now, w)
     local f = flow.read(p, a.flow_id)
     if not f then return reply.refuse('flow_not_found') end
-    local uuid, place = edge.find(p, f, a.edge_id)
-    local up = uuid and record.read(p, uuid)
-    local one = up and edge.read(up, place)
+    local up, one, place = edge.find(p, f, a.edge_id)
     if not one then return reply.refuse('invalid_dependency') end
     if not state.ENDED[up.state] then return reply.refuse('upstream_not_terminal') end
     local stands = edge.state(up, one, place)
     if stands ~= 'pending' then return reply.already(stands) end
+    if flow.frees_nobody(f) then return reply.refuse('flow_cancelled') end
     edge.tell(w, up, now, ending.finish)
     return reply.ok(edge.state(up, one, place))
   end,

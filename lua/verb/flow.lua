@@ -28,10 +28,10 @@ define {
     invalid_tag_key = { 'key' },
   },
   run = function(p, a, now, w)
-    local before, stored = flow.read(p, a.flow_id), flow.stored(p, a.flow_id)
-    if before then
+    local stored = flow.stored(p, a.flow_id)
+    if stored then
       local same = stored.kind == a.flow_kind and stored.namespace == a.namespace
-        and not before.graph
+        and not stored.graph
       return same and reply.already(a.flow_id)
         or reply.refuse('idempotency_conflict', a.flow_id)
     end
@@ -100,7 +100,7 @@ define {
     if not f then return reply.refuse('flow_not_found') end
     if f.sealed then return reply.already(flow.number(f, 'nodes')) end
     if f.state == 'cancelled' then return reply.refuse('flow_cancelled') end
-    member.seal(w, p, f, now)
+    member.seal(w, p, f, now, f.graph)
     return reply.ok(flow.number(f, 'nodes'))
   end,
 }
@@ -168,9 +168,9 @@ define {
     if a.reason ~= '' then flow.set(w, f, { 'cancel_reason', a.reason }) end
     w[#w + 1] = log.entry(p, event.flow_text(f, 'flow_cancelled', a.policy))
     flow.retime(w, f)
-    if a.policy ~= 'flow_only' then
-      flow.begin_walk(w, f, 'cancel')
-      walk.first(w, p, f, now)
+    -- What is held would be held for ever.
+    if a.policy ~= 'flow_only' or f.graph and not f.sealed then
+      walk.begin(w, p, f, 'cancel', now)
     end
     return reply.ok(a.policy, flow.number(f, 'nodes'), f.walk and 0 or 1)
   end,

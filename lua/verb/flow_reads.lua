@@ -71,9 +71,7 @@ define {
   run = function(p, a)
     local f = flow.read(p, a.flow_id)
     if not f then return reply.refuse('flow_not_found') end
-    local uuid, place = edge.find(p, f, a.edge_id)
-    local up = uuid and record.read(p, uuid)
-    local one = up and edge.read(up, place)
+    local up, one, place = edge.find(p, f, a.edge_id)
     if not one then return reply.empty() end
     return reply.ok(row(p, up, one, place))
   end,

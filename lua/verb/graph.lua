@@ -1,5 +1,6 @@
 -- Graph: a whole flow in one call, or in several that follow each other: its members in an order in
--- which every edge goes forward, and its edges. Nothing of it runs or is listed before it is sealed.
+-- which every edge goes forward, and its edges. Nothing of it runs or is listed before it is sealed;
+-- what comes in one call need not be held until then.
 
 local arg = require('kernel.arg')
 local kernel = require('kernel.define')
@@ -12,7 +13,6 @@ local edge = require('model.edge')
 local ending = require('model.ending')
 local flow = require('model.flow')
 local member = require('model.member')
-local purge = require('model.purge')
 
 local ARGS = member.flow_args()
 ARGS[#ARGS + 1] = arg.text('digest', 64)
@@ -32,8 +32,9 @@ local MEMBER = {
   arg.optional(arg.int('needed', 1, limit.flow_edges_max)),
 }
 for i = 1, #creation.ARGS do MEMBER[#MEMBER + 1] = creation.ARGS[i] end
+kernel.prepare(MEMBER)
 
-local EDGE = {
+local EDGE = kernel.prepare {
   arg.execution('upstream'),
   arg.execution('downstream'),
   arg.choice('kind', edge.KINDS),
@@ -52,87 +53,94 @@ local function parse(specs, items, from, width, p, now)
   return own
 end
 
-local function taken(p, uuid)
-  return redis.call('EXISTS', p.execution .. uuid) == 1 or purge.outcome(p, uuid)
+local function is_taken(p, uuid)
+  return redis.call('EXISTS', p.execution .. uuid) == 1
 end
 
--- Reads and checks the members that are new; nil and a refusal.
-local function read_nodes(p, a, f, now)
-  local list, known = {}, f and flow.number(f, 'nodes') or 0
-  for i = 1, a.nodes do
+-- What is wrong with a member that is new; nil if nothing is.
+local function wrong_node(p, one, by_id)
+  if one.idempotency_key then
+    return reply.refuse('invalid_input', 'a member has no idempotency key of its own')
+  end
+  if by_id[one.execution_id] or is_taken(p, one.execution_id) then
+    return reply.refuse('idempotency_conflict', p.tag .. one.execution_id)
+  end
+  one.compiled, one.tags = creation.compile(one)
+  return not one.compiled and one.tags or nil
+end
+
+-- Reads and checks the members that are new, in their order and by their ids; nil and a refusal.
+local function read_nodes(p, a, known, now)
+  local list, by_id = {}, {}
+  for i = math.max(known - a.nodes_before, 0) + 1, a.nodes do
     local one, refusal = parse(MEMBER, a.items, (i - 1) * a.node_width + 1, a.node_width, p, now)
     if not one then return nil, refusal end
-    if one.idempotency_key then
-      return nil, reply.refuse('invalid_input', 'a member has no idempotency key of its own')
-    end
-    one.number = a.nodes_before + i
-    if one.number > known then
-      one.compiled, one.tags = creation.compile(one)
-      if not one.compiled then return nil, one.tags end
-      if taken(p, one.execution_id) then
-        return nil, reply.refuse('idempotency_conflict', p.tag .. one.execution_id)
-      end
-      list[#list + 1] = one
-    end
+    refusal = wrong_node(p, one, by_id)
+    if refusal then return nil, refusal end
+    one.number, one.expects = a.nodes_before + i, 0
+    list[#list + 1], by_id[one.execution_id] = one, one
   end
-  return list
+  return list, by_id
 end
 
 -- The number of a member that an edge of this part may name: it is there, or new here.
-local function numbers(p, f, list)
-  local new = {}
-  for i = 1, #list do new[list[i].execution_id] = list[i].number end
-  return function(uuid)
-    if new[uuid] then return new[uuid] end
-    local x = f and record.read(p, uuid)
-    return x and x.flow_id == f.id and number.stored(x.ordinal, nil) or nil
-  end
+local function number_of(p, f, by_id, uuid)
+  if by_id[uuid] then return by_id[uuid].number end
+  local x = f and record.read(p, uuid)
+  return x and x.flow_id == f.id and number.stored(x.ordinal, nil) or nil
+end
+
+-- What is wrong with an edge that is new; nil if nothing is.
+local function wrong_edge(p, f, by_id, one)
+  local up = number_of(p, f, by_id, one.upstream)
+  if not up then return reply.refuse('execution_not_in_flow', p.tag .. one.upstream) end
+  local down = number_of(p, f, by_id, one.downstream)
+  if not down then return reply.refuse('execution_not_in_flow', p.tag .. one.downstream) end
+  if up == down then return reply.refuse('self_referencing_edge') end
+  return up > down and reply.refuse('cycle_detected') or nil
 end
 
 -- Reads and checks the edges that are new; nil and a refusal.
-local function read_edges(p, a, f, number_of, now)
+local function read_edges(p, a, f, known, count, by_id, now)
   local list, from = {}, a.nodes * a.node_width + 1
-  local known = f and number.stored(redis.call('HGET', f.key, 'edges'), 0) or 0
-  local count = (#a.items - from + 1) / EDGE_WIDTH
-  for i = 1, count do
+  for i = math.max(known - a.edges_before, 0) + 1, count do
     local one, refusal = parse(EDGE, a.items, from + (i - 1) * EDGE_WIDTH, EDGE_WIDTH, p, now)
     if not one then return nil, refusal end
-    if a.edges_before + i > known then
-      local up, down = number_of(one.upstream), number_of(one.downstream)
-      if not up then return nil, reply.refuse('execution_not_in_flow', p.tag .. one.upstream) end
-      if not down then
-        return nil, reply.refuse('execution_not_in_flow', p.tag .. one.downstream)
-      end
-      if up == down then return nil, reply.refuse('self_referencing_edge') end
-      if up > down then return nil, reply.refuse('cycle_detected') end
-      list[#list + 1] = one
-    end
+    refusal = wrong_edge(p, f, by_id, one)
+    if refusal then return nil, refusal end
+    local down = by_id[one.downstream]
+    if down then down.expects = down.expects + 1 end
+    list[#list + 1] = one
   end
   return list
 end
 
--- Does this part begin where what is there ends, or before?
-local function fits(a, f, count)
-  local nodes = f and flow.number(f, 'nodes') or 0
-  local edges = f and number.stored(redis.call('HGET', f.key, 'edges'), 0) or 0
-  return a.nodes_before <= nodes and a.edges_before <= edges
-    and a.nodes_before + a.nodes <= limit.flow_members_max
-    and a.edges_before + count <= limit.flow_edges_max
+-- Does a member need more edges than it has?
+local function wants_more(nodes)
+  for i = 1, #nodes do
+    if nodes[i].needed and nodes[i].needed > nodes[i].expects then return true end
+  end
+  return false
 end
 
-local function add_node(w, p, f, one, now)
-  creation.member(w, p, one, one.compiled, one.tags, now, function(x)
+local function add_node(w, p, f, one, now, hold)
+  local x = creation.member(w, p, one, one.compiled, one.tags, now, function(x)
     member.join(w, f, x, one.name, one.optional == 1, now)
-    record.set(x, 'held', '1')
+    if hold then record.set(x, 'held', '1') end
     record.set(x, 'rank', one.number)
-    if one.needed then edge.need(x, one.needed) end
+    if one.needed or one.expects > 0 then edge.expect(x, one.needed, one.expects) end
   end)
+  if not hold and x.state ~= 'blocked' then edge.arm_deadline(x, now) end
 end
 
-local function add_edge(w, p, f, one, now)
+local function add_edge(w, p, f, one, is_expected, now)
   local up, down = record.read(p, one.upstream), record.read(p, one.downstream)
-  edge.add(w, f, up, down, edge.new(down.uuid, one.kind, one.pass == 1, one.name, '', true), now,
-    ending.finish)
+  local new = edge.new(down.uuid, one.kind, one.pass == 1, one.name, '', true)
+  if is_expected then
+    edge.link(w, f, up, down, new, now)
+  else
+    edge.add(w, f, up, down, new, now, ending.finish)
+  end
 end
 
 -- What must be true of the flow; nil, or the answer.
@@ -150,6 +158,18 @@ local function edges_given(a)
   return count
 end
 
+-- Why this part cannot follow what is there; nil if it can.
+local function misfit(a, nodes, edges, count)
+  if a.nodes_before + a.nodes > limit.flow_members_max
+    or a.edges_before + count > limit.flow_edges_max then
+    return reply.refuse('graph_too_large')
+  end
+  if a.nodes_before > nodes or a.edges_before > edges then
+    return reply.refuse('stale_graph_revision', nodes + edges)
+  end
+  return nil
+end
+
 kernel.define {
   name = 'ff_submit_graph',
   doc = 'Adds members and edges to a flow that is submitted whole, and seals it with the last part.',
@@ -158,7 +178,8 @@ kernel.define {
   gives = {
     OK = { 'flow_id', 'node_count' }, ALREADY_SATISFIED = { 'flow_id', 'node_count' },
     idempotency_conflict = { 'id' }, flow_cancelled = {}, graph_too_large = {},
-    execution_not_in_flow = { 'execution_id' }, self_referencing_edge = {}, cycle_detected = {},
+    stale_graph_revision = { 'graph_revision' }, execution_not_in_flow = { 'execution_id' },
+    self_referencing_edge = {}, cycle_detected = {},
     invalid_policy_json = { 'text' }, invalid_capabilities = { 'text' },
     invalid_tag_key = { 'key' },
   },
@@ -167,22 +188,30 @@ kernel.define {
     if not count then
       return reply.refuse('invalid_input', 'items must be members and then edges')
     end
-    local before = answered(f, a)
-    if before then return before end
-    if not fits(a, f, count) then return reply.refuse('graph_too_large') end
-    local nodes, refusal = read_nodes(p, a, f, now)
-    if not nodes then return refusal end
+    local refusal = answered(f, a)
+    if refusal then return refusal end
+    local known, known_edges = f and flow.number(f, 'nodes') or 0, f and flow.number(f, 'edges') or 0
+    refusal = misfit(a, known, known_edges, count)
+    if refusal then return refusal end
+    local nodes, by_id = read_nodes(p, a, known, now)
+    if not nodes then return by_id end
     local edges
-    edges, refusal = read_edges(p, a, f, numbers(p, f, nodes), now)
+    edges, refusal = read_edges(p, a, f, known_edges, count, by_id, now)
     if not edges then return refusal end
+    local hold = f or a.seal == 0
+    if not hold and wants_more(nodes) then
+      return reply.refuse('invalid_input', 'needed must be at most the edges of a member')
+    end
     if not f then
       f, refusal = member.found(w, p, a, now, a.digest)
       if not f then return refusal end
     end
-    for i = 1, #nodes do add_node(w, p, f, nodes[i], now) end
-    for i = 1, #edges do add_edge(w, p, f, edges[i], now) end
+    for i = 1, #nodes do add_node(w, p, f, nodes[i], now, hold) end
+    for i = 1, #edges do
+      add_edge(w, p, f, edges[i], by_id[edges[i].downstream] ~= nil, now)
+    end
     flow.retime(w, f)
-    if a.seal == 1 then member.seal(w, p, f, now) end
+    if a.seal == 1 then member.seal(w, p, f, now, hold) end
     return reply.ok(f.id, flow.number(f, 'nodes'))
   end,
 }

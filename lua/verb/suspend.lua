@@ -9,6 +9,7 @@ local reply = require('kernel.reply')
 local attempt = require('model.attempt')
 local commit = require('model.commit')
 local condition = require('model.condition')
+local flow = require('model.flow')
 local lease = require('model.lease')
 local record = require('model.record')
 local request = require('model.request')
@@ -179,13 +180,14 @@ define {
   gives = {
     OK = { 'public_state' }, DUPLICATE = { 'public_state' }, execution_not_found = {},
     execution_not_suspended = {}, operator_override_not_allowed = {}, waitpoint_closed = {},
-    target_not_signalable = {},
+    target_not_signalable = {}, flow_cancelled = {},
   },
   run = function(p, a, now, w)
     local x = record.read(p, a.execution_id)
     if not x then return reply.refuse('execution_not_found') end
     if request.seen(x, a) then return reply.duplicate(state.public(x)) end
     if x.state ~= 'suspended' then return reply.refuse('execution_not_suspended') end
+    if flow.stopped(p, x) then return reply.refuse('flow_cancelled') end
     local one = waitpoint.latest(p, x)
     local code = suspension.too_late(x, one, now)
     if code then return reply.refuse(code) end

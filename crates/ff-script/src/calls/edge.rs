@@ -60,7 +60,7 @@ functions! {
         "OK" => Resolved { edge_state: String },
         "ALREADY_SATISFIED" => ResolvedBefore { edge_state: String },
     }
-    refuses [FlowNotFound, InvalidDependency, UpstreamNotTerminal];
+    refuses [FlowNotFound, InvalidDependency, UpstreamNotTerminal, FlowCancelled];
 
     /// Says whether its upstreams allow an execution to run.
     read ff_evaluate_flow_eligibility(EvaluateFlowEligibility { execution_id: ExecutionId })

@@ -69,7 +69,7 @@ functions! {
         "DUPLICATE" => ResumedBefore { public_state: PublicState },
     }
     refuses [ExecutionNotFound, ExecutionNotSuspended, OperatorOverrideNotAllowed, WaitpointClosed,
-        TargetNotSignalable];
+        TargetNotSignalable, FlowCancelled];
 
     /// Does what a suspension said about its timeout, if that has come.
     write ff_expire_suspension(ExpireSuspension { execution_id: ExecutionId })

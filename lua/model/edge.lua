@@ -244,6 +244,16 @@ function edge.tell(w, x, now, finish)
   return from + most >= total
 end
 
+-- The same, and what is left is continued by the next tick.
+function edge.tell_on(w, x, now, finish)
+  if edge.tell(w, x, now, finish) then
+    w[#w + 1] = { 'ZREM', w.p.due, edge.PREFIX .. x.uuid }
+    return true
+  end
+  continue_later(w, x)
+  return false
+end
+
 -- A parent learns that one of its children is over, and goes on with the last one.
 local function tell_parent(w, x, now)
   local parent = x.parent and record.read(w.p, x.parent)
@@ -294,6 +304,18 @@ function edge.ended(w, x, now, finish)
   w.ended = nil
 end
 
+-- Is the upstream over, and does nobody else tell this edge of it? One that is new stands behind
+-- those that were told, or that will be.
+local function told(w, up, place)
+  local resolved = number.stored(up.edges_resolved, 0)
+  if not state.ENDED[up.state] or resolved < place then return false end
+  if resolved == place then
+    record.set(up, 'edges_resolved', place + 1)
+    commit(w, up)
+  end
+  return true
+end
+
 local function list_incoming(w, up, down, one, place)
   w[#w + 1] = { 'RPUSH', keys.incoming(down.key), up.uuid .. ':' .. number.text(place) .. ':'
     .. one.kind .. ':' .. (one.pass and 1 or 0) .. ':' .. one.name }
@@ -313,8 +335,11 @@ function edge.add(w, f, up, down, one, now, finish)
   commit(w, up)
   if one.applied then
     edge.bind(w, up, down, one, place, now, finish)
-  elseif not down.dependencies then
-    -- That somebody comes before it is known from now on, whether it waits or not.
+    return
+  end
+  told(w, up, place)
+  -- That somebody comes before it is known from now on, whether it waits or not.
+  if not down.dependencies then
     edge.expect(down, nil, 0)
     commit(w, down)
   end
@@ -328,18 +353,6 @@ function edge.link(w, f, up, down, one, now)
   list_incoming(w, up, down, one, place)
   flow.grow(w, f, 0, 1, now)
   commit(w, up)
-end
-
--- Is the upstream over, and does nobody else tell this edge of it? One that is new stands behind
--- those that were told, or that will be.
-local function told(w, up, place)
-  local resolved = number.stored(up.edges_resolved, 0)
-  if not state.ENDED[up.state] or resolved < place then return false end
-  if resolved == place then
-    record.set(up, 'edges_resolved', place + 1)
-    commit(w, up)
-  end
-  return true
 end
 
 -- The downstream waits for an edge from now on.

@@ -29,12 +29,17 @@ function ending.finish(w, x, now, outcome, cause)
   if x.flow_id then edge.ended(w, x, now, ending.finish) end
 end
 
--- Ends a member of a flow because the flow ends it.
-function ending.cancel_member(w, x, now, f)
-  local cancelled = f.state == 'cancelled'
-  record.set(x, 'cancel_reason', cancelled and f.cancel_reason or 'flow_' .. (f.state or 'failed'))
+-- Ends a member of a flow because the flow ends it: it was cancelled, its time is over, or the
+-- failure of another member ends all.
+function ending.end_member(w, x, now, f)
+  if f.expired then
+    record.set(x, 'failure_reason', 'flow_deadline')
+    return ending.finish(w, x, now, 'expired', 'flow_deadline')
+  end
+  local cause = f.state == 'cancelled' and 'flow_cancelled' or 'flow_failed'
+  record.set(x, 'cancel_reason', f.state and f.cancel_reason or cause)
   record.set(x, 'cancelled_by', 'flow_cascade')
-  ending.finish(w, x, now, 'cancelled', cancelled and 'flow_cancelled' or 'flow_failed')
+  ending.finish(w, x, now, 'cancelled', cause)
 end
 
 return ending

@@ -13,6 +13,7 @@
 --   state         cancelled, or how it ended; absent while it lives
 --   cancelled_at, cancel_reason, cancel_policy
 --   started_at, ended_at, deadline_at, retention_ms
+--   expired       1 once the deadline has passed
 --   walk          what is being done to all members, and from which ordinal on
 
 local keys = require('kernel.keys')
@@ -34,7 +35,7 @@ local STATES = { 'held', 'blocked', 'waiting', 'delayed', 'running', 'suspended'
 -- What a change of a member may have to know.
 local READ = { 'created_at', 'state', 'sealed', 'live', 'bad', 'on_failure', 'failing',
   'cancel_policy', 'cancel_reason', 'started_at', 'ended_at', 'deadline_at', 'graph', 'changed_at',
-  'retention_ms', 'walk', 'nodes', 'edges', 'revision' }
+  'retention_ms', 'expired', 'walk', 'nodes', 'edges', 'revision' }
 local COMMAND = { 'HMGET', '' }
 for i = 1, #READ do COMMAND[i + 2] = READ[i] end
 
@@ -148,7 +149,7 @@ function flow.reopen(w, f)
   f.retime = true
 end
 
-function flow.is_over(f) return f.state ~= nil end
+function flow.is_over(f) return f.state ~= nil or f.expired ~= nil end
 
 -- May an execution of this flow not run any more? What was started before runs to its end if only
 -- the rest is cancelled.
@@ -157,7 +158,7 @@ function flow.stops(f, x)
     return f.cancel_policy == 'cancel_all'
       or f.cancel_policy == 'cancel_pending' and not x.attempt_count
   end
-  return f.failing and not x.kept and not state.ENDED[x.state] or false
+  return f.expired ~= nil or f.failing ~= nil and not x.kept
 end
 
 -- The same, asked about an execution: the flow that does not let it run; nil if none does not.
@@ -166,9 +167,9 @@ function flow.stopped(p, x)
   return f and flow.stops(f, x) and f or nil
 end
 
--- Nobody is freed by what a cancel ended.
+-- Nobody is freed by what a cancel or the flow's deadline ended.
 function flow.frees_nobody(f)
-  return f.state == 'cancelled' and f.cancel_policy ~= 'flow_only'
+  return f.expired ~= nil or f.state == 'cancelled' and f.cancel_policy ~= 'flow_only'
 end
 
 -- The state to tell, from the counts.
@@ -191,7 +192,7 @@ function flow.due_at(f, now)
   if f.graph and not f.sealed then
     return flow.number(f, 'changed_at') + limit.graph_abandoned_ms
   end
-  return f.deadline_at and flow.number(f, 'deadline_at') or nil
+  return f.deadline_at and not f.expired and flow.number(f, 'deadline_at') or nil
 end
 
 -- Begins to do something to all members, one after the other.
@@ -220,7 +221,7 @@ end
 -- The flow is over when nobody can join and the last of its members has ended.
 local function finish(w, f)
   if f.ended_at or f.walk or flow.number(f, 'live') > 0 then return end
-  if not f.sealed and f.state ~= 'cancelled' then return end
+  if not f.sealed and not flow.is_over(f) then return end
   local outcome = f.state or flow.number(f, 'bad') > 0 and 'failed' or 'completed'
   flow.set(w, f, { 'state', outcome, 'ended_at', number.text(w.now) })
   f.retime = true

@@ -20,11 +20,11 @@ local function belongs(w, key, uuid, x)
   return false
 end
 
--- Nobody does work of a flow that was cancelled, although its turn to be cancelled has not come.
-local function cancel_if_stopped(w, p, x, now)
+-- Nobody does work that its flow ends, although its turn has not come.
+local function end_if_stopped(w, p, x, now)
   local f = flow.stopped(p, x)
   if not f then return false end
-  ending.cancel_member(w, x, now, f)
+  ending.end_member(w, x, now, f)
   return true
 end
 
@@ -59,7 +59,7 @@ function queue.walk(w, p, a, has, now, step, visit)
         gone = gone + 1
       elseif eligible(x, a, has, now) then
         gone = gone + 1
-        if not cancel_if_stopped(w, p, x, now) and not fail_if_lost(w, x, now)
+        if not end_if_stopped(w, p, x, now) and not fail_if_lost(w, x, now)
           and not visit(x) then
           return from + i - gone
         end

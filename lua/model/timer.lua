@@ -39,7 +39,7 @@ end
 
 function timer.promote(w, x, now)
   local stopped = flow.stopped(w.p, x)
-  if stopped then return ending.cancel_member(w, x, now, stopped) end
+  if stopped then return ending.end_member(w, x, now, stopped) end
   runnable.place(x, now)
   record.set(x, 'transition_at', now)
   commit(w, x, 'promoted')

@@ -31,7 +31,7 @@ local function release(w, _, x, now)
 end
 
 local function cancel(w, f, x, now)
-  if flow.stops(f, x) or x.held then ending.cancel_member(w, x, now, f) end
+  if flow.stops(f, x) or x.held then ending.end_member(w, x, now, f) end
 end
 
 local read_kept = record.reader { 'kept' }
@@ -53,13 +53,10 @@ local function fail(w, f, x, now)
     commit(w, x)
   end
   if x.kept then return release(w, f, x, now) end
-  ending.cancel_member(w, x, now, f)
+  ending.end_member(w, x, now, f)
 end
 
-local function expire(w, _, x, now)
-  record.set(x, 'failure_reason', 'flow_deadline')
-  ending.finish(w, x, now, 'expired', 'flow_deadline')
-end
+local function expire(w, f, x, now) ending.end_member(w, x, now, f) end
 
 local DO = { release = release, cancel = cancel, fail = fail, expire = expire }
 
@@ -99,7 +96,7 @@ end
 -- Whoever is freed by the failure that ends the others must know it before their turn comes.
 local function is_failure_told(w, p, f, now)
   local x = f.failing and record.read(p, f.failing)
-  return not x or not state.ENDED[x.state] or edge.tell(w, x, now, ending.finish)
+  return not x or not state.ENDED[x.state] or edge.tell_on(w, x, now, ending.finish)
 end
 
 -- Goes over members from an ordinal on, as many as this call may. Gives where to go on; nil at the
@@ -142,7 +139,7 @@ local function fire(w, p, f, now)
   if not at or at > now then return flow.retime(w, f) end
   if f.walk then return step(w, p, f, now) end
   if f.ended_at or f.graph and not f.sealed then return walk.begin(w, p, f, 'remove', now) end
-  flow.drop(w, f, { 'deadline_at' })
+  flow.set(w, f, { 'expired', '1' })
   w[#w + 1] = log.entry(p, event.flow_text(f, 'flow_expired'))
   walk.begin(w, p, f, 'expire', now)
 end
@@ -160,16 +157,13 @@ due.on[flow.PREFIX] = function(w, p, member, now)
   return 'flows'
 end
 
--- Is there anybody left whom the end of an execution concerns?
-local function goes_on(w, p, x, now)
-  if not x or not state.ENDED[x.state] then return false end
-  local f = x.flow_id and flow.read(p, x.flow_id)
-  return f and not flow.frees_nobody(f) and not edge.tell(w, x, now, ending.finish)
-end
-
--- Goes on telling the edges of an execution of its end.
+-- Goes on telling the edges of an execution of its end, if there is anybody left whom it concerns.
 due.on[edge.PREFIX] = function(w, p, member, now)
-  if not goes_on(w, p, record.read(p, string.sub(member, 3)), now) then
+  local x = record.read(p, string.sub(member, 3))
+  local f = x and state.ENDED[x.state] and x.flow_id and flow.read(p, x.flow_id)
+  if f and not flow.frees_nobody(f) then
+    edge.tell_on(w, x, now, ending.finish)
+  else
     w[#w + 1] = { 'ZREM', p.due, member }
   end
   return 'edges'

@@ -183,7 +183,7 @@ define {
     local stands = edge.state(up, one, place)
     if stands ~= 'pending' then return reply.already(stands) end
     if flow.frees_nobody(f) then return reply.refuse('flow_cancelled') end
-    edge.tell(w, up, now, ending.finish)
+    edge.tell_on(w, up, now, ending.finish)
     return reply.ok(edge.state(up, one, place))
   end,
 }

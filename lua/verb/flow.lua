@@ -108,7 +108,7 @@ define {
 define {
   name = 'ff_set_flow_tags',
   doc = 'Sets tags of a flow.',
-  flags = {},
+  flags = { 'allow-oom' },
   args = { arg.uuid('flow_id'), arg.rest(arg.text('pairs', limit.tags_bytes_max), 0,
     2 * limit.tags_max) },
   gives = { OK = { 'count' }, flow_not_found = {}, invalid_tag_key = { 'key' } },
@@ -128,6 +128,7 @@ define {
     end
     w[#w + 1] = { 'HSET', keys.tags(f.key), unpack(list) }
     flow.set(w, f, { 'changed_at', number.text(now) })
+    flow.retime(w, f)
     return reply.ok(#list / 2)
   end,
 }

@@ -92,10 +92,9 @@ local function next_due(p, strange_leases, strange_due)
   if other and (not at or other < at) then at = other end
   for i = 1, #state.OUTCOMES do
     other = score_behind(p.ended[state.OUTCOMES[i]], 0)
-    if other and (not at or other < at) then at = other end
+    -- Members of a flow go with it, which has a time of its own.
+    if other and other < limit.timestamp_ms_max and (not at or other < at) then at = other end
   end
-  -- Members of a flow go with it, which has a time of its own.
-  if at == limit.timestamp_ms_max then return nil end
   return at
 end
 

@@ -8,6 +8,7 @@
 //! | I3 | an end has its time and its cause, and what is live has neither |
 //! | I4 | attempts are contiguous, follow from each other, and stay within the policy |
 //! | I5 | the list of all executions and the records are the same |
+//! | I6 | a flow counts its members right, and who waits in it waits for somebody |
 //! | I7 | a suspended execution waits on one waitpoint, an ended one on none; signals are whole |
 //! | I8 | what is remembered under an idempotency key is readable, and forgotten in time |
 //! | I9 | no unknown key or field, no wrong type, no orphan, nothing beyond its bound |
@@ -19,6 +20,7 @@ mod contents;
 
 mod attempts;
 mod blobs;
+mod flows;
 mod idempotency;
 mod index;
 mod state;
@@ -65,6 +67,7 @@ fn check(contents: &Contents<'_>, config: &PartitionConfig, found: &mut Findings
     index::check(contents, found);
     idempotency::check(contents, found);
     waitpoints::check(contents, found);
+    flows::check(contents, found);
     workers::check(contents, found);
     storage::check(contents, config, found);
 }

@@ -18,13 +18,17 @@ mod create;
 mod damage;
 mod deployment;
 mod describe;
+mod edge;
 mod edges;
 mod events;
 mod expire;
 mod fail;
 mod fence;
+mod flow;
+mod flow_reads;
 mod following;
 mod grant;
+mod graph;
 mod hosts;
 mod json;
 mod lease;
@@ -39,6 +43,7 @@ mod progress;
 mod repeats;
 mod replay;
 mod scenario;
+mod scenario_flows;
 mod secret;
 mod signal;
 mod stream;
@@ -48,6 +53,7 @@ mod tags;
 mod tick;
 mod waitpoint;
 mod waits;
+mod weakness_flows;
 mod weakness_indexes;
 mod weakness_lifecycle;
 mod weakness_numbers;
@@ -92,6 +98,10 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         change::CASES,
         describe::CASES,
         list::CASES,
+        flow::CASES,
+        edge::CASES,
+        graph::CASES,
+        flow_reads::CASES,
         events::CASES,
         tick::CASES,
         worker::CASES,
@@ -113,6 +123,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         weakness_repairs::CASES,
         weakness_waiting::CASES,
         weakness_resumed::CASES,
+        weakness_flows::CASES,
         arg::CASES,
         json::CASES,
         policy::CASES,

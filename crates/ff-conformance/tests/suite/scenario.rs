@@ -37,6 +37,7 @@ use ff_script::wire::Rest;
 
 use super::approval;
 use super::replay::replay;
+use super::scenario_flows;
 
 /// Retries and limits, so that every timer of an execution can be reached.
 const POLICY: &str = r#"{"retry_policy":{"max_retries":9,"backoff":{"type":"fixed","delay_ms":500}},
@@ -166,6 +167,24 @@ pub(crate) async fn prepare(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         | "ff_list_approvals"
         | "ff_rotate_link_secret"
         | "ff_read_link_secrets" => approval::prepare(d, name).await,
+        "ff_create_flow"
+        | "ff_add_execution_to_flow"
+        | "ff_seal_flow"
+        | "ff_set_flow_tags"
+        | "ff_cancel_flow"
+        | "ff_ack_cancel_member"
+        | "ff_stage_dependency_edge"
+        | "ff_add_dependency"
+        | "ff_apply_dependency_to_child"
+        | "ff_resolve_dependency"
+        | "ff_evaluate_flow_eligibility"
+        | "ff_promote_blocked_to_eligible"
+        | "ff_submit_graph"
+        | "ff_describe_flow"
+        | "ff_describe_edge"
+        | "ff_list_edges"
+        | "ff_list_members"
+        | "ff_list_flows" => scenario_flows::prepare(d, name).await,
         "ff_promote_delayed"
         | "ff_expire_execution"
         | "ff_mark_lease_expired_if_due"

@@ -8,7 +8,7 @@ use ff_core::limits;
 use super::contents::{Contents, Scores};
 use super::keys::Place;
 use super::record::{Record, State, field};
-use super::{Findings, shown, streams, waitpoints, workers};
+use super::{Findings, flows, shown, streams, waitpoints, workers};
 
 /// A step of priority outweighs any age unless the policy says how much age it is worth.
 const STRICT_STEP: i64 = 1_000_000_000_000;
@@ -96,6 +96,8 @@ fn invariant(place: &Place<'_>, member: &[u8]) -> &'static str {
         Place::Due if member.starts_with(workers::DUE_PREFIX) => "I9",
         Place::Due if member.starts_with(streams::DUE_PREFIX) => "I9",
         Place::Due if member.starts_with(waitpoints::DUE_PREFIX) => "I7",
+        Place::Due if flows::is_due(member) => "I6",
+        Place::Flows | Place::Members(_) => "I6",
         _ => "I1",
     }
 }
@@ -109,10 +111,15 @@ fn wanted<'a>(contents: &Contents<'a>) -> BTreeMap<Place<'a>, Wanted<'a>> {
             wanted.entry(place).or_default().insert(member, score);
         }
     }
-    let others =
-        workers::due(contents).chain(streams::due(contents)).chain(waitpoints::due(contents));
+    let others = workers::due(contents)
+        .chain(streams::due(contents))
+        .chain(waitpoints::due(contents))
+        .chain(flows::due(contents));
     for (member, until) in others {
         wanted.entry(Place::Due).or_default().insert(Cow::Owned(member), until);
+    }
+    for (place, member, score) in flows::listed(contents) {
+        wanted.entry(place).or_default().insert(Cow::Borrowed(member), score);
     }
     wanted
 }
@@ -155,7 +162,11 @@ fn due_at(record: &Record<'_>, state: State) -> Option<i64> {
     by_state.into_iter().chain(always).flatten().min()
 }
 
+/// A member of a flow goes with its flow.
 fn purge_at(record: &Record<'_>) -> i64 {
+    if record.has(field::FLOW_ID) {
+        return limits::TIMESTAMP_MS_MAX as i64;
+    }
     let kept_ms = record.number(field::RETENTION_MS);
     let kept_until =
         record.count(field::ENDED_AT) + kept_ms.unwrap_or(limits::RETENTION_MS_DEFAULT as i64);

@@ -29,6 +29,24 @@ pub(super) enum Place<'a> {
     Waitpoint(&'a str),
     /// The signals of a waitpoint.
     Signals(&'a str),
+    /// The edges that begin at an execution.
+    Outgoing(&'a str),
+    /// The edges that end at it.
+    Incoming(&'a str),
+    /// What upstreams passed to it.
+    Inputs(&'a str),
+    /// A flow.
+    Flow(&'a str),
+    /// Its members.
+    Members(&'a str),
+    /// Where its edges are that a caller named.
+    EdgeIds(&'a str),
+    /// Its members that could not be dealt with.
+    Stuck(&'a str),
+    /// Its tags.
+    FlowTags(&'a str),
+    /// Every flow.
+    Flows,
     /// What can be claimed in a lane.
     Queue(&'a str),
     /// What happens later, but to what runs.
@@ -140,11 +158,13 @@ impl<'a> Place<'a> {
             "lanes" => Some(Self::Lanes),
             "workers" => Some(Self::Workers),
             "marks" => Some(Self::Marks),
+            "flows" => Some(Self::Flows),
             _ => match rest.split_once(':')? {
                 ("q", lane) => LaneId::try_new(lane).is_ok().then_some(Self::Queue(lane)),
                 ("ended", outcome) => ended(outcome),
                 ("x", execution) => Self::of_execution(execution),
                 ("wp", waitpoint) => Self::of_waitpoint(waitpoint),
+                ("f", flow) => Self::of_flow(flow),
                 _ => None,
             },
         }
@@ -161,6 +181,9 @@ impl<'a> Place<'a> {
             "attempts" => Some(Self::Attempts(uuid)),
             _ if part.starts_with("s:") => Self::of_attempt(uuid, &part[2..]),
             "waitpoints" => Some(Self::Waitpoints(uuid)),
+            "out" => Some(Self::Outgoing(uuid)),
+            "in" => Some(Self::Incoming(uuid)),
+            "inputs" => Some(Self::Inputs(uuid)),
             _ => {
                 let name = BlobName::ALL.into_iter().find(|name| name.as_str() == part)?;
                 Some(Self::Blob(uuid, name))
@@ -187,6 +210,19 @@ impl<'a> Place<'a> {
         }
     }
 
+    fn of_flow(text: &'a str) -> Option<Self> {
+        let (uuid, part) = text.split_once(':').unwrap_or((text, ""));
+        match part {
+            _ if !is_uuid(uuid.as_bytes()) => None,
+            "" if text.len() == uuid.len() => Some(Self::Flow(uuid)),
+            "m" => Some(Self::Members(uuid)),
+            "e" => Some(Self::EdgeIds(uuid)),
+            "stuck" => Some(Self::Stuck(uuid)),
+            "tags" => Some(Self::FlowTags(uuid)),
+            _ => None,
+        }
+    }
+
     /// Is this the type that the place has?
     pub(super) fn fits(&self, stored: &Stored) -> bool {
         match self {
@@ -195,6 +231,9 @@ impl<'a> Place<'a> {
             | Self::Waitpoints(_)
             | Self::Waitpoint(_)
             | Self::Signals(_)
+            | Self::Flow(_)
+            | Self::EdgeIds(_)
+            | Self::FlowTags(_)
             | Self::Secrets
             | Self::LinkSecrets
             | Self::Idempotency
@@ -204,15 +243,19 @@ impl<'a> Place<'a> {
             Self::Blob(..) | Self::Document(..) | Self::Trimmed => {
                 matches!(stored, Stored::String(_))
             }
-            Self::Attempts(_) => matches!(stored, Stored::List(_)),
+            Self::Attempts(_) | Self::Outgoing(_) | Self::Incoming(_) | Self::Inputs(_) => {
+                matches!(stored, Stored::List(_))
+            }
             Self::Queue(_)
             | Self::Due
             | Self::Leases
             | Self::Suspended
             | Self::All
+            | Self::Flows
+            | Self::Members(_)
             | Self::Ended(_) => matches!(stored, Stored::SortedSet(_)),
             Self::Log | Self::Frames(..) => matches!(stored, Stored::Stream(_)),
-            Self::Lanes => matches!(stored, Stored::Set(_)),
+            Self::Lanes | Self::Stuck(_) => matches!(stored, Stored::Set(_)),
         }
     }
 
@@ -239,6 +282,15 @@ impl fmt::Display for Place<'_> {
             Self::Waitpoints(uuid) => write!(f, "x:{uuid}:waitpoints"),
             Self::Waitpoint(id) => write!(f, "wp:{id}"),
             Self::Signals(id) => write!(f, "wp:{id}:signals"),
+            Self::Outgoing(uuid) => write!(f, "x:{uuid}:out"),
+            Self::Incoming(uuid) => write!(f, "x:{uuid}:in"),
+            Self::Inputs(uuid) => write!(f, "x:{uuid}:inputs"),
+            Self::Flow(id) => write!(f, "f:{id}"),
+            Self::Members(id) => write!(f, "f:{id}:m"),
+            Self::EdgeIds(id) => write!(f, "f:{id}:e"),
+            Self::Stuck(id) => write!(f, "f:{id}:stuck"),
+            Self::FlowTags(id) => write!(f, "f:{id}:tags"),
+            Self::Flows => f.write_str("flows"),
             Self::Queue(lane) => write!(f, "q:{lane}"),
             Self::Due => f.write_str("due"),
             Self::Leases => f.write_str("leases"),

@@ -4,7 +4,7 @@ use ff_core::state::TerminalOutcome;
 
 use super::contents::Hash;
 use super::keys::is_uuid;
-use super::{Findings, shown, streams};
+use super::{Findings, flows, shown, streams};
 
 /// A field's name in the store.
 pub(super) type Field = &'static [u8];
@@ -27,6 +27,8 @@ enum Form {
     Frames,
     /// `epoch:how it ended:until when:lease id`.
     Lease,
+    /// `needed:edges:satisfied:impossible`, how far its upstreams are.
+    Dependencies,
     /// Anything.
     Text,
 }
@@ -50,7 +52,7 @@ macro_rules! fields {
 }
 
 fields! {
-    STATE b"st" Form::Word(&["waiting", "delayed", "running", "suspended", "lapsed", "revoked",
+    STATE b"st" Form::Word(&["held", "blocked", "waiting", "delayed", "running", "suspended", "lapsed", "revoked",
         "success", "failed", "cancelled", "expired", "skipped"]);
     LANE b"la" Form::Text;
     KIND b"ki" Form::Text;
@@ -127,6 +129,18 @@ fields! {
     PROGRESS_MESSAGE b"pm" Form::Text;
     PROGRESS_AT b"pt" Form::Number;
     FLOW_ID b"fl" Form::Uuid;
+    MEMBER_NAME b"nm" Form::Text;
+    ORDINAL b"on" Form::Number;
+    OPTIONAL b"op" Form::Word(&["1"]);
+    HELD b"hd" Form::Word(&["1"]);
+    DEPENDENCIES b"dp" Form::Dependencies;
+    RANK b"rk" Form::Number;
+    EDGES_OUT b"eo" Form::Number;
+    EDGES_RESOLVED b"er" Form::Number;
+    INPUTS b"ic" Form::Number;
+    CHILDREN_OPEN b"cn" Form::Number;
+    PARENT b"pa" Form::Uuid;
+    KEPT b"kp" Form::Word(&["1"]);
     STREAM_RULE b"sr" Form::StreamRule;
     FRAMES b"fm" Form::Frames;
     KEPT_FROM b"kf" Form::Number;
@@ -162,6 +176,8 @@ pub(super) struct Record<'a> {
 /// The one stored word that says where an execution stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
+    Held,
+    Blocked,
     Waiting,
     Delayed,
     Running,
@@ -234,6 +250,8 @@ impl<'a> Record<'a> {
     /// The state, if the stored word is one.
     pub(super) fn state(&self) -> Option<State> {
         Some(match self.state_word() {
+            "held" => State::Held,
+            "blocked" => State::Blocked,
             "waiting" => State::Waiting,
             "delayed" => State::Delayed,
             "running" => State::Running,
@@ -295,6 +313,7 @@ impl Form {
             Self::StreamRule => streams::Rule::parse(value).is_some(),
             Self::Frames => streams::Held::parse(value).is_some(),
             Self::Lease => is_past_lease(value),
+            Self::Dependencies => flows::Dependencies::parse(value).is_some(),
             Self::Text => true,
         }
     }

@@ -114,11 +114,16 @@ impl Rules<'_> {
                 self.bars("I1", DELAY);
             }
             // The time of a delay stays known until the next claim.
-            State::Waiting => {}
+            State::Waiting | State::Held | State::Blocked => {}
             _ => self.bars("I1", DELAY),
         }
-        if !matches!(state, State::Waiting | State::Delayed | State::Suspended) {
+        if !matches!(state, State::Waiting | State::Delayed | State::Suspended | State::Blocked) {
             self.bars("I1", &[field::NEXT_ATTEMPT]);
+        }
+        if state == State::Held {
+            self.needs("I6", &[field::HELD]);
+        } else {
+            self.bars("I6", &[field::HELD]);
         }
         if state != State::Suspended {
             self.bars("I7", &[field::SUSPEND_REASON, field::SUSPEND_UNTIL]);
@@ -149,6 +154,7 @@ impl Rules<'_> {
             TerminalOutcome::Failed | TerminalOutcome::Expired => {
                 self.needs("I3", &[field::FAILURE_REASON]);
             }
+            TerminalOutcome::Skipped => self.bars("I3", &[field::FAILURE_CATEGORY]),
             _ => self.bars("I3", FAILURE),
         }
         if outcome != TerminalOutcome::Cancelled {
@@ -178,7 +184,7 @@ fn vector(record: &Record<'_>, state: State) -> StateVector {
 
 fn phase(state: State) -> LifecyclePhase {
     match state {
-        State::Waiting | State::Delayed => LifecyclePhase::Runnable,
+        State::Held | State::Blocked | State::Waiting | State::Delayed => LifecyclePhase::Runnable,
         State::Suspended => LifecyclePhase::Suspended,
         State::Running | State::Lapsed | State::Revoked => LifecyclePhase::Active,
         State::Ended(_) => LifecyclePhase::Terminal,
@@ -196,6 +202,9 @@ fn ownership(state: State) -> OwnershipState {
 
 fn waits(record: &Record<'_>, state: State) -> (EligibilityState, BlockingReason) {
     match state {
+        State::Held | State::Blocked => {
+            (EligibilityState::BlockedByDependencies, BlockingReason::WaitingForChildren)
+        }
         State::Waiting => (EligibilityState::EligibleNow, BlockingReason::WaitingForWorker),
         State::Delayed => {
             let reason = match record.text(field::DELAY_REASON) {

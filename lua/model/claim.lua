@@ -41,7 +41,7 @@ function claim.row(p, x, kind)
     inputs, more = input.brought(p, x)
     bytes = bytes + more
     -- Who asked for nothing else is given the one result as the payload.
-    if payload == '' and x.inputs == '1' then payload = input.first(p, x) end
+    if payload == '' and x.inputs == '1' and x.dependencies then payload = input.first(p, x) end
   end
   return { p.tag .. x.uuid, x.lease_id, x.lease_epoch, x.lease_expires_at, lease.attempt_id(x),
     attempt.index(x), kind, x.lane, x.kind, x.namespace, x.priority or 0, x.created_at,

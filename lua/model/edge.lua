@@ -258,6 +258,7 @@ end
 local function tell_parent(w, x, now)
   local parent = x.parent and record.read(w.p, x.parent)
   if not parent or not parent.children_open then return end
+  if x.state == 'success' then pass(w, parent, x, { pass = true, name = x.member_name or '' }) end
   local open = number.stored(parent.children_open, 1) - 1
   if open > 0 then
     record.set(parent, 'children_open', open)
@@ -401,5 +402,29 @@ function edge.incoming(x, from, most)
   for i = 1, #list do list[i] = parse_incoming(list[i]) end
   return list
 end
+
+-- Takes back what a downstream was told.
+function edge.untell(x, one, outcome)
+  local needed, edges, satisfied, impossible = counts(x)
+  if satisfies(one.kind, outcome) then
+    put_counts(x, needed, edges, math.max(satisfied - 1, 0), impossible)
+  else
+    put_counts(x, needed, edges, satisfied, math.max(impossible - 1, 0))
+  end
+end
+
+-- The first upstream whose end does not satisfy what a member waits for; nil if there is none among
+-- those that are looked at.
+function edge.obstacle(p, x)
+  local list = edge.incoming(x, 0, limit.edges_per_call)
+  for i = 1, #list do
+    local up = list[i] and record.read(p, list[i].up)
+    if up and state.ENDED[up.state] and not satisfies(list[i].kind, up.state) then return up.uuid end
+  end
+  return nil
+end
+
+-- May a member run as far as its upstreams go (free), can it never (skip), or must it wait?
+edge.decide = decide
 
 return edge

@@ -12,6 +12,9 @@ local commit = require('model.commit')
 local request = require('model.request')
 local runnable = require('model.runnable')
 local state = require('model.state')
+local edge = require('model.edge')
+local flow = require('model.flow')
+local reopening = require('model.reopening')
 
 -- What belongs to the run that is over. The failure stays until the next attempt begins, because
 -- it is part of the last attempt's story.
@@ -42,6 +45,27 @@ local function reopen(w, x, a, now)
   if deadline_at and deadline_at > 0 then record.set(x, 'deadline_at', deadline_at) end
 end
 
+-- What its flow has to say: nil and a refusal, or what is taken back with the replay.
+local function planned(p, x)
+  local f = flow.read(p, x.flow_id)
+  if f and f.state == 'cancelled' and f.cancel_policy == 'cancel_all' then
+    return nil, reply.refuse('flow_cancelled')
+  end
+  if edge.decide(x) == 'skip' then
+    local up = edge.obstacle(p, x)
+    return nil, reply.refuse('deps_not_satisfied', up and p.tag .. up or '')
+  end
+  local list, ups = reopening.plan(p, x)
+  if not list then return nil, reply.refuse('graph_too_large') end
+  return { list = list, ups = ups, flow = f }
+end
+
+local function take_back(w, plan, now)
+  if not plan then return end
+  reopening.apply(w, plan.list, plan.ups, now)
+  if plan.flow then flow.drop(w, plan.flow, { 'failing' }) end
+end
+
 define {
   name = 'ff_replay_execution',
   doc = 'Runs a finished execution again, up to the policy\'s maximum.',
@@ -60,6 +84,9 @@ define {
     execution_not_found = {},
     execution_not_terminal = {},
     max_replays_exhausted = {},
+    flow_cancelled = {},
+    deps_not_satisfied = { 'upstream_execution_id' },
+    graph_too_large = {},
   },
   run = function(p, a, now, w)
     local x = record.read(p, a.execution_id)
@@ -73,6 +100,12 @@ define {
     if count >= number.stored(x.replays_max, limit.replays_default) then
       return reply.refuse('max_replays_exhausted')
     end
+    local plan, refusal
+    if x.flow_id then
+      plan, refusal = planned(p, x)
+      if refusal then return refusal end
+    end
+    take_back(w, plan, now)
     reopen(w, x, a, now)
     commit(w, x, 'replayed', a.requested_by)
     return reply.ok(state.public(x), count + 1)

@@ -43,7 +43,7 @@ modules! {
     "model/condition" "model/waitpoint" "model/signal" "model/attempt" "model/retry"
     "model/runnable" "model/edge" "model/ending" "model/suspension" "model/decision" "model/failure" "model/loss"
     "model/timer" "model/capability" "model/policy" "model/tags" "model/purge" "model/walk" "model/rank" "model/member" "model/creation"
-    "model/request" "model/input" "model/claim"
+    "model/reopening" "model/request" "model/input" "model/claim"
     "model/queue" "model/pause" "model/patch" "model/page"
     "verb/library" "verb/deployment" "verb/create" "verb/claim_next" "verb/grant" "verb/claim"
     "verb/lease" "verb/progress" "verb/stream" "verb/complete" "verb/fail" "verb/cancel"

@@ -65,29 +65,37 @@ pub struct GraphEdge {
 /// How many arguments stand before those a member is created from.
 const OWN_WIDTH: usize = 3;
 
+/// How many arguments a member has.
+const NODE_WIDTH: usize = OWN_WIDTH + CreateExecution::CONTRACT.args.len();
+
+/// Members and then edges, as arguments.
+fn encode(nodes: &[GraphNode], edges: &[GraphEdge]) -> Rest<Vec<u8>> {
+    let mut items: Vec<Vec<u8>> = Vec::new();
+    for node in nodes {
+        let mut own = Args::with_capacity(OWN_WIDTH);
+        node.name.encode(&mut own);
+        node.optional.encode(&mut own);
+        node.needed.encode(&mut own);
+        items.extend(own.iter().map(<[u8]>::to_vec));
+        items.extend(node.create.encode().iter().map(<[u8]>::to_vec));
+    }
+    let mut rest = Args::with_capacity(edges.len() * 5);
+    for edge in edges {
+        edge.upstream.encode(&mut rest);
+        edge.downstream.encode(&mut rest);
+        edge.kind.encode(&mut rest);
+        edge.pass.encode(&mut rest);
+        edge.name.encode(&mut rest);
+    }
+    items.extend(rest.iter().map(<[u8]>::to_vec));
+    Rest(items)
+}
+
 impl SubmitGraph {
     /// Puts members and edges into the arguments.
     pub fn fill(&mut self, nodes: &[GraphNode], edges: &[GraphEdge]) {
-        let mut args = Args::with_capacity(nodes.len() * 20 + edges.len() * 5);
-        let mut items: Vec<Vec<u8>> = Vec::new();
-        for node in nodes {
-            node.name.encode(&mut args);
-            node.optional.encode(&mut args);
-            node.needed.encode(&mut args);
-            items.extend(args.iter().map(<[u8]>::to_vec));
-            items.extend(node.create.encode().iter().map(<[u8]>::to_vec));
-            args = Args::with_capacity(OWN_WIDTH);
-        }
-        for edge in edges {
-            edge.upstream.encode(&mut args);
-            edge.downstream.encode(&mut args);
-            edge.kind.encode(&mut args);
-            edge.pass.encode(&mut args);
-            edge.name.encode(&mut args);
-        }
-        items.extend(args.iter().map(<[u8]>::to_vec));
         self.nodes = nodes.len() as u64;
-        self.node_width = (OWN_WIDTH + CreateExecution::CONTRACT.args.len()) as u64;
-        self.items = Rest(items);
+        self.node_width = NODE_WIDTH as u64;
+        self.items = encode(nodes, edges);
     }
 }

@@ -19,5 +19,6 @@ functions! {
         "OK" => Replayed { public_state: PublicState, replay_count: u32 },
         "DUPLICATE" => ReplayedBefore { public_state: PublicState, replay_count: u32 },
     }
-    refuses [ExecutionNotFound, ExecutionNotTerminal, MaxReplaysExhausted];
+    refuses [ExecutionNotFound, ExecutionNotTerminal, MaxReplaysExhausted, FlowCancelled,
+        DepsNotSatisfied, GraphTooLarge];
 }

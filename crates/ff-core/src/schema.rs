@@ -125,7 +125,7 @@ described! {
         for [types::ExecutionRef] = text().pattern(Some(EXECUTION_REF));
     "Id" "A hyphenated lower-case UUID."
         for [
-            types::AttemptId, types::FlowId, types::GrantId, types::LeaseId, types::RequestId,
+            types::AttemptId, types::EdgeId, types::FlowId, types::GrantId, types::LeaseId, types::RequestId,
             types::SignalId, types::SuspensionId, types::WaitpointId, types::WorkerSession
         ] = text().pattern(Some(UUID));
     "WaitpointToken" "The right to signal a waitpoint."
@@ -202,6 +202,8 @@ forms! {
         = number(1, limits::LIST_LIMIT_MAX);
     PartitionIndex "A partition, by its index."
         = number(0, u16::MAX.into());
+    MemberName "The name of a member of a flow, or of an input."
+        = name(limits::MEMBER_NAME_BYTES_MAX);
     SomeTags "At least one label."
         = tags().min_properties(Some(1));
     Base64 "Bytes as base64 with padding."

@@ -3,6 +3,7 @@
 mod approvals;
 mod completions;
 mod executions;
+mod flows;
 mod following;
 mod grants;
 mod partition;

@@ -3,6 +3,7 @@
 mod approvals;
 mod claims;
 mod executions;
+mod flows;
 mod frame_stream;
 mod grants;
 mod health;
@@ -34,6 +35,7 @@ pub(crate) fn all() -> Vec<Route> {
     [
         executions::routes(),
         reads::routes(),
+        flows::routes(),
         streams::routes(),
         workers::routes(),
         claims::routes(),

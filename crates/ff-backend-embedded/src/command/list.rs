@@ -67,8 +67,8 @@ pub(super) fn lindex(
 }
 
 /// `LSET key index value`
-pub(super) fn lset(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
-    let Some(list) = stage.keyspace.get_mut::<List>(args[1])? else {
+pub(super) fn lset(context: &mut Context<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
+    let Some(list) = context.keyspace.get_mut::<List>(args[1])? else {
         return Err(CommandError::new("ERR no such key"));
     };
     let index = integer(args[2])?;
@@ -76,7 +76,7 @@ pub(super) fn lset(stage: &mut Stage<'_>, args: Arguments<'_>) -> Result<Effect,
         return Err(CommandError::new("ERR index out of range"));
     };
     list[at] = args[3].into();
-    stage.reply.status("OK");
+    context.reply.status("OK");
     Ok(Effect::AsCalled)
 }
 

@@ -200,7 +200,7 @@ impl CreateExecution {
         self.under(own.unwrap_or(made))
     }
 
-    fn under(self, execution_id: ExecutionId) -> Result<NewExecution, EngineError> {
+    pub(super) fn under(self, execution_id: ExecutionId) -> Result<NewExecution, EngineError> {
         let delay_until = Moment::of_fields(self.delay_until, self.delay_ms)?;
         let payload = bytes::one_of(
             "payload",

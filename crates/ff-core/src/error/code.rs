@@ -64,6 +64,8 @@ codes! {
             "The worker instance is not registered, or its registration ran out.";
         ExecutionNotFound "execution_not_found" Terminal 404
             "The execution does not exist, or its retention time is over.";
+        EdgeNotFound "edge_not_found" Terminal 404
+            "The flow has no such edge.";
         FlowNotFound "flow_not_found" Terminal 404
             "The flow does not exist; create it first.";
         QuotaPolicyNotFound "quota_policy_not_found" Terminal 404

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ff_core::contracts::NewExecution;
+use ff_core::contracts::{NewExecution, Tags};
 use ff_core::error::EngineError;
 use ff_core::limits;
 use ff_core::state::PublicState;
@@ -87,12 +87,7 @@ impl TryFrom<NewExecution> for CreateExecution {
             json if json == "{}" => String::new(),
             json => json,
         };
-        let tags_json = if new.tags.is_empty() {
-            String::new()
-        } else {
-            serde_json::to_string(&new.tags)
-                .map_err(|error| EngineError::invalid("tags", error.to_string()))?
-        };
+        let tags_json = tags_json(&new.tags)?;
         let content_digest = match new.idempotency_key {
             Some(_) => content_digest(&new, &policy_json, &tags_json),
             None => String::new(),
@@ -116,6 +111,14 @@ impl TryFrom<NewExecution> for CreateExecution {
             sent_ms_ago: None,
         })
     }
+}
+
+/// Labels as the library reads them; nothing if there are none.
+pub(crate) fn tags_json(tags: &Tags) -> Result<String, EngineError> {
+    if tags.is_empty() {
+        return Ok(String::new());
+    }
+    serde_json::to_string(tags).map_err(|error| EngineError::invalid("tags", error.to_string()))
 }
 
 /// Tells whether two submissions under one idempotency key ask for the same work. Delay and

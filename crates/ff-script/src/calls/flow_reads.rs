@@ -1,5 +1,7 @@
 //! Flows, their members and their edges, read.
 
+use std::collections::BTreeMap;
+
 use ff_core::contracts::Tags;
 use ff_core::state::PublicState;
 use ff_core::types::{EdgeId, ExecutionId, ExecutionKind, FlowId, Namespace, TimestampMs};
@@ -31,7 +33,7 @@ functions! {
             cancellation_policy: Option<String>,
             being_cancelled: bool,
             stuck: u32,
-            counts: List<Value>,
+            counts: StateCounts,
             tags: Tags,
         },
     }
@@ -68,6 +70,22 @@ functions! {
     read ff_list_flows(ListFlows { after: Option<FlowId>, limit: u32 })
     -> ListFlowsReply { "OK" => Flows { flows: List<FlowRow>, next_after: Option<FlowId> } }
     refuses [];
+}
+
+/// How many members are in which state: words and numbers in turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateCounts(pub BTreeMap<PublicState, u32>);
+
+impl Reading for StateCounts {
+    fn read(value: Value) -> Option<Self> {
+        let Value::Array(values) = value else { return None };
+        let mut values = values.into_iter();
+        let mut counts = BTreeMap::new();
+        while let Some(word) = values.next() {
+            counts.insert(Reading::read(word)?, Reading::read(values.next()?)?);
+        }
+        Some(Self(counts))
+    }
 }
 
 /// Declares what the rows of a listing hold, in order.

@@ -20,7 +20,7 @@ use ff_core::object::Object;
 use ff_core::operation::{Nothing, Operation};
 use ff_core::partition::PartitionConfig;
 use ff_core::types::{
-    AttemptIndex, ExecutionId, GrantId, Moment, RequestId, WorkerInstanceId, WorkerSession,
+    AttemptIndex, ExecutionId, FlowId, GrantId, Moment, RequestId, WorkerInstanceId, WorkerSession,
 };
 use ff_script::ids::{IdSource, SystemIds};
 use futures_core::future::BoxFuture;
@@ -89,6 +89,71 @@ impl Executions for HttpBackend {
         name(&mut request.request_id);
         self.send::<SetTags>(id, request)
     }
+}
+
+impl Flows for HttpBackend {
+    fn create_flow(&self, mut request: CreateFlow) -> Answer<'_, FlowCreated> {
+        name_flow(&mut request.flow_id);
+        self.send::<CreateFlow>(Nothing {}, request)
+    }
+
+    fn submit_graph(&self, mut request: SubmitGraph) -> Answer<'_, GraphAccepted> {
+        if request.key.is_none() {
+            name_flow(&mut request.flow.flow_id);
+        }
+        self.send::<SubmitGraph>(Nothing {}, request)
+    }
+
+    fn add_flow_member(&self, id: FlowId, it: AddFlowMember) -> Answer<'_, FlowMemberAdded> {
+        self.send::<AddFlowMember>(id, it)
+    }
+
+    fn add_edge(&self, id: FlowId, it: AddEdge) -> Answer<'_, EdgeAdded> {
+        self.send::<AddEdge>(id, it)
+    }
+
+    fn apply_edge(&self, id: FlowId, it: ApplyEdge) -> Answer<'_, EdgeApplied> {
+        self.send::<ApplyEdge>(id, it)
+    }
+
+    fn seal_flow(&self, id: FlowId) -> Answer<'_, FlowSealed> {
+        self.send::<SealFlow>(id, Nothing {})
+    }
+
+    fn set_flow_tags(&self, id: FlowId, it: SetFlowTags) -> Answer<'_, Nothing> {
+        self.send::<SetFlowTags>(id, it)
+    }
+
+    fn cancel_flow(&self, id: FlowId, it: CancelFlow) -> Answer<'_, CancelFlowResult> {
+        self.send::<CancelFlow>(id, it)
+    }
+
+    fn describe_flow(&self, id: FlowId) -> Answer<'_, Option<FlowSnapshot>> {
+        let described = self.send::<DescribeFlow>(id, Nothing {});
+        Box::pin(async move { found(described.await) })
+    }
+
+    fn describe_edge(&self, edge: EdgeOf) -> Answer<'_, Option<EdgeSnapshot>> {
+        let described = self.send::<DescribeEdge>(edge, Nothing {});
+        Box::pin(async move { found(described.await) })
+    }
+
+    fn list_edges(&self, id: ExecutionId, query: EdgeQuery) -> Answer<'_, EdgeList> {
+        self.send::<EdgeQuery>(id, query)
+    }
+
+    fn list_members(&self, id: FlowId, query: MemberQuery) -> Answer<'_, FlowMembers> {
+        self.send::<MemberQuery>(id, query)
+    }
+
+    fn list_flows(&self, query: FlowQuery) -> Answer<'_, ListFlowsPage> {
+        self.send::<FlowQuery>(Nothing {}, query)
+    }
+}
+
+/// Gives a flow an id that its caller did not, so that all sends of it are one.
+fn name_flow(flow_id: &mut Option<FlowId>) {
+    flow_id.get_or_insert_with(|| FlowId::from_uuid(SystemIds.ordered()));
 }
 
 /// Names a change that the caller did not name, so that all sends of it are one.

@@ -1,14 +1,16 @@
 //! What a path names.
 
+use std::fmt::Display;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use ff_api::approval::LinkText;
-use ff_core::contracts::AttemptOf;
+use ff_core::contracts::{AttemptOf, EdgeOf};
 use ff_core::error::EngineError;
 use ff_core::operation::Nothing;
-use ff_core::types::{ExecutionId, ExecutionRef, WorkerId, WorkerInstanceId};
+use ff_core::types::{ExecutionId, ExecutionRef, FlowId, WorkerId, WorkerInstanceId};
 use utoipa::ToSchema;
 
 use super::path::{AttemptPath, ExecutionPath, NamePath, parameter};
@@ -79,6 +81,37 @@ impl Target for AttemptOf {
         let AttemptPath(attempt_index) = AttemptPath::from_request_parts(parts, app).await?;
         Ok(On(Self { execution_id, attempt_index }, name))
     }
+}
+
+impl Target for FlowId {
+    type Schema = Self;
+    const ABOUT: Option<&'static str> = Some("The flow.");
+
+    async fn read(parts: &mut Parts, app: &Arc<App>) -> Result<On<Self>, Refusal> {
+        Ok(On(id(parts, app, 0, "flow_id").await?, None))
+    }
+}
+
+impl Target for EdgeOf {
+    type Schema = FlowId;
+    const ABOUT: Option<&'static str> = FlowId::ABOUT;
+
+    async fn read(parts: &mut Parts, app: &Arc<App>) -> Result<On<Self>, Refusal> {
+        let flow_id = id(parts, app, 0, "flow_id").await?;
+        let edge_id = id(parts, app, 1, "edge_id").await?;
+        Ok(On(Self { flow_id, edge_id }, None))
+    }
+}
+
+/// An id at a place of the path.
+async fn id<T: FromStr<Err: Display>>(
+    parts: &mut Parts,
+    app: &Arc<App>,
+    place: usize,
+    name: &'static str,
+) -> Result<T, Refusal> {
+    let text = parameter(parts, app, place).await?;
+    text.parse().map_err(|error| Refusal::invalid(name, format!("is wrong: {error}")))
 }
 
 impl Target for WorkerId {

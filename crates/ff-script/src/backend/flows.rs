@@ -1,0 +1,502 @@
+//! Flows: a graph is sent in parts that the store takes in a few milliseconds each, so that a
+//! repetition goes on where one broke off.
+
+use std::collections::BTreeSet;
+
+use ff_core::contracts::{
+    AddEdge, AddFlowMember, ApplyEdge, CancelFlow, CancelFlowPolicy, CancelFlowResult, CreateFlow,
+    EdgeAdded, EdgeApplied, EdgeList, EdgeOf, EdgeQuery, EdgeSnapshot, FlowCreated, FlowMember,
+    FlowMemberAdded, FlowMembers, FlowQuery, FlowSealed, FlowSnapshot, FlowSummary, GraphAccepted,
+    ListFlowsPage, MemberQuery, PlannedEdge, PlannedGraph, PlannedNode, SetFlowTags, SubmitGraph,
+};
+use ff_core::engine_backend::{Answer, Flows};
+use ff_core::error::{Code, EngineError};
+use ff_core::limits;
+use ff_core::operation::Nothing;
+use ff_core::partition::Partition;
+use ff_core::types::{ExecutionId, FlowId, LaneId};
+
+use super::ScriptBackend;
+use crate::calls;
+use crate::calls::create::{CreateExecution, tags_json};
+use crate::calls::edge::{
+    AddDependency, AddDependencyReply, ApplyDependencyToChild, ApplyDependencyToChildReply,
+    StageDependencyEdge, StageDependencyEdgeReply,
+};
+use crate::calls::flow::{
+    AddExecutionToFlow, AddExecutionToFlowReply, CancelFlowReply, CreateFlowReply, SealFlow,
+    SealFlowReply,
+};
+use crate::calls::flow_reads::{
+    DescribeEdge, DescribeEdgeReply, DescribeFlow, DescribeFlowReply, EdgeRow, FlowRow, ListEdges,
+    ListEdgesReply, ListFlows, ListFlowsReply, ListMembers, ListMembersReply, MemberRow,
+};
+use crate::calls::graph::{GraphEdge, GraphNode, SubmitGraphReply};
+use crate::host::Host;
+use crate::ids::{IdSource, SystemIds};
+use crate::library::fnv1a;
+use crate::wire::Rest;
+
+/// How many a page has if nothing else is said.
+const PAGE: u32 = 100;
+
+impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
+    fn create_flow(&self, request: CreateFlow) -> Answer<'_, FlowCreated> {
+        Box::pin(async move {
+            request.validate()?;
+            let flow_id = request.flow_id.unwrap_or_else(|| FlowId::from_uuid(SystemIds.ordered()));
+            let call = create_call(flow_id, request)?;
+            Ok(match self.call(self.flow_home(&flow_id), call).await? {
+                CreateFlowReply::Created { flow_id } => FlowCreated { flow_id, created: true },
+                CreateFlowReply::CreatedBefore { flow_id } => {
+                    FlowCreated { flow_id, created: false }
+                }
+            })
+        })
+    }
+
+    fn submit_graph(&self, request: SubmitGraph) -> Answer<'_, GraphAccepted> {
+        Box::pin(async move {
+            let planned = request.plan(SystemIds.ordered(), &self.config)?;
+            self.send_graph(planned).await
+        })
+    }
+
+    fn add_flow_member(
+        &self,
+        flow_id: FlowId,
+        request: AddFlowMember,
+    ) -> Answer<'_, FlowMemberAdded> {
+        Box::pin(async move {
+            let partition = self.flow_home(&flow_id);
+            check_home(partition, request.execution_id)?;
+            let AddFlowMember { execution_id, name, optional } = request;
+            let call = AddExecutionToFlow { flow_id, execution_id, name, optional };
+            Ok(match self.call(partition, call).await? {
+                AddExecutionToFlowReply::Added { execution_id, node_count } => {
+                    FlowMemberAdded { execution_id, node_count, added: true }
+                }
+                AddExecutionToFlowReply::AddedBefore { execution_id, node_count } => {
+                    FlowMemberAdded { execution_id, node_count, added: false }
+                }
+            })
+        })
+    }
+
+    fn add_edge(&self, flow_id: FlowId, request: AddEdge) -> Answer<'_, EdgeAdded> {
+        Box::pin(async move {
+            request.validate()?;
+            check_home(self.flow_home(&flow_id), request.upstream_execution_id)?;
+            check_home(self.flow_home(&flow_id), request.downstream_execution_id)?;
+            if request.staged {
+                self.stage_edge(flow_id, request).await
+            } else {
+                self.add_whole_edge(flow_id, request).await
+            }
+        })
+    }
+
+    fn apply_edge(&self, flow_id: FlowId, request: ApplyEdge) -> Answer<'_, EdgeApplied> {
+        Box::pin(async move {
+            let ApplyEdge { edge_id, downstream_execution_id } = request;
+            check_home(self.flow_home(&flow_id), downstream_execution_id)?;
+            let call = ApplyDependencyToChild { flow_id, edge_id, downstream_execution_id };
+            Ok(match self.call(self.flow_home(&flow_id), call).await? {
+                ApplyDependencyToChildReply::Applied { unsatisfied_count } => {
+                    EdgeApplied { unsatisfied_count: Some(unsatisfied_count) }
+                }
+                ApplyDependencyToChildReply::AppliedBefore {} => {
+                    EdgeApplied { unsatisfied_count: None }
+                }
+            })
+        })
+    }
+
+    fn seal_flow(&self, flow_id: FlowId) -> Answer<'_, FlowSealed> {
+        Box::pin(async move {
+            let (SealFlowReply::Sealed { node_count } | SealFlowReply::SealedBefore { node_count }) =
+                self.call(self.flow_home(&flow_id), SealFlow { flow_id }).await?;
+            Ok(FlowSealed { node_count })
+        })
+    }
+
+    fn set_flow_tags(&self, flow_id: FlowId, request: SetFlowTags) -> Answer<'_, Nothing> {
+        Box::pin(async move {
+            let pairs = request.tags.into_iter().flat_map(|(name, value)| [name, value]).collect();
+            let call = calls::flow::SetFlowTags { flow_id, pairs: Rest(pairs) };
+            self.call(self.flow_home(&flow_id), call).await?;
+            Ok(Nothing {})
+        })
+    }
+
+    fn cancel_flow(&self, flow_id: FlowId, request: CancelFlow) -> Answer<'_, CancelFlowResult> {
+        Box::pin(async move {
+            request.validate()?;
+            let policy = request.cancellation_policy.unwrap_or(CancelFlowPolicy::CancelAll);
+            let call = calls::flow::CancelFlow {
+                flow_id,
+                reason: request.reason,
+                policy: policy.as_str().to_owned(),
+                grace_ms: None,
+            };
+            let (CancelFlowReply::Cancelled { policy, member_count, done }
+            | CancelFlowReply::CancelledBefore { policy, member_count, done }) =
+                self.call(self.flow_home(&flow_id), call).await?;
+            let cancellation_policy = word("cancellation policy", &policy)?;
+            Ok(CancelFlowResult { cancellation_policy, member_count, done })
+        })
+    }
+
+    fn describe_flow(&self, flow_id: FlowId) -> Answer<'_, Option<FlowSnapshot>> {
+        Box::pin(async move {
+            match self.call(self.flow_home(&flow_id), DescribeFlow { flow_id }).await {
+                Ok(flow) => snapshot(flow_id, flow).map(Some),
+                Err(error) if error.code() == Some(Code::FlowNotFound) => Ok(None),
+                Err(error) => Err(error),
+            }
+        })
+    }
+
+    fn describe_edge(&self, edge: EdgeOf) -> Answer<'_, Option<EdgeSnapshot>> {
+        Box::pin(async move {
+            let EdgeOf { flow_id, edge_id } = edge;
+            match self.call(self.flow_home(&flow_id), DescribeEdge { flow_id, edge_id }).await {
+                Ok(DescribeEdgeReply::Edge { edge }) => edge_of(flow_id, edge).map(Some),
+                Ok(DescribeEdgeReply::None {}) => Ok(None),
+                Err(error) if error.code() == Some(Code::FlowNotFound) => Ok(None),
+                Err(error) => Err(error),
+            }
+        })
+    }
+
+    fn list_edges(&self, execution_id: ExecutionId, query: EdgeQuery) -> Answer<'_, EdgeList> {
+        Box::pin(async move {
+            let call = ListEdges {
+                execution_id,
+                direction: query.direction.as_str().to_owned(),
+                from: query.from.unwrap_or(0),
+                limit: query.limit.unwrap_or(PAGE),
+            };
+            let ListEdgesReply::Edges { flow_id, edges, next_from } =
+                self.call_on(execution_id, call).await?;
+            let Some(flow_id) = flow_id else { return Ok(EdgeList::default()) };
+            let edges = edges.0.into_iter().map(|row| edge_of(flow_id, row));
+            Ok(EdgeList { edges: edges.collect::<Result<_, _>>()?, next_from })
+        })
+    }
+
+    fn list_members(&self, flow_id: FlowId, query: MemberQuery) -> Answer<'_, FlowMembers> {
+        Box::pin(async move {
+            let call = ListMembers {
+                flow_id,
+                state: query.state,
+                from: query.from.unwrap_or(0),
+                limit: query.limit.unwrap_or(PAGE),
+            };
+            let ListMembersReply::Members { members, next_from } =
+                self.call(self.flow_home(&flow_id), call).await?;
+            Ok(FlowMembers { members: members.0.into_iter().map(member).collect(), next_from })
+        })
+    }
+
+    fn list_flows(&self, query: FlowQuery) -> Answer<'_, ListFlowsPage> {
+        Box::pin(self.flow_page(query))
+    }
+}
+
+impl<H: Host + ?Sized> ScriptBackend<H> {
+    /// Where a flow lives.
+    pub(super) fn flow_home(&self, flow_id: &FlowId) -> Partition {
+        self.config.flow_partition_of(flow_id.as_bytes())
+    }
+
+    async fn stage_edge(&self, flow_id: FlowId, it: AddEdge) -> Result<EdgeAdded, EngineError> {
+        let call = StageDependencyEdge {
+            flow_id,
+            edge_id: it.edge_id,
+            upstream_execution_id: it.upstream_execution_id,
+            downstream_execution_id: it.downstream_execution_id,
+            dependency_kind: it.dependency_kind.map(|kind| kind.as_str().to_owned()),
+            data_passing_ref: it.data_passing_ref.unwrap_or_default(),
+            expected_graph_revision: it.expected_graph_revision,
+        };
+        Ok(match self.call(self.flow_home(&flow_id), call).await? {
+            StageDependencyEdgeReply::Staged { edge_id, graph_revision } => {
+                EdgeAdded { edge_id, new_graph_revision: graph_revision, added: true }
+            }
+            StageDependencyEdgeReply::StagedBefore { edge_id, graph_revision } => {
+                EdgeAdded { edge_id, new_graph_revision: graph_revision, added: false }
+            }
+        })
+    }
+
+    async fn add_whole_edge(&self, flow_id: FlowId, it: AddEdge) -> Result<EdgeAdded, EngineError> {
+        let call = AddDependency {
+            flow_id,
+            edge_id: it.edge_id,
+            upstream_execution_id: it.upstream_execution_id,
+            downstream_execution_id: it.downstream_execution_id,
+            dependency_kind: it.dependency_kind.map(|kind| kind.as_str().to_owned()),
+            data_passing_ref: it.data_passing_ref.unwrap_or_default(),
+            expected_graph_revision: it.expected_graph_revision,
+        };
+        Ok(match self.call(self.flow_home(&flow_id), call).await? {
+            AddDependencyReply::Added { edge_id, graph_revision } => {
+                EdgeAdded { edge_id, new_graph_revision: graph_revision, added: true }
+            }
+            AddDependencyReply::AddedBefore { edge_id, graph_revision } => {
+                EdgeAdded { edge_id, new_graph_revision: graph_revision, added: false }
+            }
+        })
+    }
+
+    /// Sends a graph, part by part. The last one seals it.
+    async fn send_graph(&self, planned: PlannedGraph) -> Result<GraphAccepted, EngineError> {
+        let partition = self.flow_home(&planned.flow_id);
+        let ids: Vec<ExecutionId> =
+            planned.nodes.iter().map(|node| node.new.execution_id).collect();
+        let digest = digest(&planned);
+        let lanes: BTreeSet<LaneId> =
+            planned.nodes.iter().map(|node| node.new.lane.clone()).collect();
+        for lane in &lanes {
+            self.register_lane(lane).await?;
+        }
+        let nodes: Vec<GraphNode> =
+            planned.nodes.into_iter().map(graph_node).collect::<Result<_, _>>()?;
+        let edges: Vec<GraphEdge> =
+            planned.edges.iter().map(|edge| graph_edge(edge, &ids, &nodes)).collect();
+        let parts = parts(&nodes, &edges);
+        let mut accepted = None;
+        for (place, part) in parts.iter().enumerate() {
+            let mut call = graph_call(planned.flow_id, planned.flow.clone(), digest.clone())?;
+            call.nodes_before = part.nodes.start as u64;
+            call.edges_before = part.edges.start as u64;
+            call.seal = place + 1 == parts.len();
+            call.fill(&nodes[part.nodes.clone()], &edges[part.edges.clone()]);
+            accepted = Some(self.call(partition, call).await?);
+        }
+        match accepted {
+            Some(SubmitGraphReply::Accepted { flow_id, node_count }) => {
+                Ok(GraphAccepted { flow_id, node_count, created: true })
+            }
+            Some(SubmitGraphReply::AcceptedBefore { flow_id, node_count }) => {
+                Ok(GraphAccepted { flow_id, node_count, created: false })
+            }
+            None => Err(EngineError::invalid("tasks", "must not be empty")),
+        }
+    }
+
+    async fn flow_page(&self, query: FlowQuery) -> Result<ListFlowsPage, EngineError> {
+        let limit = query.limit.unwrap_or(PAGE);
+        let begin = match (query.partition, &query.cursor) {
+            (Some(index), _) => index,
+            (None, Some(cursor)) => self.flow_home(cursor).index,
+            (None, None) => 0,
+        };
+        let last = query.partition.unwrap_or(self.config.num_flow_partitions - 1);
+        let mut after = query.cursor;
+        for index in begin..=last {
+            let call = ListFlows { after: after.take(), limit };
+            let ListFlowsReply::Flows { flows, next_after } =
+                self.call(self.config.flow_partition(index)?, call).await?;
+            if flows.0.is_empty() {
+                continue;
+            }
+            let flows = flows.0.into_iter().map(summary).collect::<Result<Vec<_>, _>>()?;
+            let behind = flows.last().map(|flow| flow.flow_id).filter(|_| index < last);
+            return Ok(ListFlowsPage { flows, next_cursor: next_after.or(behind) });
+        }
+        Ok(ListFlowsPage::default())
+    }
+}
+
+/// An execution joins a flow only where the flow lives.
+fn check_home(partition: Partition, execution_id: ExecutionId) -> Result<(), EngineError> {
+    if execution_id.partition() == partition {
+        return Ok(());
+    }
+    let details = vec![execution_id.to_string(), partition.to_string()];
+    Err(EngineError::Refused { code: Code::PartitionMismatch, details })
+}
+
+fn create_call(flow_id: FlowId, it: CreateFlow) -> Result<calls::flow::CreateFlow, EngineError> {
+    Ok(calls::flow::CreateFlow {
+        flow_id,
+        flow_kind: it.flow_kind,
+        namespace: it.namespace.unwrap_or_default(),
+        on_failure: it.on_failure.map(|policy| policy.as_str().to_owned()),
+        deadline_at: it.deadline_at,
+        retention_ms: it.retention_ms,
+        tags_json: tags_json(&it.tags)?,
+    })
+}
+
+fn graph_call(
+    flow_id: FlowId,
+    it: CreateFlow,
+    digest: String,
+) -> Result<calls::graph::SubmitGraph, EngineError> {
+    let flow = create_call(flow_id, it)?;
+    Ok(calls::graph::SubmitGraph {
+        flow_id,
+        flow_kind: flow.flow_kind,
+        namespace: flow.namespace,
+        on_failure: flow.on_failure,
+        deadline_at: flow.deadline_at,
+        retention_ms: flow.retention_ms,
+        tags_json: flow.tags_json,
+        digest,
+        nodes_before: 0,
+        edges_before: 0,
+        seal: false,
+        nodes: 0,
+        node_width: 1,
+        items: Rest(Vec::new()),
+    })
+}
+
+fn graph_node(node: PlannedNode) -> Result<GraphNode, EngineError> {
+    Ok(GraphNode {
+        name: node.name,
+        optional: node.optional,
+        needed: node.needs.map(u64::from),
+        create: CreateExecution::try_from(node.new)?,
+    })
+}
+
+fn graph_edge(edge: &PlannedEdge, ids: &[ExecutionId], nodes: &[GraphNode]) -> GraphEdge {
+    let upstream = &nodes[edge.upstream];
+    GraphEdge {
+        upstream: ids[edge.upstream],
+        downstream: ids[edge.downstream],
+        kind: edge.kind.as_str().to_owned(),
+        pass: edge.pass.is_some(),
+        name: edge.pass.clone().unwrap_or_else(|| upstream.name.clone()),
+    }
+}
+
+/// What is sent in one call: members and edges by their places.
+struct Part {
+    nodes: std::ops::Range<usize>,
+    edges: std::ops::Range<usize>,
+}
+
+/// Bytes of one part: keeps the store's longest pause far below a lease.
+const PART_BYTES_MAX: usize = 1 << 20;
+
+/// Members first, so many at a time; edges as soon as both of their ends are there.
+fn parts(nodes: &[GraphNode], edges: &[GraphEdge]) -> Vec<Part> {
+    let most = limits::GRAPH_BATCH_MAX as usize;
+    let (mut parts, mut node, mut edge) = (Vec::new(), 0, 0);
+    while node < nodes.len() || edge < edges.len() {
+        let (first_node, first_edge) = (node, edge);
+        let mut bytes = 0;
+        while node < nodes.len() && node - first_node < most && bytes < PART_BYTES_MAX {
+            bytes += nodes[node].create.payload.len();
+            node += 1;
+        }
+        if node == nodes.len() {
+            edge = edges.len().min(first_edge + most);
+        }
+        parts.push(Part { nodes: first_node..node, edges: first_edge..edge });
+    }
+    parts
+}
+
+/// Tells graphs apart: a repetition has the same.
+fn digest(planned: &PlannedGraph) -> String {
+    let mut text = format!("{:?}{:?}", planned.flow.flow_kind, planned.flow.on_failure);
+    for node in &planned.nodes {
+        text.push_str(&format!("{:?}", node));
+    }
+    for edge in &planned.edges {
+        text.push_str(&format!("{edge:?}"));
+    }
+    format!("{:016x}", fnv1a(text.as_bytes()))
+}
+
+/// A word of the library that this build must know.
+fn word<T: std::str::FromStr>(what: &'static str, text: &str) -> Result<T, EngineError> {
+    text.parse().map_err(|_| EngineError::corrupt("flow", what, text))
+}
+
+fn snapshot(flow_id: FlowId, flow: DescribeFlowReply) -> Result<FlowSnapshot, EngineError> {
+    let DescribeFlowReply::Flow {
+        kind,
+        namespace,
+        public_flow_state,
+        graph_revision,
+        node_count,
+        edge_count,
+        created_at,
+        last_mutation_at,
+        started_at,
+        ended_at,
+        sealed,
+        on_failure,
+        deadline_at,
+        cancelled_at,
+        cancel_reason,
+        cancellation_policy,
+        being_cancelled,
+        stuck,
+        counts,
+        tags,
+    } = flow;
+    let state = word("public_flow_state", &public_flow_state)?;
+    let mut told = FlowSnapshot::new(flow_id, kind, namespace, state, created_at, last_mutation_at);
+    (told.graph_revision, told.node_count, told.edge_count) =
+        (graph_revision, node_count, edge_count);
+    (told.started_at, told.completed_at, told.deadline_at) = (started_at, ended_at, deadline_at);
+    (told.sealed, told.being_cancelled, told.stuck_count) = (sealed, being_cancelled, stuck);
+    (told.cancelled_at, told.cancel_reason) = (cancelled_at, cancel_reason);
+    told.on_failure = word("on_failure", &on_failure)?;
+    told.cancellation_policy =
+        cancellation_policy.map(|policy| word("cancellation_policy", &policy)).transpose()?;
+    told.counts = counts.0;
+    told.tags = tags;
+    Ok(told)
+}
+
+fn edge_of(flow_id: FlowId, row: EdgeRow) -> Result<EdgeSnapshot, EngineError> {
+    let mut edge = EdgeSnapshot::new(
+        EdgeOf { flow_id, edge_id: row.edge_id },
+        row.upstream_execution_id,
+        row.downstream_execution_id,
+        word("dependency_kind", &row.dependency_kind)?,
+        word("edge_state", &row.edge_state)?,
+    );
+    edge.applied = row.applied;
+    edge.data_passing_ref = row.input_name.filter(|_| row.passes_data);
+    Ok(edge)
+}
+
+fn member(row: MemberRow) -> FlowMember {
+    let cancelled = row.cancelled_by.is_some();
+    FlowMember {
+        execution_id: row.execution_id,
+        name: row.name,
+        ordinal: row.ordinal,
+        kind: row.kind,
+        public_state: row.public_state,
+        optional: row.optional,
+        attempt_count: row.attempt_count,
+        edge_count: row.edge_count,
+        started_at: row.started_at,
+        completed_at: row.ended_at,
+        cancelled_by: row.cancelled_by,
+        fenced_until: row.lease_expires_at.filter(|_| cancelled),
+    }
+}
+
+fn summary(row: FlowRow) -> Result<FlowSummary, EngineError> {
+    Ok(FlowSummary {
+        flow_id: row.flow_id,
+        flow_kind: row.kind,
+        namespace: row.namespace,
+        status: word("public_flow_state", &row.public_flow_state)?,
+        node_count: row.node_count,
+        created_at: row.created_at,
+        completed_at: row.ended_at,
+    })
+}

@@ -1,5 +1,6 @@
 //! The client: submits executions and waits for their results.
 
+mod flow;
 mod follow;
 mod list;
 mod result;

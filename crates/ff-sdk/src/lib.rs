@@ -71,6 +71,13 @@ pub use ff_core::contracts::{
     StreamFrames, SuspendRequest, SuspendedExecutionEntry, SuspensionReason, TimeoutBehavior,
     WaitpointKind, WaitpointSpec, WaitpointState,
 };
+pub use ff_core::contracts::{
+    AddEdge, AddFlowMember, CancelFlow, CancelFlowPolicy, CancelFlowResult, CreateExecution,
+    CreateFlow, DependencyKind, EdgeDirection, EdgeList, EdgeQuery, EdgeSnapshot, EdgeState,
+    FailurePolicy, FlowMember, FlowMembers, FlowQuery, FlowSnapshot, FlowState, FlowSummary,
+    GraphAccepted, GraphDependency, GraphTask, ListFlowsPage, MemberQuery, PassedInput,
+    SubmitGraph,
+};
 pub use ff_core::engine_backend::EngineBackend;
 pub use ff_core::error::{Code, EngineError, ErrorClass};
 pub use ff_core::partition::PartitionConfig;
@@ -80,9 +87,9 @@ pub use ff_core::policy::{
 };
 pub use ff_core::state::PublicState;
 pub use ff_core::types::{
-    Approver, AttemptId, AttemptIndex, ExecutionId, ExecutionKind, ExecutionRef, LaneId,
-    LeaseEpoch, LeaseFence, LeaseId, Namespace, SignalId, StreamCursor, SuspensionId, TimestampMs,
-    WaitpointHmac, WaitpointId, WaitpointToken, WorkerId, WorkerInstanceId,
+    Approver, AttemptId, AttemptIndex, EdgeId, ExecutionId, ExecutionKind, ExecutionRef, FlowId,
+    LaneId, LeaseEpoch, LeaseFence, LeaseId, Namespace, SignalId, StreamCursor, SuspensionId,
+    TimestampMs, WaitpointHmac, WaitpointId, WaitpointToken, WorkerId, WorkerInstanceId,
 };
 pub use ff_core::value::Value;
 pub use ff_core::work_source::WorkSource;

@@ -1,6 +1,7 @@
 //! The worker: connects, takes work, and leaves in order.
 
 mod claim;
+mod flows;
 mod registry;
 mod shared;
 mod shutdown;

@@ -72,6 +72,13 @@ pub struct GraphDependency {
     pub pass: Option<String>,
 }
 
+impl GraphDependency {
+    /// Waits for the success of another, and passes nothing.
+    pub fn on_success(task: impl Into<String>) -> Self {
+        Self { task: task.into(), on: None, pass: None }
+    }
+}
+
 impl Operation for SubmitGraph {
     type Target = Nothing;
     type Request = Self;

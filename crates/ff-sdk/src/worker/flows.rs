@@ -1,0 +1,60 @@
+//! What a worker may ask about flows.
+
+use ff_core::contracts::{EdgeDirection, EdgeOf, EdgeQuery, EdgeSnapshot, FlowSnapshot};
+use ff_core::types::{EdgeId, ExecutionId, FlowId};
+
+use super::FlowFabricWorker;
+use crate::error::SdkError;
+
+impl FlowFabricWorker {
+    /// Everything about a flow but its members and edges; none if it does not exist.
+    pub async fn describe_flow(&self, id: &FlowId) -> Result<Option<FlowSnapshot>, SdkError> {
+        let described = self.shared.engine().describe_flow(*id).await;
+        described.map_err(|error| error.in_context("describe_flow").into())
+    }
+
+    /// One edge of a flow; none if there is no such.
+    pub async fn describe_edge(
+        &self,
+        flow_id: &FlowId,
+        edge_id: &EdgeId,
+    ) -> Result<Option<EdgeSnapshot>, SdkError> {
+        let edge = EdgeOf { flow_id: *flow_id, edge_id: *edge_id };
+        let described = self.shared.engine().describe_edge(edge).await;
+        described.map_err(|error| error.in_context("describe_edge").into())
+    }
+
+    /// The edges that begin at a member of a flow; none for an execution that is in no flow.
+    pub async fn list_outgoing_edges(
+        &self,
+        upstream: &ExecutionId,
+    ) -> Result<Vec<EdgeSnapshot>, SdkError> {
+        self.list_edges(upstream, EdgeDirection::Outgoing).await
+    }
+
+    /// The edges that end at a member of a flow; none for an execution that is in no flow.
+    pub async fn list_incoming_edges(
+        &self,
+        downstream: &ExecutionId,
+    ) -> Result<Vec<EdgeSnapshot>, SdkError> {
+        self.list_edges(downstream, EdgeDirection::Incoming).await
+    }
+
+    async fn list_edges(
+        &self,
+        id: &ExecutionId,
+        direction: EdgeDirection,
+    ) -> Result<Vec<EdgeSnapshot>, SdkError> {
+        let (mut edges, mut from) = (Vec::new(), None);
+        loop {
+            let query = EdgeQuery { direction, from, limit: None };
+            let page = self.shared.engine().list_edges(*id, query).await;
+            let page = page.map_err(|error| error.in_context("list_edges"))?;
+            edges.extend(page.edges);
+            from = page.next_from;
+            if from.is_none() {
+                return Ok(edges);
+            }
+        }
+    }
+}

@@ -19,6 +19,7 @@ mod settings;
 
 mod approve;
 mod cancel_replay;
+mod flow;
 mod get;
 mod list;
 mod result;
@@ -92,6 +93,9 @@ enum Command {
     Signal(signal::Options),
     /// List what waits, longest first: for what, since when, until when.
     Waits(waits::Options),
+    /// Submit, show, list and cancel flows: graphs of executions.
+    #[command(subcommand)]
+    Flow(flow::Command),
     /// Change the keys that waitpoint tokens are signed with.
     #[command(subcommand)]
     Secret(secret::Command),
@@ -154,6 +158,7 @@ fn run(Cli { command, remote, json }: Cli) -> Result<(), Failure> {
         Command::Links(options) => approve::links(&remote, json, &options),
         Command::Signal(options) => signal::run(&remote, json, &options),
         Command::Waits(options) => waits::run(&remote, json, &options),
+        Command::Flow(command) => flow::run(&remote, json, &command),
         Command::Secret(command) => secret::run(&remote, json, &command),
         Command::Worker(WorkerCommand::Run(options)) => worker::run(&remote, json, options),
         Command::Demo(options) => demo::run(&options, json),

@@ -1,0 +1,230 @@
+//! A flow in a file: tasks by name, with whom each waits for.
+
+use std::collections::BTreeMap;
+
+use ff_sdk::{
+    CreateExecution, CreateFlow, DependencyKind, ExecutionKind, ExecutionPolicy, FailurePolicy,
+    GraphDependency, GraphTask, LaneId, Namespace, SubmitGraph,
+};
+use serde::Deserialize;
+use serde_json::value::{RawValue, Value};
+
+use crate::failure::Failure;
+
+/// The file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    /// The kind of flow.
+    flow: ExecutionKind,
+    key: Option<String>,
+    namespace: Option<Namespace>,
+    on_failure: Option<FailurePolicy>,
+    retention_ms: Option<u64>,
+    #[serde(default)]
+    tags: BTreeMap<String, String>,
+    tasks: BTreeMap<String, Task>,
+}
+
+/// A task.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Task {
+    /// The handler; the task's name if absent.
+    kind: Option<ExecutionKind>,
+    /// The payload: a text as it is, anything else as JSON.
+    input: Option<Value>,
+    lane: Option<LaneId>,
+    priority: Option<u16>,
+    policy: Option<ExecutionPolicy>,
+    #[serde(default)]
+    tags: BTreeMap<String, String>,
+    #[serde(default)]
+    after: After,
+    /// Which outcomes of those it waits for let it run.
+    on: Option<On>,
+    /// Whose results become inputs: names, or names with the inputs' own names.
+    #[serde(default)]
+    pass: Pass,
+    #[serde(default)]
+    optional: bool,
+}
+
+/// For whom a task waits.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum After {
+    /// For all of these.
+    List(Vec<String>),
+    /// For all, any or so many of them.
+    Some(Join),
+}
+
+impl Default for After {
+    fn default() -> Self {
+        Self::List(Vec::new())
+    }
+}
+
+/// How many of those a task waits for must be there.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Join {
+    all: Option<Vec<String>>,
+    any: Option<Vec<String>>,
+    count: Option<u32>,
+    of: Option<Vec<String>>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum On {
+    Success,
+    Failure,
+    Any,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Pass {
+    Names(Vec<String>),
+    Renamed(BTreeMap<String, String>),
+}
+
+impl Default for Pass {
+    fn default() -> Self {
+        Self::Names(Vec::new())
+    }
+}
+
+/// Reads a flow, in YAML or in JSON, which is YAML.
+pub(super) fn read(bytes: &[u8]) -> Result<SubmitGraph, Failure> {
+    let file: File = serde_norway::from_slice(bytes)
+        .map_err(|error| Failure::from(format!("the file is no flow: {error}")))?;
+    let mut flow = CreateFlow::new(file.flow);
+    (flow.namespace, flow.on_failure) = (file.namespace, file.on_failure);
+    (flow.retention_ms, flow.tags) = (file.retention_ms, file.tags);
+    let tasks = file.tasks.into_iter().map(|(name, task)| task.into_graph(name));
+    let mut graph = SubmitGraph::new(flow, tasks.collect::<Result<_, _>>()?);
+    graph.key = file.key.map(|key| key.parse()).transpose()?;
+    Ok(graph)
+}
+
+impl Task {
+    fn into_graph(self, name: String) -> Result<GraphTask, Failure> {
+        let kind = match self.kind {
+            Some(kind) => kind,
+            None => name.parse().map_err(|error| format!("task {name}: {error}"))?,
+        };
+        let mut execution = CreateExecution::new(kind);
+        match self.input {
+            Some(Value::String(text)) => execution.payload_text = Some(text),
+            Some(value) => execution.payload = Some(RawValue::from_string(value.to_string())?),
+            None => {}
+        }
+        (execution.lane, execution.priority) = (self.lane, self.priority);
+        (execution.policy, execution.tags) = (self.policy, self.tags);
+        let (waits_for, needs) = self.after.resolve(&name)?;
+        let mut task = GraphTask::new(name.clone(), execution);
+        (task.needs, task.optional) = (needs, self.optional);
+        task.after = waits_for.into_iter().map(|task| dependency(task, self.on)).collect();
+        self.pass.apply(&name, &mut task.after)?;
+        Ok(task)
+    }
+}
+
+fn dependency(task: String, on: Option<On>) -> GraphDependency {
+    let on = on.map(|on| match on {
+        On::Success => DependencyKind::SuccessOnly,
+        On::Failure => DependencyKind::FailureOnly,
+        On::Any => DependencyKind::AnyOutcome,
+    });
+    GraphDependency { task, on, pass: None }
+}
+
+impl After {
+    /// The names, and how many of them are needed if not all.
+    fn resolve(self, task: &str) -> Result<(Vec<String>, Option<u32>), Failure> {
+        match self {
+            Self::List(names) | Self::Some(Join { all: Some(names), any: None, count: None, of: None }) => {
+                Ok((names, None))
+            }
+            Self::Some(Join { any: Some(names), all: None, count: None, of: None }) => {
+                Ok((names, Some(1)))
+            }
+            Self::Some(Join { count: Some(count), of: Some(names), all: None, any: None }) => {
+                Ok((names, Some(count)))
+            }
+            Self::Some(_) => Err(format!(
+                "task {task}: after must be a list, {{all: […]}}, {{any: […]}} or {{count: N, of: […]}}"
+            )
+            .into()),
+        }
+    }
+}
+
+impl Pass {
+    fn apply(self, task: &str, after: &mut [GraphDependency]) -> Result<(), Failure> {
+        let pairs: Vec<(String, String)> = match self {
+            Self::Names(names) => names.into_iter().map(|name| (name.clone(), name)).collect(),
+            Self::Renamed(names) => names.into_iter().collect(),
+        };
+        for (from, input) in pairs {
+            match after.iter_mut().find(|one| one.task == from) {
+                Some(one) => one.pass = Some(input),
+                None => {
+                    return Err(
+                        format!("task {task}: pass names {from}, which it is not after").into()
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "
+flow: media
+key: clip-7
+on_failure: fail_fast
+tasks:
+  split: { input: { clip: a.mp4 } }
+  left: { kind: encode, after: [split], pass: [split] }
+  right: { kind: encode, after: [split], pass: { split: clip }, optional: true }
+  join: { after: { any: [left, right] }, input: text }
+  undo: { after: { count: 1, of: [split, left] }, on: failure }
+";
+
+    #[test]
+    fn a_file_is_a_graph() {
+        let graph = read(FILE.as_bytes()).unwrap_or_else(|failure| panic!("{}", failure.message));
+        let task = |name: &str| {
+            graph.tasks.iter().find(|task| task.name == name).expect("the task is there")
+        };
+        assert_eq!(graph.key.as_ref().map(|key| key.as_str()), Some("clip-7"));
+        assert_eq!(graph.flow.on_failure, Some(FailurePolicy::FailFast));
+        assert_eq!(task("split").execution.kind.as_str(), "split");
+        let payload = task("split").execution.payload.as_ref().map(|json| json.get().to_owned());
+        assert_eq!(payload.as_deref(), Some(r#"{"clip":"a.mp4"}"#));
+        assert_eq!(task("left").after[0].pass.as_deref(), Some("split"));
+        assert_eq!(task("right").after[0].pass.as_deref(), Some("clip"));
+        assert!(task("right").optional);
+        assert_eq!((task("join").needs, task("join").after.len()), (Some(1), 2));
+        assert_eq!(task("join").execution.payload_text.as_deref(), Some("text"));
+        assert_eq!(task("undo").after[0].on, Some(DependencyKind::FailureOnly));
+    }
+
+    #[test]
+    fn what_is_no_flow_is_refused_with_its_place() {
+        let wrong = |text: &str| read(text.as_bytes()).map(drop).expect_err("wrong").message;
+        assert!(
+            wrong("flow: a\ntasks: { b: { after: { all: [c], any: [d] } } }").contains("task b")
+        );
+        assert!(wrong("flow: a\ntasks: { b: { pass: [c] } }").contains("not after"));
+        assert!(wrong("flow: a\ntask: {}").contains("unknown field"));
+    }
+}

@@ -5,7 +5,7 @@ use ff_core::backend::{
     FailOutcome, FailureClass, FailureReason, Handle, HandleKind, LeaseRenewal,
 };
 use ff_core::bytes::{self, Base64, decode_token, encode_token};
-use ff_core::contracts::{Claimed, Resumption, Tags};
+use ff_core::contracts::{Claimed, PassedInput, Resumption, Tags};
 use ff_core::error::EngineError;
 use ff_core::operation::{Input, Nothing, Operation};
 #[cfg(feature = "openapi")]
@@ -85,6 +85,9 @@ pub struct Task {
     /// What ended the latest wait of the execution, if it ever was suspended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resumption: Option<Resumption>,
+    /// What upstreams of its flow pass to it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<PassedInput>,
     /// The kind of worker that holds it.
     pub worker_id: WorkerId,
     /// The process that holds it.
@@ -122,6 +125,7 @@ impl Task {
             deadline_at: claimed.deadline_at,
             next_frame: claimed.next_frame,
             resumption: claimed.resumption,
+            inputs: claimed.inputs,
             worker_id: handle.worker_id.clone(),
             worker_instance_id: handle.worker_instance_id.clone(),
         }
@@ -145,6 +149,7 @@ impl TryFrom<Task> for Claimed {
             deadline_at: task.deadline_at,
             next_frame: task.next_frame,
             resumption: task.resumption,
+            inputs: task.inputs,
         })
     }
 }
@@ -482,6 +487,7 @@ mod tests {
             deadline_at: Some(TimestampMs(7)),
             next_frame: 8,
             resumption: None,
+            inputs: Vec::new(),
         }
     }
 

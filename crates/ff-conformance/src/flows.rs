@@ -113,8 +113,12 @@ impl Graph {
             *waits.entry(edge.downstream).or_default() += 1;
             followers.entry(edge.upstream).or_default().push(edge.downstream);
         }
-        let place: BTreeMap<ExecutionId, usize> =
-            self.nodes.iter().enumerate().map(|(at, node)| (node.create.execution_id, at)).collect();
+        let place: BTreeMap<ExecutionId, usize> = self
+            .nodes
+            .iter()
+            .enumerate()
+            .map(|(at, node)| (node.create.execution_id, at))
+            .collect();
         let mut free: BTreeSet<usize> =
             place.iter().filter(|(id, _)| !waits.contains_key(id)).map(|(_, at)| *at).collect();
         let mut order = Vec::new();
@@ -325,8 +329,7 @@ impl Deployment {
     /// The state of a flow, and how many members are in which state, as
     /// `running: 1 active, 2 waiting`.
     pub async fn flow_state(&self, flow: &Flow) -> String {
-        let DescribeFlowReply::Flow { public_flow_state, counts, .. } =
-            self.described(flow).await;
+        let DescribeFlowReply::Flow { public_flow_state, counts, .. } = self.described(flow).await;
         let mut parts = Vec::new();
         for pair in counts.0.chunks(2) {
             let [Value::Bytes(name), Value::Int(count)] = pair else { panic!("{pair:?}") };

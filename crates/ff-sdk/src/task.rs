@@ -17,7 +17,7 @@ use std::time::Duration;
 use ff_core::backend::{
     FailOutcome, FailureClass, FailureReason, Frame, FrameKind, Handle, HandleKind,
 };
-use ff_core::contracts::{AppendFrameOutcome, Claimed, StreamFrames, Tags};
+use ff_core::contracts::{AppendFrameOutcome, Claimed, PassedInput, StreamFrames, Tags};
 use ff_core::engine_backend::EngineBackend;
 use ff_core::error::{Code, EngineError};
 use ff_core::types::{
@@ -96,6 +96,19 @@ impl TaskCore {
         told.map_err(|error| error.in_context("progress").into())
     }
 
+    /// What an upstream passes under a name; none if nothing is. What was too large for the claim
+    /// is read now.
+    pub(crate) async fn input(&self, name: &str) -> Result<Option<Vec<u8>>, SdkError> {
+        let Some(input) = self.claimed.inputs.iter().find(|input| input.name == name) else {
+            return Ok(None);
+        };
+        if let Some(bytes) = &input.bytes_base64 {
+            return Ok(Some(bytes.0.clone()));
+        }
+        let result = self.engine.read_result(input.execution_id).await;
+        result.map_err(|error| error.in_context("input").into())
+    }
+
     /// After the loss of the lease the store would refuse: it need not be asked.
     fn check_held(&self) -> Result<(), SdkError> {
         match self.lease.loss() {
@@ -165,6 +178,11 @@ impl ClaimedTask {
     /// The input as it was submitted.
     pub fn input_payload(&self) -> &[u8] {
         &self.core.claimed.payload
+    }
+
+    /// What upstreams of its flow pass to it, by name, in the order in which they came.
+    pub fn inputs(&self) -> &[PassedInput] {
+        &self.core.claimed.inputs
     }
 
     /// The handler that the submitter asked for.

@@ -9,6 +9,7 @@ use super::flow_reads::{
 use super::graph::{GraphAccepted, SubmitGraph};
 use super::tags::{Tags, check_tags};
 use crate::argument::check_bytes;
+use crate::bytes::Base64;
 use crate::engine_backend::Answer;
 use crate::error::EngineError;
 use crate::limits;
@@ -401,11 +402,14 @@ pub struct CancelFlowResult {
 
 /// What an upstream of a flow passes to a member: its result, under a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PassedInput {
     /// The name of the input.
     pub name: String,
     /// Whose result it is.
     pub execution_id: ExecutionId,
-    /// The result; none if it is too large for a claim and must be read.
-    pub bytes: Option<Vec<u8>>,
+    /// The result; none if it is too large for a claim: it is read as that execution's result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::Base64>))]
+    pub bytes_base64: Option<Base64>,
 }

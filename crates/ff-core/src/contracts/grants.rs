@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::flows::PassedInput;
 use super::suspensions::Resumption;
 use super::tags::Tags;
 use crate::argument;
@@ -141,6 +142,8 @@ pub struct Claimed {
     pub next_frame: u64,
     /// What ended the latest wait of the execution, if it ever was suspended.
     pub resumption: Option<Resumption>,
+    /// What upstreams of its flow, or its children, pass to it.
+    pub inputs: Vec<PassedInput>,
 }
 
 /// How much input several claimed executions have. A claim ends early when it reaches

@@ -259,9 +259,8 @@ fn check_counts(flow: &Flow<'_>, wrong: &mut impl FnMut(String)) {
         compare(&format!("n:{state}"), flow.count_of(&[state]));
     }
     compare("live", flow.count_of(&LIVE));
-    let is_bad = |member: &&&Record<'_>| {
-        BAD.contains(&member.state_word()) && !member.has(field::OPTIONAL)
-    };
+    let is_bad =
+        |member: &&&Record<'_>| BAD.contains(&member.state_word()) && !member.has(field::OPTIONAL);
     compare("bad", flow.members.iter().filter(is_bad).count() as i64);
     compare("nodes", flow.members.len() as i64);
     compare("edges", flow.members.iter().map(|member| member.count(field::EDGES_OUT)).sum());
@@ -421,18 +420,15 @@ fn wrong_counts(
         return (all > 0).then(|| "has edges and does not count them".to_owned());
     };
     let right = Dependencies { needed: counts.needed, edges: all, satisfied, impossible };
-    (counts != right).then(|| {
-        format!("counts {:?} where {right:?} is right", member.text(field::DEPENDENCIES))
-    })
+    (counts != right)
+        .then(|| format!("counts {:?} where {right:?} is right", member.text(field::DEPENDENCIES)))
 }
 
 /// Who waits for upstreams has reason to; who does not has none.
 fn wrong_wait(flow: &Flow<'_>, member: &Record<'_>) -> Option<&'static str> {
     let counts = member.bytes(field::DEPENDENCIES).and_then(Dependencies::parse);
-    let (free, hopeless) = (
-        counts.is_none_or(Dependencies::is_free),
-        counts.is_some_and(Dependencies::is_hopeless),
-    );
+    let (free, hopeless) =
+        (counts.is_none_or(Dependencies::is_free), counts.is_some_and(Dependencies::is_hopeless));
     let (started, children) =
         (member.has(field::ATTEMPT_COUNT), member.count(field::CHILDREN_OPEN) > 0);
     match member.state()? {

@@ -186,6 +186,7 @@ impl<'a> Holder<'a> {
             deadline_at: row.deadline_at,
             next_frame: row.next_frame,
             resumption: row.resume,
+            inputs: row.inputs.0,
         }
     }
 }

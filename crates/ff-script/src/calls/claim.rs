@@ -1,6 +1,7 @@
 //! Claiming by grant, and the row that every claim answers with.
 
 use ff_core::backend::HandleKind;
+use ff_core::bytes::Base64;
 use ff_core::contracts::{PassedInput, Resumption, Tags};
 use ff_core::state::AttemptType;
 use ff_core::types::{
@@ -132,7 +133,8 @@ impl Reading for PassedInputs {
         while let Some(name) = values.next() {
             let (name, execution_id) = (Reading::read(name)?, Reading::read(values.next()?)?);
             let (here, bytes) = (bool::read(values.next()?)?, Vec::<u8>::read(values.next()?)?);
-            inputs.push(PassedInput { name, execution_id, bytes: here.then_some(bytes) });
+            let bytes_base64 = here.then_some(Base64(bytes));
+            inputs.push(PassedInput { name, execution_id, bytes_base64 });
         }
         Some(Self(inputs))
     }

@@ -3,12 +3,16 @@
 use std::sync::Arc;
 
 use ff_core::backend::HandleKind;
-use ff_core::contracts::{Claimed, ResumeSignal, ResumedBy, Tags};
+use ff_core::contracts::{Claimed, PassedInput, ResumeSignal, ResumedBy, Tags};
 use ff_core::types::{
     AttemptIndex, ExecutionId, LaneId, LeaseFence, Namespace, WaitpointId, WaitpointToken,
 };
 
+use serde::de::DeserializeOwned;
+
+use super::TaskError;
 use crate::error::SdkError;
+use crate::json;
 use crate::task::{Frames, LeaseLoss, LeaseMonitor, TaskCore};
 
 /// What a handler knows about its attempt: which execution, which try, the shared state, and
@@ -77,6 +81,23 @@ impl<S> Context<S> {
     /// The input as it was submitted.
     pub fn payload(&self) -> &[u8] {
         &self.core.claimed.payload
+    }
+
+    /// What upstreams of its flow pass to it, by name, in the order in which they came.
+    pub fn inputs(&self) -> &[PassedInput] {
+        &self.core.claimed.inputs
+    }
+
+    /// What an upstream of its flow passes under a name, read as JSON; none if nothing is.
+    pub async fn input<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, TaskError> {
+        let Some(bytes) = self.core.input(name).await? else { return Ok(None) };
+        let wrong = |error| TaskError::fail(format!("input {name} has another shape: {error}"));
+        json::decode(&bytes).map(Some).map_err(wrong)
+    }
+
+    /// The same, with its bytes as they are.
+    pub async fn input_raw(&self, name: &str) -> Result<Option<Vec<u8>>, SdkError> {
+        self.core.input(name).await
     }
 
     /// Everything that the claim answered.

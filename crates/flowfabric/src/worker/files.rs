@@ -1,4 +1,4 @@
-//! The files by which a program waits for signals and finds them.
+//! The files by which a program waits for signals and finds them, and its inputs.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{Read, Write};
@@ -6,6 +6,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 
 use ff_core::limits;
+use ff_core::operation::encode;
 use ff_script::ids::{IdSource, SystemIds};
 use ff_sdk::{Context, ResumeSignal, ResumedBy, SuspendRequest, TaskError};
 use serde::Serialize;
@@ -46,7 +47,23 @@ impl Files {
             let line = serde_json::to_string(&Line { signal, payload_text })?;
             writeln!(file, "{line}")?;
         }
+        files.put_inputs(context).await?;
         Ok(files)
+    }
+
+    /// Puts what upstreams of the flow pass into files of the inputs' names, percent-encoded as in
+    /// a path.
+    async fn put_inputs(&self, context: &Context<Job>) -> Result<(), TaskError> {
+        DirBuilder::new().mode(0o700).create(self.inputs())?;
+        for input in context.inputs() {
+            let bytes = context.input_raw(&input.name).await?.unwrap_or_default();
+            fs::write(self.inputs().join(encode(&input.name)), bytes)?;
+        }
+        Ok(())
+    }
+
+    fn inputs(&self) -> PathBuf {
+        self.directory.join("inputs")
     }
 
     fn signals(&self) -> PathBuf {
@@ -60,8 +77,11 @@ impl Files {
     /// What tells the program about them.
     pub(super) fn variables(&self) -> Vec<(&'static str, PathBuf)> {
         let by = self.resumed_by.map(|by| ("FLOWFABRIC_RESUMED_BY", by.as_str().into()));
-        let files =
-            [("FLOWFABRIC_SIGNALS", self.signals()), ("FLOWFABRIC_SUSPEND", self.suspend())];
+        let files = [
+            ("FLOWFABRIC_SIGNALS", self.signals()),
+            ("FLOWFABRIC_SUSPEND", self.suspend()),
+            ("FLOWFABRIC_INPUTS", self.inputs()),
+        ];
         files.into_iter().chain(by).collect()
     }
 

@@ -37,6 +37,25 @@ fn the_approval_gate_opens_by_a_signed_link() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
 }
 
+#[test]
+fn the_media_flow_joins_what_it_split() {
+    let mut example = Command::new(root().join("examples/media-flow/run.sh"));
+    example.env("FLOWFABRIC", env!("CARGO_BIN_EXE_flowfabric"));
+    let ran = run(&mut example);
+    let expected = "\
+        media … is completed\n\
+        5 completed, 1 failed\n\
+        └─ split completed\n\
+        \x20  ├─ left completed\n\
+        \x20  │  └─ join completed (also after right)\n\
+        \x20  │     └─ report completed (also after poster)\n\
+        \x20  ├─ poster failed\n\
+        \x20  └─ right completed\n\
+        join: encoded(clip.mp4 in two parts) + encoded(clip.mp4 in two parts)\n";
+    assert_eq!(ran.stdout, expected, "{ran:?}");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+}
+
 /// The shell of the documentation after a heading, for this server.
 fn documented(heading: &str, url: &str) -> String {
     shell_of("docs/http.md", heading).replace("http://127.0.0.1:7480", url)

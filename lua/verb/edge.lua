@@ -19,7 +19,7 @@ local ARGS = {
   arg.execution('upstream_execution_id'),
   arg.execution('downstream_execution_id'),
   arg.optional(arg.choice('dependency_kind', edge.KINDS), 'success_only'),
-  arg.text('data_passing_ref', limit.member_name_bytes_max),
+  arg.optional(arg.label('data_passing_ref', limit.member_name_bytes_max), ''),
   arg.optional(arg.int('expected_graph_revision', 0, limit.timestamp_ms_max)),
 }
 

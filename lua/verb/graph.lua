@@ -39,7 +39,7 @@ local EDGE = kernel.prepare {
   arg.execution('downstream'),
   arg.choice('kind', edge.KINDS),
   arg.int('pass', 0, 1),
-  arg.text('name', limit.member_name_bytes_max),
+  arg.optional(arg.label('name', limit.member_name_bytes_max), ''),
 }
 local EDGE_WIDTH = 5
 

@@ -226,8 +226,8 @@ conformance! {
         }
         assert_eq!(d.refused(d.edge(&flow, "n1", "n0")).await, Code::CycleDetected);
         assert_eq!(d.refused(d.edge(&flow, "n599", "n0")).await, Code::GraphTooLarge);
-        assert_eq!(d.refused(d.edge(&flow, "n599", "n300")).await, Code::CycleDetected);
-        assert_eq!(d.refused(d.edge(&flow, "n1199", "n800")).await, Code::CycleDetected);
+        assert_eq!(d.refused(d.edge(&flow, "n599", "n400")).await, Code::CycleDetected);
+        assert_eq!(d.refused(d.edge(&flow, "n1199", "n1000")).await, Code::CycleDetected);
     }
 
     async fn f18_staging_is_repeatable_and_needs_no_revision(d: &Deployment) {

@@ -55,6 +55,33 @@ ff:{fp:2}:x:$c hash st=running la=main ki=k ns=n ct=1000 ac=1 li=$c ep=1 wo=w wi
 ff:{fp:2}:x:$c:waitpoints hash $e=1::early
 ff:{fp:2}:wp:$e hash execution=$c attempt=0 key=early created_at=1500 state=pending \
     expires_at=7000
+ff:{fp:3}:all zset $a=1000 $b=1000 $c=1000 $d=1000 $e=1000
+ff:{fp:3}:q:main zset $b=1000
+ff:{fp:3}:due zset f:$f=9000
+ff:{fp:3}:ended:success zset $a=253402300799999
+ff:{fp:3}:ended:cancelled zset $d=253402300799999
+ff:{fp:3}:ended:skipped zset $e=253402300799999
+ff:{fp:3}:flows zset $f=0
+ff:{fp:3}:f:$f hash kind=k namespace=n created_at=1000 changed_at=1000 revision=8 nodes=5 edges=3 \
+    sealed=1 live=2 bad=0 n:success=1 n:waiting=1 n:blocked=1 n:cancelled=1 n:skipped=1 \
+    deadline_at=9000 started_at=1200
+ff:{fp:3}:f:$f:m zset $a=1 $b=2 $c=3 $d=4 $e=5
+ff:{fp:3}:f:$f:e hash $a=$b:0 $b:$c=$b:0
+ff:{fp:3}:f:$f:tags hash team.name=blue
+ff:{fp:3}:x:$a hash st=success la=main ki=k ns=n ct=1000 ac=1 li=$a ep=1 le=5000 wo=w wi=i \
+    as=1200 et=2000 out=done fl=$f on=1 nm=first rk=1 eo=2 er=2
+ff:{fp:3}:x:$a:out list $b:s:1:1::left $e:f:0:1::
+ff:{fp:3}:x:$b hash st=waiting la=main ki=k ns=n ct=1000 fl=$f on=2 rk=2 dp=:1:1:0 ic=1 eo=1
+ff:{fp:3}:x:$b:in list $a:0:s:1:left
+ff:{fp:3}:x:$b:inputs list $a:left
+ff:{fp:3}:x:$b:out list $c:s:0:1:$a:
+ff:{fp:3}:x:$c hash st=blocked la=main ki=k ns=n ct=1000 fl=$f on=3 rk=3 dp=:1:0:0
+ff:{fp:3}:x:$c:in list $b:0:s:0:
+ff:{fp:3}:x:$d hash st=cancelled la=main ki=k ns=n ct=1000 et=1700 cb=operator_override fl=$f on=4 \
+    op=1
+ff:{fp:3}:x:$e hash st=skipped la=main ki=k ns=n ct=1000 et=2000 fr=dependency_impossible fl=$f \
+    on=5 rk=2 dp=:1:0:1
+ff:{fp:3}:x:$e:in list $a:1:f:0:
 ";
 
 fn config() -> PartitionConfig {
@@ -286,6 +313,72 @@ const BREAKS: &[(&str, &str, &str)] = &[
     ),
     ("x:$c iu=2011", "I1", "at 2010 instead of 2011"),
     ("put idem hash n:key=soon:$a:digest", "I8", "cannot be read"),
+    // Flows.
+    ("ff:{fp:3}:f:$f n:waiting=2", "I6", "n:waiting is 2 and should be 1"),
+    ("ff:{fp:3}:f:$f -n:blocked", "I6", "n:blocked is 0 and should be 1"),
+    ("ff:{fp:3}:f:$f live=3", "I6", "live is 3 and should be 2"),
+    ("ff:{fp:3}:f:$f bad=1", "I6", "bad is 1 and should be 0"),
+    ("ff:{fp:3}:x:$d -op", "I6", "bad is 0 and should be 1"),
+    ("ff:{fp:3}:f:$f nodes=6", "I6", "nodes is 6 and should be 5"),
+    ("ff:{fp:3}:f:$f edges=2", "I6", "edges is 2 and should be 3"),
+    ("ff:{fp:3}:f:$f nodes=x", "I6", "nodes is \"x\""),
+    ("ff:{fp:3}:f:$f live=-1", "I6", "live is \"-1\""),
+    ("ff:{fp:3}:f:$f other=1", "I6", "unknown field other"),
+    ("ff:{fp:3}:f:$f n:asleep=1", "I6", "unknown field n:asleep"),
+    ("ff:{fp:3}:f:$f -kind", "I6", "lacks what every flow has"),
+    ("ff:{fp:3}:x:$e on=6", "I6", "its members are not numbered from 1 on"),
+    ("ff:{fp:3}:f:$f:m $e=6", "I6", "lists eeeeeeee-eeee-eeee-eeee-eeeeeeeeeeee at 6 instead of 5"),
+    ("ff:{fp:3}:f:$f:m -$e", "I6", "does not list eeeeeeee"),
+    ("ff:{fp:3}:f:$f:m $f=6", "I6", "lists ffffffff"),
+    ("ff:{fp:3}:flows -$f", "I6", "does not list ffffffff"),
+    ("ff:{fp:3}:flows $a=0", "I6", "lists aaaaaaaa"),
+    ("drop ff:{fp:3}:f:$f", "I6", "is a member of a flow that is not there"),
+    ("drop ff:{fp:3}:f:$f", "I9", "belongs to no flow"),
+    ("x:$a on=1", "I6", "is in no flow and has what members have"),
+    ("ff:{fp:3}:due -f:$f", "I6", "does not list f:ffffffff"),
+    ("ff:{fp:3}:due f:$f=9001", "I6", "at 9001 instead of 9000"),
+    ("ff:{fp:3}:due f:$a=9001", "I6", "lists f:aaaaaaaa"),
+    ("ff:{fp:3}:f:$f -deadline_at graph=x -sealed", "I6", "at 9000 instead of 601000"),
+    ("ff:{fp:3}:f:$f -deadline_at", "I6", "lists f:ffffffff"),
+    ("ff:{fp:3}:f:$f ended_at=2000 retention_ms=5", "I6", "at 9000 instead of 2005"),
+    ("ff:{fp:3}:f:$f ended_at=2000 state=completed", "I6", "is over although some of its members"),
+    ("ff:{fp:3}:f:$f state=completed", "I6", "is \"completed\" although it is not"),
+    ("ff:{fp:3}:f:$f state=asleep", "I6", "is \"asleep\" although it is not"),
+    ("ff:{fp:3}:f:$f state=cancelled", "I6", "is \"cancelled\" although it is not"),
+    ("ff:{fp:3}:x:$a er=1", "I6", "does not list e:aaaaaaaa"),
+    ("ff:{fp:3}:x:$a er=1", "I6", "counts \":1:0:1\" where"),
+    ("ff:{fp:3}:due e:$a=1", "I6", "lists e:aaaaaaaa"),
+    ("ff:{fp:3}:due e:$b=1", "I6", "lists e:bbbbbbbb"),
+    ("ff:{fp:3}:x:$a er=3", "I6", "told more edges than it has"),
+    ("ff:{fp:3}:x:$a eo=3", "I6", "counts other edges than it lists"),
+    ("put ff:{fp:3}:x:$a:out list $b:s:1:1::left", "I6", "counts other edges than it lists"),
+    ("put ff:{fp:3}:x:$a:out list $b:s:1:1::left $e:f", "I6", "an edge that cannot be read"),
+    ("put ff:{fp:3}:x:$b:out list $f:s:0:1:$a:", "I6", "an edge to nobody of its flow"),
+    ("put ff:{fp:3}:x:$b:out list $c:s:0:0:$a:", "I6", "lists other edges than those that end"),
+    ("put ff:{fp:3}:x:$b:in list $a:1:s:1:left", "I6", "lists other edges than those that end"),
+    ("drop ff:{fp:3}:x:$c:in", "I6", "lists other edges than those that end at it"),
+    ("ff:{fp:3}:x:$c rk=2", "I6", "has an edge that goes against the order"),
+    ("ff:{fp:3}:x:$b dp=:1:0:0", "I6", "counts \":1:0:0\" where"),
+    ("ff:{fp:3}:x:$b dp=:2:1:0", "I6", "counts \":2:1:0\" where"),
+    ("ff:{fp:3}:x:$b dp=1:1:0", "I9", "dependencies is"),
+    ("ff:{fp:3}:x:$b -dp", "I6", "has edges and does not count them"),
+    ("ff:{fp:3}:x:$b dp=2:1:1:0", "I6", "does not wait although its upstreams do not allow"),
+    ("ff:{fp:3}:x:$c dp=0:1:0:0", "I6", "waits although its upstreams allow it to run"),
+    ("ff:{fp:3}:x:$c dp=2:1:0:0", "I6", "waits for what can never be"),
+    ("ff:{fp:3}:x:$c ac=1 li=$c ep=1 wo=w wi=i as=1 nx=resume", "I6", "waits for children that"),
+    ("ff:{fp:3}:x:$e dp=0:1:0:1", "I6", "was skipped although it could have run"),
+    ("ff:{fp:3}:x:$c hd=1", "I6", "has the field hd"),
+    ("ff:{fp:3}:x:$c st=held", "I6", "lacks the field hd"),
+    ("ff:{fp:3}:x:$b -ic", "I6", "counts other inputs than it has"),
+    ("drop ff:{fp:3}:x:$b:inputs", "I6", "counts other inputs than it has"),
+    ("put ff:{fp:3}:x:$f:inputs list $a:left", "I9", "belongs to no execution"),
+    ("ff:{fp:3}:f:$f:e -$a", "I6", "does not know where the edge aaaaaaaa"),
+    ("ff:{fp:3}:f:$f:e $d=$b:0", "I6", "knows an edge that is not there"),
+    ("put ff:{fp:3}:f:$f:stuck set x", "I6", "has a stuck member that is no execution"),
+    ("put ff:{fp:3}:f:$f:other set x", "I9", "no key of ours"),
+    ("put ff:{fp:3}:f:x hash kind=k", "I9", "no key of ours"),
+    ("ff:{fp:3}:f:$f:tags teamname=blue", "I9", "a tag that could not have been set"),
+    ("ff:{fp:3}:ended:success $a=86402000", "I1", "at 86402000 instead of 253402300799999"),
     // Storage.
     ("put other string x", "I9", "no key of ours"),
     ("put ff:{fp:1} string x", "I9", "no key of ours"),
@@ -374,8 +467,8 @@ fn a_store_in_order_has_no_violation() {
     let report = audit(&clean(), &config());
     assert_eq!(
         report.to_string(),
-        "4 partitions, 38 keys, 8 executions: 1 cancelled, 1 delayed, 1 lapsed, 2 running, \
-         1 success, 1 suspended, 1 waiting\nno violation"
+        "4 partitions, 60 keys, 13 executions: 1 blocked, 2 cancelled, 1 delayed, 1 lapsed, \
+         2 running, 1 skipped, 2 success, 1 suspended, 2 waiting\nno violation"
     );
     assert!(report.is_clean());
 }
@@ -388,6 +481,51 @@ fn every_broken_rule_is_found_by_its_name() {
             violation.invariant == *invariant && violation.to_string().contains(what)
         });
         assert!(named, "{changes}: {found:#?}");
+    }
+}
+
+/// All of these changes together.
+fn violations_of(changes: &[&str]) -> Vec<Violation> {
+    let mut dump = clean();
+    changes.iter().for_each(|text| change(&mut dump, text));
+    audit(&dump, &config()).violations
+}
+
+/// The last members of the flow are over.
+const ALL_OVER: &[&str] = &[
+    "drop ff:{fp:3}:q:main",
+    "ff:{fp:3}:ended:cancelled $b=253402300799999 $c=253402300799999",
+    "ff:{fp:3}:x:$b st=cancelled cb=flow_cascade et=2000",
+    "ff:{fp:3}:x:$c st=cancelled cb=flow_cascade et=2000",
+    "ff:{fp:3}:f:$f live=0 bad=2 n:waiting=0 n:blocked=0 n:cancelled=3",
+];
+
+#[test]
+fn a_sealed_flow_is_over_with_its_last_member() {
+    let cancelled = "ff:{fp:3}:f:$f state=cancelled cancelled_at=1 cancel_policy=cancel_all";
+    let found = violations_of(&[ALL_OVER, &[cancelled]].concat());
+    let text = "is not over although all of its members are";
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert!(found[0].what.contains(text), "{found:#?}");
+    let ended = ["ff:{fp:3}:f:$f ended_at=2000", "ff:{fp:3}:due f:$f=86402000"];
+    let found = violations_of(&[ALL_OVER, &[cancelled], &ended].concat());
+    assert_eq!(found, []);
+}
+
+#[test]
+fn what_a_flow_is_about_to_do_is_no_violation() {
+    for changes in [
+        &["ff:{fp:3}:f:$f walk=fail:3", "ff:{fp:3}:due f:$f=1"][..],
+        &["ff:{fp:3}:f:$f walk=remove:0 nodes=900 n:waiting=7", "ff:{fp:3}:due f:$f=1"],
+        // Who is told nothing any more may still be listed to be told.
+        &[
+            "ff:{fp:3}:f:$f expired=1",
+            "ff:{fp:3}:x:$a er=1",
+            "ff:{fp:3}:x:$e dp=:1:0:0",
+            "ff:{fp:3}:due -f:$f e:$a=7",
+        ],
+    ] {
+        assert_eq!(violations_of(changes), []);
     }
 }
 

@@ -19,7 +19,6 @@ use ff_script::calls::flow_reads::{
     DescribeFlow, DescribeFlowReply, ListMembers, ListMembersReply, MemberRow,
 };
 use ff_script::calls::graph::{GraphEdge, GraphNode, SubmitGraph};
-use ff_script::value::Value;
 use ff_script::wire::Rest;
 
 use crate::deployment::Deployment;
@@ -331,10 +330,9 @@ impl Deployment {
     pub async fn flow_state(&self, flow: &Flow) -> String {
         let DescribeFlowReply::Flow { public_flow_state, counts, .. } = self.described(flow).await;
         let mut parts = Vec::new();
-        for pair in counts.0.chunks(2) {
-            let [Value::Bytes(name), Value::Int(count)] = pair else { panic!("{pair:?}") };
-            if *count > 0 {
-                parts.push(format!("{count} {}", String::from_utf8_lossy(name)));
+        for (state, count) in counts.0 {
+            if count > 0 {
+                parts.push(format!("{count} {state}"));
             }
         }
         parts.sort();

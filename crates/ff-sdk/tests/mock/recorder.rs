@@ -9,7 +9,7 @@ use ff_core::engine_backend::{Answer, EngineBackend};
 use ff_core::error::EngineError;
 use ff_core::operation::Nothing;
 use ff_core::partition::PartitionConfig;
-use ff_core::types::{AttemptIndex, ExecutionId, Moment, WaitpointId, WorkerInstanceId};
+use ff_core::types::{AttemptIndex, ExecutionId, FlowId, Moment, WaitpointId, WorkerInstanceId};
 use ff_core::work_source::WorkSource;
 use ff_sdk::Connection;
 use futures_core::future::BoxFuture;
@@ -184,6 +184,24 @@ impl Signals for Recorder {
         fn rotate_waitpoint_secret<'a>(
             request: RotateWaitpointSecretRequest
         ) -> RotateWaitpointSecretResponse;
+    }
+}
+
+impl Flows for Recorder {
+    pass_on! {
+        fn create_flow<'a>(request: CreateFlow) -> FlowCreated;
+        fn submit_graph<'a>(request: SubmitGraph) -> GraphAccepted;
+        fn add_flow_member<'a>(id: FlowId, request: AddFlowMember) -> FlowMemberAdded;
+        fn add_edge<'a>(id: FlowId, request: AddEdge) -> EdgeAdded;
+        fn apply_edge<'a>(id: FlowId, request: ApplyEdge) -> EdgeApplied;
+        fn seal_flow<'a>(id: FlowId) -> FlowSealed;
+        fn set_flow_tags<'a>(id: FlowId, request: SetFlowTags) -> Nothing;
+        fn cancel_flow<'a>(id: FlowId, request: CancelFlow) -> CancelFlowResult;
+        fn describe_flow<'a>(id: FlowId) -> Option<FlowSnapshot>;
+        fn describe_edge<'a>(edge: EdgeOf) -> Option<EdgeSnapshot>;
+        fn list_edges<'a>(id: ExecutionId, query: EdgeQuery) -> EdgeList;
+        fn list_members<'a>(id: FlowId, query: MemberQuery) -> FlowMembers;
+        fn list_flows<'a>(query: FlowQuery) -> ListFlowsPage;
     }
 }
 

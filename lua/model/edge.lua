@@ -9,8 +9,8 @@
 -- nothing else is said. It is freed as soon as enough are satisfied, and skipped as soon as not
 -- enough can be.
 --
--- An edge that a caller named is found by that id and by its two ends, both in one hash of the flow:
--- `upstream:place`.
+-- An edge that a caller named is found by that id and by its two ends, both in one hash of the
+-- flow: `upstream:place`.
 
 local attempt = require('model.attempt')
 local keys = require('kernel.keys')
@@ -361,16 +361,17 @@ function edge.bind(w, up, down, one, place, now, finish)
   local needed, edges, satisfied, impossible = counts(down)
   list_incoming(w, up, down, one, place)
   put_counts(down, needed, edges + 1, satisfied, impossible)
-  local waited = UNDECIDED[down.state]
-  if not waited then
+  local is_told = told(w, up, place)
+  local blocks = not UNDECIDED[down.state] and (is_told or decide(down) == 'wait')
+  if blocks then
     record.drop(down, attempt.GRANT)
     record.set(down, 'state', 'blocked')
     record.set(down, 'transition_at', now)
   end
-  if told(w, up, place) then
+  if is_told then
     settle(w, down, up, one, now, finish)
   else
-    commit(w, down, not waited and 'blocked')
+    commit(w, down, blocks and 'blocked')
   end
 end
 

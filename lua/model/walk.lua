@@ -151,6 +151,8 @@ local function is_strange(f)
 end
 
 due.on[flow.PREFIX] = function(w, p, member, now)
+  -- The next call goes on.
+  if left(w) <= 0 then return 'flows' end
   local f = flow.read(p, string.sub(member, 3))
   if f and is_strange(f) then return nil end
   if f then fire(w, p, f, now) else w[#w + 1] = { 'ZREM', p.due, member } end
@@ -159,6 +161,7 @@ end
 
 -- Goes on telling the edges of an execution of its end, if there is anybody left whom it concerns.
 due.on[edge.PREFIX] = function(w, p, member, now)
+  if edge.left(w) <= 0 then return 'edges' end
   local x = record.read(p, string.sub(member, 3))
   local f = x and state.ENDED[x.state] and x.flow_id and flow.read(p, x.flow_id)
   if f and not flow.frees_nobody(f) then

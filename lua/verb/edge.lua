@@ -79,7 +79,9 @@ local function checked(p, a)
   if not up then return nil, down end
   local one, place = edge.between(f, up, down)
   if one then
-    if same(up, one, place, a) then return nil, reply.already(a.edge_id, flow.number(f, 'revision')) end
+    if same(up, one, place, a) then
+      return nil, reply.already(a.edge_id, flow.number(f, 'revision'))
+    end
     return nil, reply.refuse('dependency_already_exists', edge.id(up, one, place))
   end
   if edge.is_taken(f, a.edge_id) then

@@ -1,6 +1,6 @@
 -- Graph: a whole flow in one call, or in several that follow each other: its members in an order in
--- which every edge goes forward, and its edges. Nothing of it runs or is listed before it is sealed;
--- what comes in one call need not be held until then.
+-- which every edge goes forward, and its edges. Nothing of it runs or is listed before it is
+-- sealed; what comes in one call need not be held until then.
 
 local arg = require('kernel.arg')
 local kernel = require('kernel.define')
@@ -170,9 +170,23 @@ local function misfit(a, nodes, edges, count)
   return nil
 end
 
+-- The members and edges of this part that are new, and the members by their ids; nil and a refusal.
+local function read_part(p, a, f, count, now)
+  local known_nodes = f and flow.number(f, 'nodes') or 0
+  local known_edges = f and flow.number(f, 'edges') or 0
+  local refusal = misfit(a, known_nodes, known_edges, count)
+  if refusal then return nil, refusal end
+  local nodes, by_id = read_nodes(p, a, known_nodes, now)
+  if not nodes then return nil, by_id end
+  local edges
+  edges, refusal = read_edges(p, a, f, known_edges, count, by_id, now)
+  if not edges then return nil, refusal end
+  return nodes, edges, by_id
+end
+
 kernel.define {
   name = 'ff_submit_graph',
-  doc = 'Adds members and edges to a flow that is submitted whole, and seals it with the last part.',
+  doc = 'Adds members and edges to a flow that is submitted whole; the last part seals it.',
   flags = {},
   args = ARGS,
   gives = {
@@ -190,14 +204,8 @@ kernel.define {
     end
     local refusal = answered(f, a)
     if refusal then return refusal end
-    local known, known_edges = f and flow.number(f, 'nodes') or 0, f and flow.number(f, 'edges') or 0
-    refusal = misfit(a, known, known_edges, count)
-    if refusal then return refusal end
-    local nodes, by_id = read_nodes(p, a, known, now)
-    if not nodes then return by_id end
-    local edges
-    edges, refusal = read_edges(p, a, f, known_edges, count, by_id, now)
-    if not edges then return refusal end
+    local nodes, edges, by_id = read_part(p, a, f, count, now)
+    if not nodes then return edges end
     local hold = f or a.seal == 0
     if not hold and wants_more(nodes) then
       return reply.refuse('invalid_input', 'needed must be at most the edges of a member')

@@ -72,7 +72,8 @@ end
 local function matches(x, a)
   local created_at = number.stored(x.created_at, 0)
   -- What is not whole is not listed.
-  return x.state ~= 'held' and (not a.namespace or x.namespace == a.namespace) and (not a.lane or x.lane == a.lane)
+  return x.state ~= 'held' and (not a.namespace or x.namespace == a.namespace)
+    and (not a.lane or x.lane == a.lane)
     and (not a.kind or x.kind == a.kind) and (not a.state or state.public(x) == a.state)
     and (not a.from_ms or created_at >= a.from_ms) and (not a.to_ms or created_at < a.to_ms)
 end

@@ -131,7 +131,8 @@ define {
   },
   gives = {
     OK = { 'now', 'next_due_at', 'late_ms', 'promoted', 'lapsed', 'timed_out', 'expired',
-      'ungranted', 'purged', 'forgotten', 'corrected', 'suspensions', 'waitpoints', 'flows', 'edges' },
+      'ungranted', 'purged', 'forgotten', 'corrected', 'suspensions', 'waitpoints', 'flows',
+      'edges' },
   },
   run = function(p, a, now, w)
     local at, counts = next_due(p, 0, 0), NONE

@@ -1,9 +1,9 @@
 //! Flows under test: graphs from short texts, and their members by name.
 //!
 //! A graph is written as edges, `a -> b, b -f> c, d`: members are named by words, and come in the
-//! order in which they first appear, but for those that edges put behind others. `->` is satisfied by success, `-f>` by failure, `-a>` by any
-//! end, and `=>` by success, whose result it passes on. `a?` is optional, `a*2` needs two of its
-//! edges.
+//! order in which they first appear, but for those that edges put behind others. `->` is satisfied
+//! by success, `-f>` by failure, `-a>` by any end, and `=>` by success, whose result it passes on.
+//! `a?` is optional, `a*2` needs two of its edges.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -52,8 +52,8 @@ macro_rules! fields {
 }
 
 fields! {
-    STATE b"st" Form::Word(&["held", "blocked", "waiting", "delayed", "running", "suspended", "lapsed", "revoked",
-        "success", "failed", "cancelled", "expired", "skipped"]);
+    STATE b"st" Form::Word(&["held", "blocked", "waiting", "delayed", "running", "suspended",
+        "lapsed", "revoked", "success", "failed", "cancelled", "expired", "skipped"]);
     LANE b"la" Form::Text;
     KIND b"ki" Form::Text;
     NAMESPACE b"ns" Form::Text;

@@ -8,7 +8,7 @@ use crate::call::{Call as _, functions};
 use crate::wire::{Argument as _, Rest};
 
 functions! {
-    /// Adds members and edges to a flow that is submitted whole, and seals it with the last part.
+    /// Adds members and edges to a flow that is submitted whole; the last part seals it.
     /// `items` are `nodes` members, `node_width` arguments each, and then edges, five each.
     write ff_submit_graph(SubmitGraph {
         flow_id: FlowId,
@@ -30,8 +30,9 @@ functions! {
         "OK" => Accepted { flow_id: FlowId, node_count: u32 },
         "ALREADY_SATISFIED" => AcceptedBefore { flow_id: FlowId, node_count: u32 },
     }
-    refuses [IdempotencyConflict, FlowCancelled, GraphTooLarge, StaleGraphRevision, ExecutionNotInFlow,
-        SelfReferencingEdge, CycleDetected, InvalidPolicyJson, InvalidCapabilities, InvalidTagKey];
+    refuses [IdempotencyConflict, FlowCancelled, GraphTooLarge, StaleGraphRevision,
+        ExecutionNotInFlow, SelfReferencingEdge, CycleDetected, InvalidPolicyJson,
+        InvalidCapabilities, InvalidTagKey];
 }
 
 /// A member of a graph.

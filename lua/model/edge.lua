@@ -44,10 +44,15 @@ local function satisfies(letter, outcome)
   return outcome == 'success'
 end
 
+local UUID_BYTES = 36
+
+-- A count of edges; what somebody made unreadable counts as the nearest that it can mean.
+local function count_of(text) return math.max(math.floor(number.stored(text, 0)), 0) end
+
 local function parse_outgoing(text)
   local down, kind, pass, applied, id, name =
     string.match(text, '^([^:]*):(%l):(%d):(%d):([^:]*):(.*)$')
-  if not down then return nil end
+  if not down or #down ~= UUID_BYTES then return nil end
   return { down = down, kind = kind, pass = pass == '1', applied = applied == '1', id = id,
     name = name }
 end
@@ -59,7 +64,7 @@ end
 
 local function parse_incoming(text)
   local up, place, kind, pass, name = string.match(text, '^([^:]*):(%d+):(%l):(%d):(.*)$')
-  if not up then return nil end
+  if not up or #up ~= UUID_BYTES then return nil end
   return { up = up, place = tonumber(place), kind = kind, pass = pass == '1', name = name }
 end
 
@@ -118,7 +123,7 @@ function edge.is_taken(f, id) return redis.call('HEXISTS', keys.edge_ids(f.key),
 
 -- How an edge stands: pending, satisfied or impossible.
 function edge.state(up, one, place)
-  if not up or not state.ENDED[up.state] or number.stored(up.edges_resolved, 0) <= place then
+  if not up or not state.ENDED[up.state] or count_of(up.edges_resolved) <= place then
     return 'pending'
   end
   return satisfies(one.kind, up.state) and 'satisfied' or 'impossible'
@@ -228,7 +233,7 @@ end
 -- Tells the edges of an execution that is over, as many as this call may follow. Gives false if
 -- some are left.
 function edge.tell(w, x, now, finish)
-  local from, total = number.stored(x.edges_resolved, 0), number.stored(x.edges_out, 0)
+  local from, total = count_of(x.edges_resolved), count_of(x.edges_out)
   local most = math.max(math.min(edge.left(w), total - from), 0)
   if most > 0 then
     edge.spend(w, most)
@@ -308,7 +313,7 @@ end
 -- Is the upstream over, and does nobody else tell this edge of it? One that is new stands behind
 -- those that were told, or that will be.
 local function told(w, up, place)
-  local resolved = number.stored(up.edges_resolved, 0)
+  local resolved = count_of(up.edges_resolved)
   if not state.ENDED[up.state] or resolved < place then return false end
   if resolved == place then
     record.set(up, 'edges_resolved', place + 1)
@@ -325,7 +330,7 @@ end
 -- Adds an edge to both of its ends. The downstream waits for it from now on; if the upstream is
 -- over already, it is told at once.
 function edge.add(w, f, up, down, one, now, finish)
-  local place = number.stored(up.edges_out, 0)
+  local place = count_of(up.edges_out)
   record.set(up, 'edges_out', place + 1)
   w[#w + 1] = { 'RPUSH', keys.outgoing(up.key), pack_outgoing(one) }
   if one.id ~= '' then
@@ -348,7 +353,7 @@ end
 
 -- Adds an edge of a graph whose downstream expects it already.
 function edge.link(w, f, up, down, one, now)
-  local place = number.stored(up.edges_out, 0)
+  local place = count_of(up.edges_out)
   record.set(up, 'edges_out', place + 1)
   w[#w + 1] = { 'RPUSH', keys.outgoing(up.key), pack_outgoing(one) }
   list_incoming(w, up, down, one, place)
@@ -390,17 +395,17 @@ function edge.new(down, kind, pass_data, name, id, applied)
     applied = applied }
 end
 
--- The outgoing edges of a member, from a place on.
+-- The outgoing edges of a member, from a place on; false for what cannot be read.
 function edge.outgoing(x, from, most)
   local list = redis.call('LRANGE', keys.outgoing(x.key), from, from + most - 1)
-  for i = 1, #list do list[i] = parse_outgoing(list[i]) end
+  for i = 1, #list do list[i] = parse_outgoing(list[i]) or false end
   return list
 end
 
--- The incoming edges of a member, from a place on.
+-- The incoming edges of a member, from a place on; false for what cannot be read.
 function edge.incoming(x, from, most)
   local list = redis.call('LRANGE', keys.incoming(x.key), from, from + most - 1)
-  for i = 1, #list do list[i] = parse_incoming(list[i]) end
+  for i = 1, #list do list[i] = parse_incoming(list[i]) or false end
   return list
 end
 

@@ -260,7 +260,8 @@ function flow.write(w, f)
   for i = 1, #STATES do
     local name = 'n:' .. STATES[i]
     local by = f.steps[name]
-    if by and by ~= 0 then redis.call('HINCRBY', f.key, name, by) end
+    -- A count that somebody made unreadable stays so.
+    if by and by ~= 0 then redis.pcall('HINCRBY', f.key, name, by) end
   end
   if f.retime then write_times(w, f) end
   f.touched, f.retime = nil, nil

@@ -10,6 +10,13 @@ local input = {}
 
 -- An input is told as name, execution, whether its bytes follow, and the bytes.
 
+-- The upstream and the name; nil for what cannot be read.
+local function parse(text)
+  local uuid, name = string.match(text, '^([%x%-]+):(.*)$')
+  if uuid and #uuid == 36 then return uuid, name end
+  return nil
+end
+
 local read_result = record.reader { 'result', 'result2', 'result3', 'result4' }
 
 local function result_of(p, uuid)
@@ -23,11 +30,13 @@ function input.brought(p, x)
   local list, out, bytes = redis.call('LRANGE', keys.inputs(x.key), 0, limit.claim_inputs_max - 1),
     {}, 0
   for i = 1, #list do
-    local uuid, name = string.match(list[i], '^([^:]*):(.*)$')
+    local uuid, name = parse(list[i])
     local value = uuid and result_of(p, uuid)
     local fits = value and bytes + #value <= limit.claim_inputs_bytes
-    out[#out + 1], out[#out + 2] = name or '', p.tag .. (uuid or '')
-    out[#out + 1], out[#out + 2] = fits and 1 or 0, fits and value or ''
+    if uuid then
+      out[#out + 1], out[#out + 2] = name, p.tag .. uuid
+      out[#out + 1], out[#out + 2] = fits and 1 or 0, fits and value or ''
+    end
     if fits then bytes = bytes + #value end
   end
   return out, bytes
@@ -36,7 +45,7 @@ end
 -- The bytes of the first input, however many.
 function input.first(p, x)
   local one = redis.call('LRANGE', keys.inputs(x.key), 0, 0)[1]
-  local uuid = one and string.match(one, '^[^:]*')
+  local uuid = one and parse(one)
   return uuid and result_of(p, uuid) or ''
 end
 

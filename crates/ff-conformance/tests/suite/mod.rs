@@ -16,6 +16,7 @@ mod complete;
 mod condition;
 mod create;
 mod damage;
+mod damage_flows;
 mod deployment;
 mod describe;
 mod edge;
@@ -114,6 +115,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         between::FUNCTION_CASES,
         between::CASES,
         damage::CASES,
+        damage_flows::CASES,
         bad_input::CASES,
         weakness_replies::CASES,
         weakness_numbers::CASES,

@@ -16,26 +16,26 @@ local function set(w, x, value)
   commit(w, x)
 end
 
--- Everything below a member, itself included: uuid -> record; nil and a code if the upstream is
--- among it, or if there is too much to look at.
-local function below(w, down, up)
-  local found, list, looked = { [down.uuid] = down }, { down }, 0
-  local i = 1
+-- Those that must go up for an edge, and how far: the downstream, and whoever behind it would not
+-- stand behind any more. Nil and a code if the upstream is among them, or if there is too much to
+-- look at.
+local function raised(w, up, down)
+  local list, ranks, looked, i = { down }, { [down.uuid] = of(up) + 1 }, 0, 1
   while list[i] do
-    local edges = edge.outgoing(list[i], 0, limit.rank_edges_max)
+    local edges, own = edge.outgoing(list[i], 0, limit.rank_edges_max), ranks[list[i].uuid]
     looked = looked + #edges + 1
     if looked > limit.rank_edges_max then return nil, 'graph_too_large' end
     for j = 1, #edges do
       local uuid = edges[j] and edges[j].down
       if uuid == up.uuid then return nil, 'cycle_detected' end
-      if uuid and not found[uuid] then
-        found[uuid] = record.read(w.p, uuid)
-        list[#list + 1] = found[uuid]
+      local x = uuid and record.read(w.p, uuid)
+      if x and (ranks[uuid] or of(x)) <= own then
+        ranks[uuid], list[#list + 1] = own + 1, x
       end
     end
     i = i + 1
   end
-  return list
+  return list, ranks
 end
 
 -- Makes room for an edge: gives nil if there can be one, with ranks that fit, or a code.
@@ -50,9 +50,12 @@ function rank.order(w, up, down)
     set(w, up, high - 1)
     return nil
   end
-  local list, code = below(w, down, up)
-  if not list then return code end
-  for i = 1, #list do set(w, list[i], of(list[i]) + low - high + 1) end
+  local list, ranks = raised(w, up, down)
+  if not list then return ranks end
+  for i = 1, #list do
+    local rank_of = ranks[list[i].uuid]
+    if of(list[i]) ~= rank_of then set(w, list[i], rank_of) end
+  end
   return nil
 end
 

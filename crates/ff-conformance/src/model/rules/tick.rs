@@ -25,6 +25,8 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
         corrected,
         suspensions,
         waitpoints,
+        flows,
+        edges,
     ] = counts[..]
     else {
         return Err(format!("a tick answered {:?}", seen.answer));
@@ -37,8 +39,10 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
     let fired: Vec<&str> = due.iter().copied().take(items_max).collect();
     let others = |member: &&&str| member.starts_with("w:") || member.starts_with("s:");
     let others = fired.iter().filter(others).count() as u64;
-    let told = [promoted, lapsed, timed_out, expired, ungranted, suspensions, waitpoints];
-    let told: u64 = told.into_iter().flatten().sum();
+    let told = [promoted, lapsed, timed_out, expired, ungranted, suspensions, waitpoints]
+        .into_iter()
+        .chain([flows, edges]);
+    let told: u64 = told.flatten().sum();
     rule(told + others == fired.len() as u64, || format!("{told} fired, {} due", due.len()))?;
     let over = overdue(seen.before(), TIMED[LIVE.len()..].iter(), seen.now);
     let over = affordable(&over, seen.before(), items_max - fired.len());

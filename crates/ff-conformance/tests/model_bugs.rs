@@ -80,8 +80,8 @@ const BUGS: &[Bug] = &[
         what: "a used grant stays",
         module: "model/attempt",
         right: "'suspend_until', 'grant_id', 'grant_kind', 'grant_worker_id', \
-                'grant_instance_id',\n  'grant_expires_at' }",
-        wrong: "'suspend_until' }",
+                'grant_instance_id',\n  'grant_expires_at', 'held' }",
+        wrong: "'suspend_until', 'held' }",
     },
     Bug {
         what: "a paused attempt loses its time limit",

@@ -103,7 +103,7 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         what: "an idempotency key is not looked at",
-        module: "verb/create",
+        module: "model/creation",
         right: "if not a.idempotency_key then return nil end",
         wrong: "if true then return nil end",
     },

@@ -215,8 +215,8 @@ end
 
 local read_downstream = record.reader { 'lane', 'priority', 'ageing_ms', 'created_at',
   'delay_until', 'deadline_at', 'deadline_ms', 'flow_id', 'held', 'dependencies', 'attempt_count',
-  'inputs', 'edges_out', 'edges_resolved', 'optional', 'namespace', 'parent', 'kept',
-  'grant_expires_at', 'pause_kind', 'next_attempt', 'children_open', 'lease_epoch',
+  'inputs', 'edges_out', 'edges_resolved', 'optional', 'namespace', 'kept',
+  'grant_expires_at', 'pause_kind', 'next_attempt', 'lease_epoch',
   'worker_instance_id', 'retention_ms', 'remembered_until' }
 
 -- How many more edges this call may follow.
@@ -259,30 +259,9 @@ function edge.tell_on(w, x, now, finish)
   return false
 end
 
--- A parent learns that one of its children is over, and goes on with the last one.
-local function tell_parent(w, x, now)
-  local parent = x.parent and record.read(w.p, x.parent)
-  if not parent or not parent.children_open then return end
-  if x.state == 'success' then pass(w, parent, x, { pass = true, name = x.member_name or '' }) end
-  local open = number.stored(parent.children_open, 1) - 1
-  if open > 0 then
-    record.set(parent, 'children_open', open)
-  else
-    record.drop(parent, { 'children_open' })
-  end
-  if parent.state == 'blocked' and open <= 0 then
-    runnable.place(parent, now)
-    record.set(parent, 'transition_at', now)
-    commit(w, parent, 'resumed', 'children')
-  else
-    commit(w, parent)
-  end
-end
-
 local function after(w, x, now, finish)
   if not x.whole then x = record.read(w.p, x.uuid) end
   local f = flow.read(w.p, x.flow_id)
-  if x.parent then tell_parent(w, x, now) end
   if not f then return end
   if x.edges_out and not flow.frees_nobody(f) and not edge.tell(w, x, now, finish) then
     continue_later(w, x)

@@ -87,8 +87,6 @@ return {
   edges_out = 'eo',          -- how many edges begin here
   edges_resolved = 'er',     -- how many of them were told of its end
   inputs = 'ic',             -- how many inputs upstreams passed to it
-  children_open = 'cn',      -- how many children it has that are not over
-  parent = 'pa',             -- the member that added it and may wait for it
   kept = 'kp',               -- 1 if it makes up for a failure, which ends the others
   stream_rule = 'sr',        -- compiled stream policy (model/stream.lua)
   frames = 'fm',             -- what the latest attempt's stream holds (model/stream.lua)

@@ -212,6 +212,13 @@ function flow.fail(w, f, x)
   if not walks or walks == 'release' then flow.begin_walk(w, f, 'fail') end
 end
 
+-- What failed runs again: the others are not ended any more.
+function flow.forgive(w, f)
+  flow.drop(w, f, { 'failing' })
+  if flow.walks(f) == 'fail' then flow.drop(w, f, { 'walk' }) end
+  f.retime = true
+end
+
 -- Times of the flow have changed.
 function flow.retime(w, f)
   touch(w, f)

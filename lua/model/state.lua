@@ -3,7 +3,7 @@
 --
 --   waiting   claimable, or reserved by a grant
 --   held      a member of a flow that is not sealed yet
---   blocked   waits for others of its flow: upstreams, or children of a paused attempt
+--   blocked   waits for others of its flow
 --   delayed   becomes claimable at delay_until
 --   running   an attempt runs under a lease
 --   suspended the attempt waits for a signal, an operator or a time (model/suspension.lua)
@@ -93,7 +93,6 @@ local function excerpt(text, bytes_max)
 end
 
 local function blocked_detail(x)
-  if x.children_open then return x.children_open .. ' children are not over' end
   local needed, edges, satisfied = string.match(x.dependencies or '', '^(%w*):(%d+):(%d+):')
   if not needed then return '' end
   return satisfied .. ' of ' .. edges .. ' upstreams are done'

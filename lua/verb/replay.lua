@@ -51,6 +51,9 @@ local function planned(p, x)
   if f and f.state == 'cancelled' and f.cancel_policy == 'cancel_all' then
     return nil, reply.refuse('flow_cancelled')
   end
+  if f and (f.expired or flow.walks(f) == 'remove') then
+    return nil, reply.refuse('flow_already_terminal')
+  end
   if edge.decide(x) == 'skip' then
     local up = edge.obstacle(p, x)
     return nil, reply.refuse('deps_not_satisfied', up and p.tag .. up or '')
@@ -63,7 +66,7 @@ end
 local function take_back(w, plan, now)
   if not plan then return end
   reopening.apply(w, plan.list, plan.ups, now)
-  if plan.flow then flow.drop(w, plan.flow, { 'failing' }) end
+  if plan.flow and plan.flow.failing then flow.forgive(w, plan.flow) end
 end
 
 define {
@@ -85,6 +88,7 @@ define {
     execution_not_terminal = {},
     max_replays_exhausted = {},
     flow_cancelled = {},
+    flow_already_terminal = {},
     deps_not_satisfied = { 'upstream_execution_id' },
     graph_too_large = {},
   },

@@ -41,6 +41,7 @@ mod pause;
 mod payloads;
 mod policy;
 mod progress;
+mod reopening;
 mod repeats;
 mod replay;
 mod scenario;
@@ -96,6 +97,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         secret::CASES,
         expire::CASES,
         replay::CASES,
+        reopening::CASES,
         change::CASES,
         describe::CASES,
         list::CASES,

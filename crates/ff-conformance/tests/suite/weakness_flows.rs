@@ -273,7 +273,8 @@ conformance! {
         let held = d.take(&flow, "c").await;
         assert_eq!(held.row.payload, b"own");
         let told: Vec<(&str, ExecutionId, Option<&[u8]>)> = held.row.inputs.0.iter()
-            .map(|one| (&*one.name, one.execution_id, one.bytes.as_deref())).collect();
+            .map(|one| (&*one.name, one.execution_id, one.bytes_base64.as_ref().map(|bytes| &*bytes.0)))
+            .collect();
         assert_eq!(told, [("a", flow.id("a"), Some(&b"a"[..])),
             ("right", flow.id("b"), Some(&b"b"[..]))]);
         assert_eq!(d.take(&flow, "e").await.row.inputs.0, []);
@@ -287,7 +288,7 @@ conformance! {
         d.complete(&flow, "b").await;
         let held = d.take(&flow, "c").await;
         let sizes: Vec<Option<usize>> = held.row.inputs.0.iter()
-            .map(|one| one.bytes.as_ref().map(Vec::len)).collect();
+            .map(|one| one.bytes_base64.as_ref().map(|bytes| bytes.0.len())).collect();
         assert_eq!(sizes, [None, Some(1)]);
         assert_eq!(d.take(&flow, "only").await.row.payload, large);
     }

@@ -429,10 +429,9 @@ fn wrong_wait(flow: &Flow<'_>, member: &Record<'_>) -> Option<&'static str> {
     let counts = member.bytes(field::DEPENDENCIES).and_then(Dependencies::parse);
     let (free, hopeless) =
         (counts.is_none_or(Dependencies::is_free), counts.is_some_and(Dependencies::is_hopeless));
-    let (started, children) =
-        (member.has(field::ATTEMPT_COUNT), member.count(field::CHILDREN_OPEN) > 0);
+    let started = member.has(field::ATTEMPT_COUNT);
     match member.state()? {
-        State::Blocked if started => (!children).then_some("waits for children that are over"),
+        State::Blocked if started => Some("waits although it has begun"),
         State::Blocked if free => Some("waits although its upstreams allow it to run"),
         State::Blocked if hopeless => Some("waits for what can never be"),
         State::Waiting | State::Delayed if !started && !free => {

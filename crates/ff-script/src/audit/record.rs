@@ -138,8 +138,6 @@ fields! {
     EDGES_OUT b"eo" Form::Number;
     EDGES_RESOLVED b"er" Form::Number;
     INPUTS b"ic" Form::Number;
-    CHILDREN_OPEN b"cn" Form::Number;
-    PARENT b"pa" Form::Uuid;
     KEPT b"kp" Form::Word(&["1"]);
     STREAM_RULE b"sr" Form::StreamRule;
     FRAMES b"fm" Form::Frames;

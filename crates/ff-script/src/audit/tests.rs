@@ -365,7 +365,7 @@ const BREAKS: &[(&str, &str, &str)] = &[
     ("ff:{fp:3}:x:$b dp=2:1:1:0", "I6", "does not wait although its upstreams do not allow"),
     ("ff:{fp:3}:x:$c dp=0:1:0:0", "I6", "waits although its upstreams allow it to run"),
     ("ff:{fp:3}:x:$c dp=2:1:0:0", "I6", "waits for what can never be"),
-    ("ff:{fp:3}:x:$c ac=1 li=$c ep=1 wo=w wi=i as=1 nx=resume", "I6", "waits for children that"),
+    ("ff:{fp:3}:x:$c ac=1 li=$c ep=1 wo=w wi=i as=1 nx=resume", "I6", "waits although it has begun"),
     ("ff:{fp:3}:x:$e dp=0:1:0:1", "I6", "was skipped although it could have run"),
     ("ff:{fp:3}:x:$c hd=1", "I6", "has the field hd"),
     ("ff:{fp:3}:x:$c st=held", "I6", "lacks the field hd"),

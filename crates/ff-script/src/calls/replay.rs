@@ -20,5 +20,5 @@ functions! {
         "DUPLICATE" => ReplayedBefore { public_state: PublicState, replay_count: u32 },
     }
     refuses [ExecutionNotFound, ExecutionNotTerminal, MaxReplaysExhausted, FlowCancelled,
-        DepsNotSatisfied, GraphTooLarge];
+        FlowAlreadyTerminal, DepsNotSatisfied, GraphTooLarge];
 }

@@ -1,0 +1,133 @@
+//! Replays of members: what an end had meant for others is taken back.
+
+use ff_conformance::{Deployment, Flow, conformance};
+use ff_core::error::Code;
+use ff_core::limits;
+use ff_core::state::PublicState;
+use ff_script::calls::replay::{ReplayExecution, ReplayExecutionReply};
+
+use super::cancel::outside;
+
+fn replay(flow: &Flow, name: &str) -> ReplayExecution {
+    ReplayExecution {
+        execution_id: flow.id(name),
+        reason: String::new(),
+        requested_by: String::new(),
+        deadline_at: None,
+        expected_replay_count: None,
+        request_id: None,
+    }
+}
+
+async fn replayed(d: &Deployment, flow: &Flow, name: &str) -> PublicState {
+    match d.call(replay(flow, name)).await {
+        ReplayExecutionReply::Replayed { public_state, .. } => public_state,
+        other => panic!("it must be new: {other:?}"),
+    }
+}
+
+conformance! {
+    async fn f14_those_who_never_began_because_of_a_failure_wait_again(d: &Deployment) {
+        let flow = d.flow("a -> b -> c, a -f> undo").await;
+        d.fail(&flow, "a").await;
+        d.complete(&flow, "undo").await;
+        assert_eq!(d.flow_state(&flow).await, "failed: 1 completed, 1 failed, 2 skipped");
+        assert_eq!(replayed(d, &flow, "a").await, PublicState::Waiting);
+        assert_eq!(
+            d.flow_state(&flow).await,
+            "open: 1 completed, 1 waiting, 2 waiting_children"
+        );
+        d.complete(&flow, "a b c").await;
+        assert_eq!(d.flow_state(&flow).await, "completed: 4 completed");
+    }
+
+    async fn f14_who_began_keeps_what_it_has(d: &Deployment) {
+        let flow = d.flow("a -a> b -> c").await;
+        d.fail(&flow, "a").await;
+        d.complete(&flow, "b").await;
+        replayed(d, &flow, "a").await;
+        assert_eq!(d.states(&flow).await, "a waiting, b completed, c waiting");
+        d.complete(&flow, "a c").await;
+        assert_eq!(d.flow_state(&flow).await, "completed: 3 completed");
+    }
+
+    async fn f14_who_was_freed_and_did_not_begin_waits_again(d: &Deployment) {
+        let flow = d.flow("a -> b").await;
+        d.complete(&flow, "a").await;
+        replayed(d, &flow, "a").await;
+        assert_eq!(d.states(&flow).await, "a waiting, b waiting_children");
+        d.fail(&flow, "a").await;
+        assert_eq!(d.states(&flow).await, "a failed, b skipped");
+    }
+
+    async fn f14_a_replay_is_refused_while_an_upstream_stands_in_its_way(d: &Deployment) {
+        let flow = d.flow("a -> b -> c").await;
+        d.fail(&flow, "a").await;
+        for (name, upstream) in [("b", "a"), ("c", "b")] {
+            let (code, details) = d.refusal(replay(&flow, name)).await;
+            assert_eq!((code, &*details[0]), (Code::DepsNotSatisfied,
+                &*flow.id(upstream).to_string()));
+        }
+    }
+
+    async fn f13_a_member_that_was_cancelled_while_it_waited_waits_again(d: &Deployment) {
+        let flow = d.flow("a -> b").await;
+        d.call(outside(flow.id("b"), "operator_override")).await;
+        assert_eq!(replayed(d, &flow, "b").await, PublicState::WaitingChildren);
+        d.complete(&flow, "a b").await;
+        assert_eq!(d.flow_state(&flow).await, "completed: 2 completed");
+    }
+
+    async fn f16_a_replay_counts_the_edges_itself(d: &Deployment) {
+        let flow = d.flow("a -> c, b -> c").await;
+        d.complete(&flow, "b").await;
+        d.fail(&flow, "a").await;
+        replayed(d, &flow, "a").await;
+        let detail = d.describe(flow.id("c")).await.blocking_detail;
+        assert_eq!(detail.as_deref(), Some("1 of 2 upstreams are done"));
+        d.complete(&flow, "a c").await;
+    }
+
+    async fn a_failure_that_is_tried_again_ends_the_others_no_more(d: &Deployment) {
+        let mut graph = d.graph("a -> b, c -> e");
+        graph.head.on_failure = Some("fail_fast".to_owned());
+        let flow = d.submit(&graph).await;
+        d.fail(&flow, "a").await;
+        replayed(d, &flow, "a").await;
+        d.settle().await;
+        assert_eq!(
+            d.states(&flow).await,
+            "a waiting, b waiting_children, c waiting, e waiting_children"
+        );
+        d.complete(&flow, "a b c e").await;
+        assert_eq!(d.flow_state(&flow).await, "completed: 4 completed");
+    }
+
+    async fn nothing_of_a_cancelled_flow_runs_again(d: &Deployment) {
+        let flow = d.flow("a -> b").await;
+        d.fail(&flow, "a").await;
+        d.advance(1).await;
+        let other = d.flow("a -> b").await;
+        d.call(d.cancelling(&other, "cancel_all")).await;
+        assert_eq!(d.refused(replay(&other, "a")).await, Code::FlowCancelled);
+        replayed(d, &flow, "a").await;
+    }
+
+    async fn nothing_runs_again_after_the_deadline_of_its_flow(d: &Deployment) {
+        let mut graph = d.graph("a -> b");
+        graph.head.deadline_at = Some(d.now().plus_millis(1000));
+        let flow = d.submit(&graph).await;
+        d.advance(1000).await;
+        d.settle().await;
+        assert_eq!(d.refused(replay(&flow, "a")).await, Code::FlowAlreadyTerminal);
+    }
+
+    async fn more_edges_than_one_call_follows_are_not_taken_back(d: &Deployment) {
+        let count = limits::EDGES_PER_CALL + 1;
+        let edges: Vec<String> = (0..count).map(|number| format!("a -> n{number}")).collect();
+        let flow = d.flow(&edges.join(", ")).await;
+        d.fail(&flow, "a").await;
+        d.settle().await;
+        assert_eq!(d.refused(replay(&flow, "a")).await, Code::GraphTooLarge);
+    }
+}

@@ -111,14 +111,13 @@ local function runner(spec)
     local now = take_time(p.key)
     local a, refusal = parse(specs, argv, p, now)
     if not a then return refusal end
-    -- A call that raised may have left what it had read.
+    -- What the call before has read is not looked at any more.
     writes.forget(p)
     local w = writes.new(p, now)
     local answer = run(p, a, now, w)
     if not gives[answer[2]] then check_common(spec, answer[2]) end
     -- A refusal never writes, whatever was collected on the way to it.
     if answer[1] == 1 then writes.finish(w) end
-    writes.forget(p)
     return answer
   end
 end

@@ -30,23 +30,38 @@ function claim.ttl()
   return arg.int('lease_ttl_ms', limit.lease_ttl_ms_min, limit.lease_ttl_ms_max)
 end
 
+-- What the end of a row tells of an execution without output, waits and inputs. Most are such, and
+-- their rows leave it out; a reader who misses it knows.
+claim.REST = { 1, '', '' }
+claim.PLAIN = #claim.ROW - #claim.REST
+
+-- Adds the end of a row; gives how many bytes that is.
+local function extend(p, x, row)
+  local resume, bytes = suspension.resumption(waitpoint.latest(p, x))
+  local inputs, more = '', 0
+  if x.inputs then inputs, more = input.brought(p, x) end
+  row[#row + 1] = x.frames and stream.next_sequence(x) or 1
+  row[#row + 1] = resume
+  row[#row + 1] = inputs
+  return bytes + more
+end
+
+-- The input. Who asked for nothing is given the one result that is passed to it.
+local function payload_of(p, x)
+  local payload = blob.get(x, 'payload') or ''
+  if payload ~= '' or x.inputs ~= '1' or not x.dependencies then return payload end
+  return input.first(p, x)
+end
+
 -- Everything the worker needs, so that no other read follows a claim; and how many bytes that is.
 function claim.row(p, x, kind)
   local tags = x.tagged and redis.call('HGETALL', keys.tags(x.key)) or ''
-  local payload = blob.get(x, 'payload') or ''
-  local resume, bytes = suspension.resumption(waitpoint.latest(p, x))
-  local inputs = ''
-  if x.inputs then
-    local more
-    inputs, more = input.brought(p, x)
-    bytes = bytes + more
-    -- Who asked for nothing else is given the one result as the payload.
-    if payload == '' and x.inputs == '1' and x.dependencies then payload = input.first(p, x) end
-  end
-  return { p.tag .. x.uuid, x.lease_id, x.lease_epoch, x.lease_expires_at, lease.attempt_id(x),
-    attempt.index(x), kind, x.lane, x.kind, x.namespace, x.priority or 0, x.created_at,
-    x.timeout_at or '', x.deadline_at or '', payload, tags,
-    x.frames and stream.next_sequence(x) or 1, resume, inputs }, #payload + bytes
+  local payload = payload_of(p, x)
+  local row = { p.tag .. x.uuid, x.lease_id, x.lease_epoch, x.lease_expires_at,
+    lease.attempt_id(x), attempt.index(x), kind, x.lane, x.kind, x.namespace, x.priority or 0,
+    x.created_at, x.timeout_at or '', x.deadline_at or '', payload, tags }
+  if not x.marked then return row, #payload end
+  return row, extend(p, x, row) + #payload
 end
 
 -- Takes the execution: a paused attempt goes on, otherwise a new one begins.

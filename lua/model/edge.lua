@@ -404,7 +404,8 @@ function edge.obstacle(p, x)
   local list = edge.incoming(x, 0, limit.edges_per_call)
   for i = 1, #list do
     local up = list[i] and record.read(p, list[i].up)
-    if up and state.ENDED[up.state] and not satisfies(list[i].kind, up.state) then return up.uuid end
+    local ended = up and state.ENDED[up.state]
+    if ended and not satisfies(list[i].kind, up.state) then return up.uuid end
   end
   return nil
 end

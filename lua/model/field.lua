@@ -13,6 +13,7 @@ return {
   creator = 'by',
   correlation_id = 'co',     -- the submitter's own name for what it belongs to
   capabilities = 'ca',       -- sorted, comma-joined
+  marked = 'xm',             -- 1 if it has fields that most have not (model/record.lua)
   tagged = 'tg',             -- 1 if there is a tags record
   transition_at = 'mt',      -- last change of state that no other time tells
   mutation_at = 'lm',        -- last other write

@@ -13,6 +13,11 @@ local LISTING = { state = true, lane = true, priority = true, ageing_ms = true, 
   grant_expires_at = true, suspend_until = true, retention_ms = true, remembered_until = true,
   ended_at = true }
 
+-- Fields that most executions never get. One that has any of them is marked, so that a call which
+-- must know of them all need not ask for each.
+local UNCOMMON = { attempt_id = true, retention_ms = true, remembered_until = true, frames = true,
+  waitpoint_count = true, pending_waitpoints = true, flow_id = true }
+
 -- Empty records. Naming the fields that most functions use gives the table its size at once, a
 -- power of two; growing it field by field costs more than all the rest of a read.
 local function blank(uuid, key)
@@ -50,7 +55,8 @@ local function kept(p, uuid)
 end
 
 -- A function that reads these fields of an execution; nil if there is no such execution. Whoever
--- changes fields that a listing follows from must have read all that decide about it.
+-- changes fields that a listing follows from must have read all that decide about it. With `marked`
+-- among the names, all of an execution that has uncommon fields is read.
 function record.reader(names)
   local command, count = { 'HMGET', '', field.state }, #names
   for i = 1, count do command[i + 3] = field[names[i]] end
@@ -65,7 +71,8 @@ function record.reader(names)
       local value = values[i + 1]
       if value then x[names[i]] = value end
     end
-    return keep(p, x)
+    keep(p, x)
+    return x.marked and record.read(p, uuid) or x
   end
 end
 
@@ -77,13 +84,22 @@ local function invert()
   for name, stored in pairs(field) do long_names[stored] = name end
 end
 
--- The stored fields that a record has no value of. A field we do not know is a newer library's
--- business; it must not stop an older one.
+-- The stored fields, by their long names. A field we do not know is a newer library's business; it
+-- must not stop an older one.
 local function fill(x, flat)
   if not long_names then invert() end
   local names = long_names
   for i = 1, #flat, 2 do
     local name = names[flat[i]]
+    if name then x[name] = flat[i + 1] end
+  end
+end
+
+-- The same, but for those that the record has a value of.
+local function fill_up(x, flat)
+  if not long_names then invert() end
+  for i = 1, #flat, 2 do
+    local name = long_names[flat[i]]
     if name and x[name] == nil then x[name] = flat[i + 1] end
   end
 end
@@ -93,7 +109,7 @@ local function complete(x, flat)
   local drops = x.drops
   -- By what is stored, whatever this call has made of it since.
   for i = 1, #flat, 2 do if flat[i] == field.grant_expires_at then x.reserved = true end end
-  fill(x, flat)
+  fill_up(x, flat)
   for i = 3, drops and #drops or 0 do
     if not record.is_set(x, drops[i]) then x[long_names[drops[i]]] = nil end
   end
@@ -146,6 +162,7 @@ function record.set(x, name, value)
   else
     x.sets = { 'HSET', x.key, field[name], value }
   end
+  if UNCOMMON[name] and not x.marked then record.set(x, 'marked', '1') end
 end
 
 -- A function that assigns these fields, at most eight, all of which must be given a value: it costs

@@ -11,32 +11,41 @@ local claim = require('model.claim')
 local index = require('model.index')
 local queue = require('model.queue')
 
+-- How long the longest of these rows is.
+local function width_of(rows)
+  local width = claim.PLAIN
+  for i = 1, #rows do width = math.max(width, #rows[i]) end
+  return width
+end
+
 -- Rows are joined to one flat list: an inner array for each would cost more than its contents. In
 -- front stands how long each is, so that an older reader finds the next one.
-local WIDTH = #claim.ROW
-
-local function joined(rows, row)
-  if not rows then return { WIDTH, unpack(row) } end
-  for i = 1, WIDTH do rows[#rows + 1] = row[i] end
-  return rows
+local function joined(rows)
+  if #rows == 1 then return { #rows[1], unpack(rows[1]) } end
+  local width = width_of(rows)
+  local list = { width }
+  for i = 1, #rows do
+    for j = 1, width do list[#list + 1] = rows[i][j] or claim.REST[j - claim.PLAIN] end
+  end
+  return list
 end
 
 local function pick(w, p, a, now, has)
-  local rows, lease_ids, count, bytes = nil, a.lease_ids, 0, 0
+  local rows, lease_ids, count, bytes = {}, a.lease_ids, 0, 0
   local next_skip = queue.walk(w, p, a, has, now, #lease_ids, function(x)
     count = count + 1
     local row, size = claim.row(p, x, claim.take(w, x, a, lease_ids[count], now))
-    rows, bytes = joined(rows, row), bytes + size
+    rows[count], bytes = row, bytes + size
     return count < #lease_ids and bytes < limit.claim_bytes_max
   end)
-  return rows or { WIDTH }, next_skip
+  return joined(rows), next_skip
 end
 
 local read_lease = record.reader { 'lease_id', 'worker_instance_id' }
 
 -- What an earlier, unanswered send of this very claim took: running under one of its lease ids.
 local function taken_before(p, a, now)
-  local holds, rows = {}, nil
+  local holds, rows = {}, {}
   local live = index.about(p.leases, now, a.lease_ttl_ms)
   for i = 1, #live do
     local x = read_lease(p, live[i])
@@ -47,9 +56,9 @@ local function taken_before(p, a, now)
   for i = 1, #a.lease_ids do
     local uuid = holds[a.lease_ids[i]]
     local x = uuid and record.read(p, uuid)
-    if x then rows = joined(rows, claim.row(p, x, claim.kind_of(x))) end
+    if x then rows[#rows + 1] = claim.row(p, x, claim.kind_of(x)) end
   end
-  return rows
+  return rows[1] and joined(rows)
 end
 
 local worker_id, worker_instance_id = claim.worker_args()

@@ -10,9 +10,8 @@ local ending = require('model.ending')
 local lease = require('model.lease')
 local purge = require('model.purge')
 
-local read = record.reader { 'lease_id', 'lease_epoch', 'attempt_id', 'lease_expires_at',
-  'namespace', 'attempt_count', 'worker_instance_id', 'retention_ms', 'remembered_until', 'frames',
-  'waitpoint_count', 'pending_waitpoints', 'flow_id' }
+local read = record.reader { 'lease_id', 'lease_epoch', 'lease_expires_at', 'namespace',
+  'attempt_count', 'worker_instance_id', 'marked' }
 
 -- This very completion was done before, and the execution was replayed since.
 local function completed_before(p, a)

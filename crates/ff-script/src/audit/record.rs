@@ -63,6 +63,7 @@ fields! {
     CREATOR b"by" Form::Text;
     CORRELATION_ID b"co" Form::Text;
     CAPABILITIES b"ca" Form::Tokens;
+    MARKED b"xm" Form::Word(&["1"]);
     TAGGED b"tg" Form::Word(&["1"]);
     TRANSITION_AT b"mt" Form::Number;
     MUTATION_AT b"lm" Form::Number;

@@ -35,8 +35,23 @@ const FAILURE: &[Field] = &[field::FAILURE_REASON, field::FAILURE_CATEGORY];
 
 const END: &[Field] = &[field::ENDED_AT, field::CANCELLED_BY, field::CANCEL_REASON];
 
+/// What most executions never have: one that has any of it is marked, for those who ask only
+/// for the mark.
+const UNCOMMON: &[Field] = &[
+    field::ATTEMPT_ID,
+    field::RETENTION_MS,
+    field::REMEMBERED_UNTIL,
+    field::FRAMES,
+    field::WAITPOINT_COUNT,
+    field::PENDING_WAITPOINTS,
+    field::FLOW_ID,
+];
+
 pub(super) fn check(record: &Record<'_>, found: &mut Findings) {
     let mut rules = Rules { record, found };
+    if UNCOMMON.iter().any(|field| record.has(field)) {
+        rules.needs("I1", &[field::MARKED]);
+    }
     rules.needs("I1", &[field::LANE, field::KIND, field::NAMESPACE, field::CREATED_AT]);
     let Some(state) = record.state() else {
         return rules.wrong("I1", "is in no known state");

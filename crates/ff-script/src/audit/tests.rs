@@ -22,13 +22,13 @@ ended:success zset $c=2010
 ended:cancelled zset $f=86401700
 idem hash n:key=7000:$a:digest
 log stream e=created:$a:::: e=claimed:$b:1:1:w-1:initial
-x:$a hash st=waiting la=main ki=k ns=n ct=1000 pr=2 iu=7000 id=key in=payload po={} ca=cpu,gpu
-x:$b hash st=running la=main ki=k ns=n ct=1001 ac=2 li=$b ep=3 le=5000 wo=w wi=i as=1500 \
+x:$a hash st=waiting la=main ki=k ns=n xm=1 ct=1000 pr=2 iu=7000 id=key in=payload po={} ca=cpu,gpu
+x:$b hash st=running la=main ki=k ns=n xm=1 ct=1001 ac=2 li=$b ep=3 le=5000 wo=w wi=i as=1500 \
     sa=1100 ty=retry rr=1:fixed:100:0:1000:0: rc=1 at=900 ta=2400 fm=2:3:5:9 kf=0
 x:$b:s:0 stream h=1150:0:token:,p=ab
 x:$b:s:1 stream 2@h=1600:5:token:,p=ab 3@h=1601:7:line:c:1,p=cd
 x:$b:attempts list 0:$a:initial:ended_failure:1100:1200:1:w:i:transient:0:boom
-x:$c hash st=success la=side ki=k ns=n ct=1002 ac=1 li=$c ep=1 le=5000 wo=w wi=i as=1500 \
+x:$c hash st=success la=side ki=k ns=n xm=1 ct=1002 ac=1 li=$c ep=1 le=5000 wo=w wi=i as=1500 \
     et=2000 re=10 in2=@ out=done sr=summary:2:1000:500 fm=1:1:0:2
 x:$c:s:0 stream h=1700:0:patch:,p={}
 x:$c:s:0:d string {}
@@ -44,13 +44,13 @@ ff:{fp:2}:suspended zset $b=1500
 ff:{fp:2}:leases zset $c=5000
 ff:{fp:2}:due zset $b=9000 p:$e=7000
 ff:{fp:2}:secrets hash current=k1 revision=1 kid:k1=sha1::00112233445566778899aabbccddeeff
-ff:{fp:2}:x:$b hash st=suspended la=main ki=k ns=n ct=1000 ac=1 li=$b ep=1 wo=w wi=i as=1200 \
+ff:{fp:2}:x:$b hash st=suspended la=main ki=k ns=n xm=1 ct=1000 ac=1 li=$b ep=1 wo=w wi=i as=1200 \
     mt=1500 nx=resume pk=suspend wp=$d sw=waiting_for_signal su=9000 wn=1 sc=2
 ff:{fp:2}:x:$b:waitpoints hash $d=1:$a:order
 ff:{fp:2}:wp:$d hash execution=$b attempt=0 key=order created_at=1500 state=active count=2 \
     matched=1
 ff:{fp:2}:wp:$d:signals hash 1=x 2=x s:$a=1 s:$b=2 i:once=1
-ff:{fp:2}:x:$c hash st=running la=main ki=k ns=n ct=1000 ac=1 li=$c ep=1 wo=w wi=i as=1200 \
+ff:{fp:2}:x:$c hash st=running la=main ki=k ns=n xm=1 ct=1000 ac=1 li=$c ep=1 wo=w wi=i as=1200 \
     le=5000 wn=1 pw=1
 ff:{fp:2}:x:$c:waitpoints hash $e=1::early
 ff:{fp:2}:wp:$e hash execution=$c attempt=0 key=early created_at=1500 state=pending \
@@ -68,19 +68,19 @@ ff:{fp:3}:f:$f hash kind=k namespace=n created_at=1000 changed_at=1000 revision=
 ff:{fp:3}:f:$f:m zset $a=1 $b=2 $c=3 $d=4 $e=5
 ff:{fp:3}:f:$f:e hash $a=$b:0 $b:$c=$b:0
 ff:{fp:3}:f:$f:tags hash team.name=blue
-ff:{fp:3}:x:$a hash st=success la=main ki=k ns=n ct=1000 ac=1 li=$a ep=1 le=5000 wo=w wi=i \
+ff:{fp:3}:x:$a hash st=success la=main ki=k ns=n xm=1 ct=1000 ac=1 li=$a ep=1 le=5000 wo=w wi=i \
     as=1200 et=2000 out=done fl=$f on=1 nm=first rk=1 eo=2 er=2
 ff:{fp:3}:x:$a:out list $b:s:1:1::left $e:f:0:1::
-ff:{fp:3}:x:$b hash st=waiting la=main ki=k ns=n ct=1000 fl=$f on=2 rk=2 dp=:1:1:0 ic=1 eo=1
+ff:{fp:3}:x:$b hash st=waiting la=main ki=k ns=n xm=1 ct=1000 fl=$f on=2 rk=2 dp=:1:1:0 ic=1 eo=1
 ff:{fp:3}:x:$b:in list $a:0:s:1:left
 ff:{fp:3}:x:$b:inputs list $a:left
 ff:{fp:3}:x:$b:out list $c:s:0:1:$a:
-ff:{fp:3}:x:$c hash st=blocked la=main ki=k ns=n ct=1000 fl=$f on=3 rk=3 dp=:1:0:0
+ff:{fp:3}:x:$c hash st=blocked la=main ki=k ns=n xm=1 ct=1000 fl=$f on=3 rk=3 dp=:1:0:0
 ff:{fp:3}:x:$c:in list $b:0:s:0:
-ff:{fp:3}:x:$d hash st=cancelled la=main ki=k ns=n ct=1000 et=1700 cb=operator_override fl=$f on=4 \
-    op=1
-ff:{fp:3}:x:$e hash st=skipped la=main ki=k ns=n ct=1000 et=2000 fr=dependency_impossible fl=$f \
-    on=5 rk=2 dp=:1:0:1
+ff:{fp:3}:x:$d hash st=cancelled la=main ki=k ns=n xm=1 ct=1000 et=1700 cb=operator_override \
+    fl=$f on=4     op=1
+ff:{fp:3}:x:$e hash st=skipped la=main ki=k ns=n xm=1 ct=1000 et=2000 fr=dependency_impossible \
+    fl=$f     on=5 rk=2 dp=:1:0:1
 ff:{fp:3}:x:$e:in list $a:1:f:0:
 ";
 
@@ -365,7 +365,11 @@ const BREAKS: &[(&str, &str, &str)] = &[
     ("ff:{fp:3}:x:$b dp=2:1:1:0", "I6", "does not wait although its upstreams do not allow"),
     ("ff:{fp:3}:x:$c dp=0:1:0:0", "I6", "waits although its upstreams allow it to run"),
     ("ff:{fp:3}:x:$c dp=2:1:0:0", "I6", "waits for what can never be"),
-    ("ff:{fp:3}:x:$c ac=1 li=$c ep=1 wo=w wi=i as=1 nx=resume", "I6", "waits although it has begun"),
+    (
+        "ff:{fp:3}:x:$c ac=1 li=$c ep=1 wo=w wi=i as=1 nx=resume",
+        "I6",
+        "waits although it has begun",
+    ),
     ("ff:{fp:3}:x:$e dp=0:1:0:1", "I6", "was skipped although it could have run"),
     ("ff:{fp:3}:x:$c hd=1", "I6", "has the field hd"),
     ("ff:{fp:3}:x:$c st=held", "I6", "lacks the field hd"),

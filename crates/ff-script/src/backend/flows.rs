@@ -8,6 +8,7 @@ use ff_core::contracts::{
     EdgeAdded, EdgeApplied, EdgeList, EdgeOf, EdgeQuery, EdgeSnapshot, FlowCreated, FlowMember,
     FlowMemberAdded, FlowMembers, FlowQuery, FlowSealed, FlowSnapshot, FlowSummary, GraphAccepted,
     ListFlowsPage, MemberQuery, PlannedEdge, PlannedGraph, PlannedNode, SetFlowTags, SubmitGraph,
+    found,
 };
 use ff_core::engine_backend::{Answer, Flows};
 use ff_core::error::{Code, EngineError};
@@ -34,7 +35,6 @@ use crate::calls::flow_reads::{
 use crate::calls::graph::{GraphEdge, GraphNode, SubmitGraphReply};
 use crate::host::Host;
 use crate::ids::{IdSource, SystemIds};
-use crate::library::fnv1a;
 use crate::wire::Rest;
 
 /// How many a page has if nothing else is said.
@@ -149,22 +149,18 @@ impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
 
     fn describe_flow(&self, flow_id: FlowId) -> Answer<'_, Option<FlowSnapshot>> {
         Box::pin(async move {
-            match self.call(self.flow_home(&flow_id), DescribeFlow { flow_id }).await {
-                Ok(flow) => snapshot(flow_id, flow).map(Some),
-                Err(error) if error.code() == Some(Code::FlowNotFound) => Ok(None),
-                Err(error) => Err(error),
-            }
+            let described = self.call(self.flow_home(&flow_id), DescribeFlow { flow_id }).await;
+            found(described)?.map(|flow| snapshot(flow_id, flow)).transpose()
         })
     }
 
     fn describe_edge(&self, edge: EdgeOf) -> Answer<'_, Option<EdgeSnapshot>> {
         Box::pin(async move {
             let EdgeOf { flow_id, edge_id } = edge;
-            match self.call(self.flow_home(&flow_id), DescribeEdge { flow_id, edge_id }).await {
-                Ok(DescribeEdgeReply::Edge { edge }) => edge_of(flow_id, edge).map(Some),
-                Ok(DescribeEdgeReply::None {}) => Ok(None),
-                Err(error) if error.code() == Some(Code::FlowNotFound) => Ok(None),
-                Err(error) => Err(error),
+            let call = DescribeEdge { flow_id, edge_id };
+            match found(self.call(self.flow_home(&flow_id), call).await)? {
+                Some(DescribeEdgeReply::Edge { edge }) => edge_of(flow_id, edge).map(Some),
+                Some(DescribeEdgeReply::None {}) | None => Ok(None),
             }
         })
     }
@@ -253,9 +249,6 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
     /// Sends a graph, part by part. The last one seals it.
     async fn send_graph(&self, planned: PlannedGraph) -> Result<GraphAccepted, EngineError> {
         let partition = self.flow_home(&planned.flow_id);
-        let ids: Vec<ExecutionId> =
-            planned.nodes.iter().map(|node| node.new.execution_id).collect();
-        let digest = digest(&planned);
         let lanes: BTreeSet<LaneId> =
             planned.nodes.iter().map(|node| node.new.lane.clone()).collect();
         for lane in &lanes {
@@ -264,26 +257,29 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         let nodes: Vec<GraphNode> =
             planned.nodes.into_iter().map(graph_node).collect::<Result<_, _>>()?;
         let edges: Vec<GraphEdge> =
-            planned.edges.iter().map(|edge| graph_edge(edge, &ids, &nodes)).collect();
+            planned.edges.iter().map(|edge| graph_edge(edge, &nodes)).collect();
+        let mut whole = graph_call(planned.flow_id, planned.flow)?;
+        whole.digest = whole.content_digest(&nodes, &edges);
         let parts = parts(&nodes, &edges);
-        let mut accepted = None;
+        let (mut created, mut node_count) = (false, 0);
         for (place, part) in parts.iter().enumerate() {
-            let mut call = graph_call(planned.flow_id, planned.flow.clone(), digest.clone())?;
+            let mut call = whole.clone();
             call.nodes_before = part.nodes.start as u64;
             call.edges_before = part.edges.start as u64;
             call.seal = place + 1 == parts.len();
             call.fill(&nodes[part.nodes.clone()], &edges[part.edges.clone()]);
-            accepted = Some(self.call(partition, call).await?);
-        }
-        match accepted {
-            Some(SubmitGraphReply::Accepted { flow_id, node_count }) => {
-                Ok(GraphAccepted { flow_id, node_count, created: true })
+            match self.call(partition, call).await? {
+                SubmitGraphReply::Accepted { node_count: count, .. } => {
+                    (created, node_count) = (true, count);
+                }
+                // It is whole: what follows is there too.
+                SubmitGraphReply::AcceptedBefore { node_count: count, .. } => {
+                    node_count = count;
+                    break;
+                }
             }
-            Some(SubmitGraphReply::AcceptedBefore { flow_id, node_count }) => {
-                Ok(GraphAccepted { flow_id, node_count, created: false })
-            }
-            None => Err(EngineError::invalid("tasks", "must not be empty")),
         }
+        Ok(GraphAccepted { flow_id: planned.flow_id, node_count, created })
     }
 
     async fn flow_page(&self, query: FlowQuery) -> Result<ListFlowsPage, EngineError> {
@@ -331,11 +327,8 @@ fn create_call(flow_id: FlowId, it: CreateFlow) -> Result<calls::flow::CreateFlo
     })
 }
 
-fn graph_call(
-    flow_id: FlowId,
-    it: CreateFlow,
-    digest: String,
-) -> Result<calls::graph::SubmitGraph, EngineError> {
+/// The flow of a graph, without its members and edges.
+fn graph_call(flow_id: FlowId, it: CreateFlow) -> Result<calls::graph::SubmitGraph, EngineError> {
     let flow = create_call(flow_id, it)?;
     Ok(calls::graph::SubmitGraph {
         flow_id,
@@ -345,7 +338,7 @@ fn graph_call(
         deadline_at: flow.deadline_at,
         retention_ms: flow.retention_ms,
         tags_json: flow.tags_json,
-        digest,
+        digest: String::new(),
         nodes_before: 0,
         edges_before: 0,
         seal: false,
@@ -364,11 +357,11 @@ fn graph_node(node: PlannedNode) -> Result<GraphNode, EngineError> {
     })
 }
 
-fn graph_edge(edge: &PlannedEdge, ids: &[ExecutionId], nodes: &[GraphNode]) -> GraphEdge {
+fn graph_edge(edge: &PlannedEdge, nodes: &[GraphNode]) -> GraphEdge {
     let upstream = &nodes[edge.upstream];
     GraphEdge {
-        upstream: ids[edge.upstream],
-        downstream: ids[edge.downstream],
+        upstream: upstream.create.execution_id,
+        downstream: nodes[edge.downstream].create.execution_id,
         kind: edge.kind.as_str().to_owned(),
         pass: edge.pass.is_some(),
         name: edge.pass.clone().unwrap_or_else(|| upstream.name.clone()),
@@ -401,18 +394,6 @@ fn parts(nodes: &[GraphNode], edges: &[GraphEdge]) -> Vec<Part> {
         parts.push(Part { nodes: first_node..node, edges: first_edge..edge });
     }
     parts
-}
-
-/// Tells graphs apart: a repetition has the same.
-fn digest(planned: &PlannedGraph) -> String {
-    let mut text = format!("{:?}{:?}", planned.flow.flow_kind, planned.flow.on_failure);
-    for node in &planned.nodes {
-        text.push_str(&format!("{:?}", node));
-    }
-    for edge in &planned.edges {
-        text.push_str(&format!("{edge:?}"));
-    }
-    format!("{:016x}", fnv1a(text.as_bytes()))
 }
 
 /// A word of the library that this build must know.

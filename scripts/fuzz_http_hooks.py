@@ -6,6 +6,7 @@ requests that are meant to keep it.
 
 import json
 import re
+import uuid
 
 import schemathesis
 from schemathesis import GenerationMode
@@ -91,6 +92,47 @@ def name_waitpoint(body):
         body["waitpoint_key"] = "fuzz"
 
 
+def order(body):
+    """Tasks have names of their own, and each waits for some that stand before it."""
+    names = []
+    for number, task in enumerate(body["tasks"]):
+        if task["name"] in names:
+            task["name"] = "task %d" % number
+        for name in ("execution_id", "idempotency_key"):
+            # The flow has them.
+            task["execution"].pop(name, None)
+        agree(task["execution"])
+        after = {}
+        for one in task.get("after") or []:
+            if names:
+                one["task"] = names[len(one["task"]) % len(names)]
+                after[one["task"]] = one
+        task["after"] = list(after.values())
+        if task.get("needs") is not None:
+            task["needs"] = min(task["needs"], len(after)) or None
+        names.append(task["name"])
+    if body.get("key") is not None:
+        # The key decides the flow's id.
+        body["flow"].pop("flow_id", None)
+
+
+def home_of(flow_id):
+    """The partition of a flow: its members live there."""
+    crc = 0
+    for byte in uuid.UUID(flow_id).bytes:
+        crc ^= byte << 8
+        for _ in range(8):
+            crc = (crc << 1 ^ (0x1021 if crc & 0x8000 else 0)) & 0xFFFF
+    return crc % PARTITIONS
+
+
+def join(body, flow_id):
+    """Executions of a flow are named with the partition that it is in."""
+    for name in [name for name in body if name.endswith("execution_id")]:
+        if isinstance(body[name], str):
+            body[name] = "{fp:%d}:%s" % (home_of(flow_id), body[name][-36:])
+
+
 def is_json(text):
     try:
         return isinstance(json.loads(text), dict)
@@ -143,5 +185,9 @@ def before_call(context, case, kwargs):
         agree(case.body)
     if case.operation.path.endswith("/signal") and isinstance(case.body, dict):
         name_waitpoint(case.body)
+    if case.operation.path == "/v1/flows/graph" and isinstance(case.body, dict):
+        order(case.body)
+    if case.operation.path.startswith("/v1/flows/{flow_id}/") and isinstance(case.body, dict):
+        join(case.body, case.path_parameters["flow_id"])
     if case.operation.path == "/v1/executions" and case.method == "POST":
         fit_headers(case)

@@ -68,8 +68,18 @@ def keep_one(body, names):
         del body[name]
 
 
+def grow(policy):
+    """A pause that grows begins below where it ends, by a factor with few decimals."""
+    backoff = ((policy or {}).get("retry_policy") or {}).get("backoff") or {}
+    if "max_delay_ms" in backoff and "initial_delay_ms" in backoff:
+        backoff["initial_delay_ms"] = min(backoff["initial_delay_ms"], backoff["max_delay_ms"])
+    if isinstance(backoff.get("multiplier"), float):
+        backoff["multiplier"] = round(backoff["multiplier"], 3)
+
+
 def agree(body):
     """What may be given once is given once."""
+    grow(body.get("policy"))
     for names in (PAYLOADS, RESULTS, DELAYS):
         keep_one(body, names)
     if body.get("idempotency_key") is not None:

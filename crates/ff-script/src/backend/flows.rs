@@ -260,7 +260,7 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
             planned.edges.iter().map(|edge| graph_edge(edge, &nodes)).collect();
         let mut whole = graph_call(planned.flow_id, planned.flow)?;
         whole.digest = whole.content_digest(&nodes, &edges);
-        let parts = parts(&nodes, &edges);
+        let parts = parts(&nodes, &planned.edges);
         let (mut created, mut node_count) = (false, 0);
         for (place, part) in parts.iter().enumerate() {
             let mut call = whole.clone();
@@ -377,8 +377,9 @@ struct Part {
 /// Bytes of one part: keeps the store's longest pause far below a lease.
 const PART_BYTES_MAX: usize = 1 << 20;
 
-/// Members first, so many at a time; edges as soon as both of their ends are there.
-fn parts(nodes: &[GraphNode], edges: &[GraphEdge]) -> Vec<Part> {
+/// So many members at a time, and edges as soon as both of their ends are there: they come by the
+/// places of those who wait, who come behind those they wait for.
+fn parts(nodes: &[GraphNode], edges: &[PlannedEdge]) -> Vec<Part> {
     let most = limits::GRAPH_BATCH_MAX as usize;
     let (mut parts, mut node, mut edge) = (Vec::new(), 0, 0);
     while node < nodes.len() || edge < edges.len() {
@@ -388,8 +389,8 @@ fn parts(nodes: &[GraphNode], edges: &[GraphEdge]) -> Vec<Part> {
             bytes += nodes[node].create.payload.len();
             node += 1;
         }
-        if node == nodes.len() {
-            edge = edges.len().min(first_edge + most);
+        while edge < edges.len() && edge - first_edge < most && edges[edge].downstream < node {
+            edge += 1;
         }
         parts.push(Part { nodes: first_node..node, edges: first_edge..edge });
     }
@@ -480,4 +481,49 @@ fn summary(row: FlowRow) -> Result<FlowSummary, EngineError> {
         created_at: row.created_at,
         completed_at: row.ended_at,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use ff_core::contracts::{CreateExecution as Submission, GraphDependency, GraphTask};
+    use ff_core::partition::PartitionConfig;
+    use ff_core::types::ExecutionKind;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn kind() -> ExecutionKind {
+        ExecutionKind::try_new("work").expect("a valid name")
+    }
+
+    /// So many members, each behind the five before it.
+    fn planned(count: usize) -> PlannedGraph {
+        let name = |place: usize| format!("t{place}");
+        let tasks = (0..count).map(|place| {
+            let mut task = GraphTask::new(name(place), Submission::new(kind()));
+            let before = place.saturating_sub(5)..place;
+            task.after = before.map(|up| GraphDependency::on_success(name(up))).collect();
+            task
+        });
+        let graph = SubmitGraph::new(CreateFlow::new(kind()), tasks.collect());
+        graph.plan(Uuid::from_u128(7), &PartitionConfig::default()).expect("no cycle")
+    }
+
+    #[test]
+    fn parts_follow_each_other_and_no_edge_comes_before_its_ends() {
+        let planned = planned(1_000);
+        let edges = planned.edges;
+        let nodes: Vec<GraphNode> =
+            planned.nodes.into_iter().map(|node| graph_node(node).expect("it fits")).collect();
+        let parts = parts(&nodes, &edges);
+        let (mut node, mut edge) = (0, 0);
+        for part in &parts {
+            assert_eq!((part.nodes.start, part.edges.start), (node, edge));
+            (node, edge) = (part.nodes.end, part.edges.end);
+            assert!(part.nodes.len().max(part.edges.len()) as u64 <= limits::GRAPH_BATCH_MAX);
+            assert!(edges[part.edges.clone()].iter().all(|edge| edge.downstream < node));
+        }
+        assert_eq!((node, edge), (nodes.len(), edges.len()));
+        assert_eq!(parts.len(), edges.len().div_ceil(limits::GRAPH_BATCH_MAX as usize));
+    }
 }

@@ -13,6 +13,8 @@ from schemathesis import GenerationMode
 
 PARTITIONS = 4
 WAIT_MS_MAX = 20
+# Where a pause that grows begins if nothing else is said.
+INITIAL_DELAY_MS = 1000
 # No text has a smaller limit.
 BYTES_MAX_LEAST = 64
 EXECUTION_ID = re.compile(r"^\{fp:(\d+)\}:")
@@ -71,8 +73,9 @@ def keep_one(body, names):
 def grow(policy):
     """A pause that grows begins below where it ends, by a factor with few decimals."""
     backoff = ((policy or {}).get("retry_policy") or {}).get("backoff") or {}
-    if "max_delay_ms" in backoff and "initial_delay_ms" in backoff:
-        backoff["initial_delay_ms"] = min(backoff["initial_delay_ms"], backoff["max_delay_ms"])
+    if "max_delay_ms" in backoff:
+        begins = backoff.get("initial_delay_ms", INITIAL_DELAY_MS)
+        backoff["initial_delay_ms"] = min(begins, backoff["max_delay_ms"])
     if isinstance(backoff.get("multiplier"), float):
         backoff["multiplier"] = round(backoff["multiplier"], 3)
 
@@ -169,6 +172,8 @@ def fit_headers(case):
         headers.pop("FlowFabric-Delay-Until", None)
     if "Idempotency-Key" in headers:
         headers.pop("FlowFabric-Execution-Id", None)
+    if "FlowFabric-Execution-Id" in headers:
+        headers["FlowFabric-Execution-Id"] = at_home(headers["FlowFabric-Execution-Id"])
 
 
 def keeps_document(case):

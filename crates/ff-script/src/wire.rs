@@ -65,8 +65,9 @@ macro_rules! plain {
 }
 
 plain! {
-    ExecutionId, LeaseId, AttemptId, GrantId, RequestId, EdgeId, FlowId, LaneId, Namespace, ExecutionKind,
-    WorkerId, WorkerInstanceId, WorkerSession, SignalId, SuspensionId, WaitpointId, ResumedBy,
+    ExecutionId, LeaseId, AttemptId, GrantId, RequestId, EdgeId, FlowId, LaneId, Namespace,
+    ExecutionKind, WorkerId, WorkerInstanceId, WorkerSession, SignalId, SuspensionId, WaitpointId,
+    ResumedBy,
     SuspensionReason, TimeoutBehavior, WaitpointState, IdempotencyKey, EventCursor, GrantKind,
     u8, u16, u32, u64,
     PublicState, LifecyclePhase, uuid::Uuid,

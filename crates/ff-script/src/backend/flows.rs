@@ -114,8 +114,11 @@ impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
 
     fn seal_flow(&self, flow_id: FlowId) -> Answer<'_, FlowSealed> {
         Box::pin(async move {
-            let (SealFlowReply::Sealed { node_count } | SealFlowReply::SealedBefore { node_count }) =
-                self.call(self.flow_home(&flow_id), SealFlow { flow_id }).await?;
+            let sealed = self.call(self.flow_home(&flow_id), SealFlow { flow_id }).await?;
+            let node_count = match sealed {
+                SealFlowReply::Sealed { node_count }
+                | SealFlowReply::SealedBefore { node_count } => node_count,
+            };
             Ok(FlowSealed { node_count })
         })
     }

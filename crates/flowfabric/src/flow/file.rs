@@ -53,6 +53,9 @@ struct Task {
     optional: bool,
 }
 
+/// What `after` may be.
+const AFTER: &str = "after must be a list, {all: […]}, {any: […]} or {count: N, of: […]}";
+
 /// For whom a task waits.
 #[derive(Deserialize)]
 #[serde(
@@ -177,20 +180,15 @@ fn dependency(task: String, on: Option<On>) -> GraphDependency {
 impl After {
     /// The names, and how many of them are needed if not all.
     fn resolve(self, task: &str) -> Result<(Vec<String>, Option<u32>), Failure> {
-        match self {
-            Self::List(names) | Self::Some(Join { all: Some(names), any: None, count: None, of: None }) => {
-                Ok((names, None))
-            }
-            Self::Some(Join { any: Some(names), all: None, count: None, of: None }) => {
-                Ok((names, Some(1)))
-            }
-            Self::Some(Join { count: Some(count), of: Some(names), all: None, any: None }) => {
-                Ok((names, Some(count)))
-            }
-            Self::Some(_) => Err(format!(
-                "task {task}: after must be a list, {{all: […]}}, {{any: […]}} or {{count: N, of: […]}}"
-            )
-            .into()),
+        let Join { all, any, count, of } = match self {
+            Self::List(names) => return Ok((names, None)),
+            Self::Some(join) => join,
+        };
+        match (all, any, count, of) {
+            (Some(names), None, None, None) => Ok((names, None)),
+            (None, Some(names), None, None) => Ok((names, Some(1))),
+            (None, None, Some(count), Some(names)) => Ok((names, Some(count))),
+            _ => Err(format!("task {task}: {AFTER}").into()),
         }
     }
 }

@@ -6,12 +6,15 @@ requests that are meant to keep it.
 
 import json
 import re
+import uuid
 
 import schemathesis
 from schemathesis import GenerationMode
 
 PARTITIONS = 4
 WAIT_MS_MAX = 20
+# Where a pause that grows begins if nothing else is said.
+INITIAL_DELAY_MS = 1000
 # No text has a smaller limit.
 BYTES_MAX_LEAST = 64
 EXECUTION_ID = re.compile(r"^\{fp:(\d+)\}:")
@@ -67,8 +70,19 @@ def keep_one(body, names):
         del body[name]
 
 
+def grow(policy):
+    """A pause that grows begins below where it ends, by a factor with few decimals."""
+    backoff = ((policy or {}).get("retry_policy") or {}).get("backoff") or {}
+    if "max_delay_ms" in backoff:
+        begins = backoff.get("initial_delay_ms", INITIAL_DELAY_MS)
+        backoff["initial_delay_ms"] = min(begins, backoff["max_delay_ms"])
+    if isinstance(backoff.get("multiplier"), float):
+        backoff["multiplier"] = round(backoff["multiplier"], 3)
+
+
 def agree(body):
     """What may be given once is given once."""
+    grow(body.get("policy"))
     for names in (PAYLOADS, RESULTS, DELAYS):
         keep_one(body, names)
     if body.get("idempotency_key") is not None:
@@ -89,6 +103,47 @@ def name_waitpoint(body):
     """A signal names its waitpoint in one of two ways, or both."""
     if body.get("waitpoint_key") is None and body.get("waitpoint_id") is None:
         body["waitpoint_key"] = "fuzz"
+
+
+def order(body):
+    """Tasks have names of their own, and each waits for some that stand before it."""
+    names = []
+    for number, task in enumerate(body["tasks"]):
+        if task["name"] in names:
+            task["name"] = "task %d" % number
+        for name in ("execution_id", "idempotency_key"):
+            # The flow has them.
+            task["execution"].pop(name, None)
+        agree(task["execution"])
+        after = {}
+        for one in task.get("after") or []:
+            if names:
+                one["task"] = names[len(one["task"]) % len(names)]
+                after[one["task"]] = one
+        task["after"] = list(after.values())
+        if task.get("needs") is not None:
+            task["needs"] = min(task["needs"], len(after)) or None
+        names.append(task["name"])
+    if body.get("key") is not None:
+        # The key decides the flow's id.
+        body["flow"].pop("flow_id", None)
+
+
+def home_of(flow_id):
+    """The partition of a flow: its members live there."""
+    crc = 0
+    for byte in uuid.UUID(flow_id).bytes:
+        crc ^= byte << 8
+        for _ in range(8):
+            crc = (crc << 1 ^ (0x1021 if crc & 0x8000 else 0)) & 0xFFFF
+    return crc % PARTITIONS
+
+
+def join(body, flow_id):
+    """Executions of a flow are named with the partition that it is in."""
+    for name in [name for name in body if name.endswith("execution_id")]:
+        if isinstance(body[name], str):
+            body[name] = "{fp:%d}:%s" % (home_of(flow_id), body[name][-36:])
 
 
 def is_json(text):
@@ -117,6 +172,8 @@ def fit_headers(case):
         headers.pop("FlowFabric-Delay-Until", None)
     if "Idempotency-Key" in headers:
         headers.pop("FlowFabric-Execution-Id", None)
+    if "FlowFabric-Execution-Id" in headers:
+        headers["FlowFabric-Execution-Id"] = at_home(headers["FlowFabric-Execution-Id"])
 
 
 def keeps_document(case):
@@ -143,5 +200,9 @@ def before_call(context, case, kwargs):
         agree(case.body)
     if case.operation.path.endswith("/signal") and isinstance(case.body, dict):
         name_waitpoint(case.body)
+    if case.operation.path == "/v1/flows/graph" and isinstance(case.body, dict):
+        order(case.body)
+    if case.operation.path.startswith("/v1/flows/{flow_id}/") and isinstance(case.body, dict):
+        join(case.body, case.path_parameters["flow_id"])
     if case.operation.path == "/v1/executions" and case.method == "POST":
         fit_headers(case)

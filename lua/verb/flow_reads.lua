@@ -123,13 +123,17 @@ local function member_row(p, x)
     x.edges_out or 0 })
 end
 
+-- Who asks may name any state; in this one there is no member yet.
+local ASKED = { 'rate_limited' }
+for i = 1, #PUBLIC do ASKED[#ASKED + 1] = PUBLIC[i] end
+
 define {
   name = 'ff_list_members',
   doc = 'Lists the members of a flow in the order in which they came, from an ordinal on.',
   flags = { 'no-writes' },
   args = {
     arg.uuid('flow_id'),
-    arg.optional(arg.choice('state', PUBLIC)),
+    arg.optional(arg.choice('state', ASKED)),
     arg.int('from', 0, limit.flow_members_max),
     arg.int('limit', 1, limit.list_limit_max),
   },

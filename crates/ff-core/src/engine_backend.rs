@@ -20,7 +20,9 @@ pub type Answer<'a, T> = BoxFuture<'a, Result<T, EngineError>>;
 /// Every change is atomic: it happened as a whole or not at all. Every call may be repeated when
 /// its answer was lost: terminal calls recognise their own fence, claims their own lease id.
 pub trait EngineBackend:
-    Executions + Flows + Tasks + Suspensions + Signals + Streams + Grants + Workers + Reads + 'static
+    Executions + Flows + Tasks + Suspensions + Signals + Streams + Grants + Workers + Reads
+where
+    Self: 'static,
 {
     /// How many partitions the deployment has.
     fn partition_config(&self) -> PartitionConfig;

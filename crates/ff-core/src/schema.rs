@@ -125,8 +125,9 @@ described! {
         for [types::ExecutionRef] = text().pattern(Some(EXECUTION_REF));
     "Id" "A hyphenated lower-case UUID."
         for [
-            types::AttemptId, types::EdgeId, types::FlowId, types::GrantId, types::LeaseId, types::RequestId,
-            types::SignalId, types::SuspensionId, types::WaitpointId, types::WorkerSession
+            types::AttemptId, types::EdgeId, types::FlowId, types::GrantId, types::LeaseId,
+            types::RequestId, types::SignalId, types::SuspensionId, types::WaitpointId,
+            types::WorkerSession
         ] = text().pattern(Some(UUID));
     "WaitpointToken" "The right to signal a waitpoint."
         for [types::WaitpointToken, types::WaitpointHmac]

@@ -3,6 +3,7 @@
 pub mod library;
 
 pub mod args;
+mod digest;
 pub mod host;
 pub mod value;
 mod wake;

@@ -109,7 +109,12 @@ fn limit_module() -> String {
 
 /// FNV-1a: recognises a library, which needs no cryptography.
 pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+    fnv1a_on(None, bytes)
+}
+
+/// As above, behind what was hashed before.
+pub(crate) fn fnv1a_on(before: Option<u64>, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(before.unwrap_or(0xcbf2_9ce4_8422_2325), |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }

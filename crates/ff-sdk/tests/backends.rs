@@ -113,6 +113,16 @@ on_every_backend! {
         a_handler_whose_signals_came_before_goes_on_at_once
         a_suspension_that_is_refused_fails_the_attempt
     }
+    flows {
+        a_member_is_given_what_it_waited_for
+        the_only_result_that_is_passed_is_the_payload
+        a_repeated_submission_adds_nothing_and_another_one_is_refused
+        a_cycle_is_refused_and_named
+        edges_are_read_from_both_ends
+        what_does_not_exist_is_no_error_of_a_read
+        a_cancelled_flow_tells_what_became_of_each
+        members_and_flows_are_listed_in_pages
+    }
     runtime {
         a_handler_s_output_is_the_result
         handlers_share_the_state

@@ -15,7 +15,7 @@ use crate::error::EngineError;
 use crate::limits;
 use crate::literal::literals;
 use crate::operation::{Input, Method, Nothing, Operation};
-use crate::types::{EdgeId, ExecutionId, ExecutionKind, FlowId, Namespace, TimestampMs};
+use crate::types::{EdgeId, ExecutionId, ExecutionKind, FlowId, Moment, Namespace, TimestampMs};
 
 /// Makes graphs of executions, changes and reads them.
 pub trait Flows: Send + Sync {
@@ -140,6 +140,7 @@ impl CreateFlow {
 
     /// Checks what the types do not already hold.
     pub fn validate(&self) -> Result<(), EngineError> {
+        self.deadline_at.map_or(Ok(()), |time| Moment::At(time).check("deadline_at"))?;
         check_tags(&self.tags)
     }
 }
@@ -228,7 +229,7 @@ pub struct AddEdge {
     pub data_passing_ref: Option<String>,
     /// Refused if the graph has changed since this revision.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(maximum = 9_007_199_254_740_991u64))]
+    #[cfg_attr(feature = "schema", schema(maximum = 253_402_300_799_999u64))]
     pub expected_graph_revision: Option<u64>,
     /// The downstream waits only when the edge is applied.
     #[serde(default)]

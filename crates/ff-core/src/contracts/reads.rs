@@ -46,9 +46,10 @@ pub trait Reads: Send + Sync {
 
 /// What does not exist is no error of a read.
 pub fn found<T>(answer: Result<T, EngineError>) -> Result<Option<T>, EngineError> {
+    let missing = [Code::ExecutionNotFound, Code::FlowNotFound, Code::EdgeNotFound];
     match answer {
         Ok(value) => Ok(Some(value)),
-        Err(error) if error.code() == Some(Code::ExecutionNotFound) => Ok(None),
+        Err(error) if error.code().is_some_and(|code| missing.contains(&code)) => Ok(None),
         Err(error) => Err(error),
     }
 }

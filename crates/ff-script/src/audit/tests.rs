@@ -78,9 +78,9 @@ ff:{fp:3}:x:$b:out list $c:s:0:1:$a:
 ff:{fp:3}:x:$c hash st=blocked la=main ki=k ns=n xm=1 ct=1000 fl=$f on=3 rk=3 dp=:1:0:0
 ff:{fp:3}:x:$c:in list $b:0:s:0:
 ff:{fp:3}:x:$d hash st=cancelled la=main ki=k ns=n xm=1 ct=1000 et=1700 cb=operator_override \
-    fl=$f on=4     op=1
+    fl=$f on=4 op=1
 ff:{fp:3}:x:$e hash st=skipped la=main ki=k ns=n xm=1 ct=1000 et=2000 fr=dependency_impossible \
-    fl=$f     on=5 rk=2 dp=:1:0:1
+    fl=$f on=5 rk=2 dp=:1:0:1
 ff:{fp:3}:x:$e:in list $a:1:f:0:
 ";
 

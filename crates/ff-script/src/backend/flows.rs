@@ -8,6 +8,7 @@ use ff_core::contracts::{
     EdgeAdded, EdgeApplied, EdgeList, EdgeOf, EdgeQuery, EdgeSnapshot, FlowCreated, FlowMember,
     FlowMemberAdded, FlowMembers, FlowQuery, FlowSealed, FlowSnapshot, FlowSummary, GraphAccepted,
     ListFlowsPage, MemberQuery, PlannedEdge, PlannedGraph, PlannedNode, SetFlowTags, SubmitGraph,
+    found,
 };
 use ff_core::engine_backend::{Answer, Flows};
 use ff_core::error::{Code, EngineError};
@@ -34,7 +35,6 @@ use crate::calls::flow_reads::{
 use crate::calls::graph::{GraphEdge, GraphNode, SubmitGraphReply};
 use crate::host::Host;
 use crate::ids::{IdSource, SystemIds};
-use crate::library::fnv1a;
 use crate::wire::Rest;
 
 /// How many a page has if nothing else is said.
@@ -114,8 +114,11 @@ impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
 
     fn seal_flow(&self, flow_id: FlowId) -> Answer<'_, FlowSealed> {
         Box::pin(async move {
-            let (SealFlowReply::Sealed { node_count } | SealFlowReply::SealedBefore { node_count }) =
-                self.call(self.flow_home(&flow_id), SealFlow { flow_id }).await?;
+            let sealed = self.call(self.flow_home(&flow_id), SealFlow { flow_id }).await?;
+            let node_count = match sealed {
+                SealFlowReply::Sealed { node_count }
+                | SealFlowReply::SealedBefore { node_count } => node_count,
+            };
             Ok(FlowSealed { node_count })
         })
     }
@@ -149,22 +152,18 @@ impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
 
     fn describe_flow(&self, flow_id: FlowId) -> Answer<'_, Option<FlowSnapshot>> {
         Box::pin(async move {
-            match self.call(self.flow_home(&flow_id), DescribeFlow { flow_id }).await {
-                Ok(flow) => snapshot(flow_id, flow).map(Some),
-                Err(error) if error.code() == Some(Code::FlowNotFound) => Ok(None),
-                Err(error) => Err(error),
-            }
+            let described = self.call(self.flow_home(&flow_id), DescribeFlow { flow_id }).await;
+            found(described)?.map(|flow| snapshot(flow_id, flow)).transpose()
         })
     }
 
     fn describe_edge(&self, edge: EdgeOf) -> Answer<'_, Option<EdgeSnapshot>> {
         Box::pin(async move {
             let EdgeOf { flow_id, edge_id } = edge;
-            match self.call(self.flow_home(&flow_id), DescribeEdge { flow_id, edge_id }).await {
-                Ok(DescribeEdgeReply::Edge { edge }) => edge_of(flow_id, edge).map(Some),
-                Ok(DescribeEdgeReply::None {}) => Ok(None),
-                Err(error) if error.code() == Some(Code::FlowNotFound) => Ok(None),
-                Err(error) => Err(error),
+            let call = DescribeEdge { flow_id, edge_id };
+            match found(self.call(self.flow_home(&flow_id), call).await)? {
+                Some(DescribeEdgeReply::Edge { edge }) => edge_of(flow_id, edge).map(Some),
+                Some(DescribeEdgeReply::None {}) | None => Ok(None),
             }
         })
     }
@@ -253,9 +252,6 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
     /// Sends a graph, part by part. The last one seals it.
     async fn send_graph(&self, planned: PlannedGraph) -> Result<GraphAccepted, EngineError> {
         let partition = self.flow_home(&planned.flow_id);
-        let ids: Vec<ExecutionId> =
-            planned.nodes.iter().map(|node| node.new.execution_id).collect();
-        let digest = digest(&planned);
         let lanes: BTreeSet<LaneId> =
             planned.nodes.iter().map(|node| node.new.lane.clone()).collect();
         for lane in &lanes {
@@ -264,26 +260,29 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         let nodes: Vec<GraphNode> =
             planned.nodes.into_iter().map(graph_node).collect::<Result<_, _>>()?;
         let edges: Vec<GraphEdge> =
-            planned.edges.iter().map(|edge| graph_edge(edge, &ids, &nodes)).collect();
-        let parts = parts(&nodes, &edges);
-        let mut accepted = None;
+            planned.edges.iter().map(|edge| graph_edge(edge, &nodes)).collect();
+        let mut whole = graph_call(planned.flow_id, planned.flow)?;
+        whole.digest = whole.content_digest(&nodes, &edges);
+        let parts = parts(&nodes, &planned.edges);
+        let (mut created, mut node_count) = (false, 0);
         for (place, part) in parts.iter().enumerate() {
-            let mut call = graph_call(planned.flow_id, planned.flow.clone(), digest.clone())?;
+            let mut call = whole.clone();
             call.nodes_before = part.nodes.start as u64;
             call.edges_before = part.edges.start as u64;
             call.seal = place + 1 == parts.len();
             call.fill(&nodes[part.nodes.clone()], &edges[part.edges.clone()]);
-            accepted = Some(self.call(partition, call).await?);
-        }
-        match accepted {
-            Some(SubmitGraphReply::Accepted { flow_id, node_count }) => {
-                Ok(GraphAccepted { flow_id, node_count, created: true })
+            match self.call(partition, call).await? {
+                SubmitGraphReply::Accepted { node_count: count, .. } => {
+                    (created, node_count) = (true, count);
+                }
+                // It is whole: what follows is there too.
+                SubmitGraphReply::AcceptedBefore { node_count: count, .. } => {
+                    node_count = count;
+                    break;
+                }
             }
-            Some(SubmitGraphReply::AcceptedBefore { flow_id, node_count }) => {
-                Ok(GraphAccepted { flow_id, node_count, created: false })
-            }
-            None => Err(EngineError::invalid("tasks", "must not be empty")),
         }
+        Ok(GraphAccepted { flow_id: planned.flow_id, node_count, created })
     }
 
     async fn flow_page(&self, query: FlowQuery) -> Result<ListFlowsPage, EngineError> {
@@ -331,11 +330,8 @@ fn create_call(flow_id: FlowId, it: CreateFlow) -> Result<calls::flow::CreateFlo
     })
 }
 
-fn graph_call(
-    flow_id: FlowId,
-    it: CreateFlow,
-    digest: String,
-) -> Result<calls::graph::SubmitGraph, EngineError> {
+/// The flow of a graph, without its members and edges.
+fn graph_call(flow_id: FlowId, it: CreateFlow) -> Result<calls::graph::SubmitGraph, EngineError> {
     let flow = create_call(flow_id, it)?;
     Ok(calls::graph::SubmitGraph {
         flow_id,
@@ -345,7 +341,7 @@ fn graph_call(
         deadline_at: flow.deadline_at,
         retention_ms: flow.retention_ms,
         tags_json: flow.tags_json,
-        digest,
+        digest: String::new(),
         nodes_before: 0,
         edges_before: 0,
         seal: false,
@@ -364,11 +360,11 @@ fn graph_node(node: PlannedNode) -> Result<GraphNode, EngineError> {
     })
 }
 
-fn graph_edge(edge: &PlannedEdge, ids: &[ExecutionId], nodes: &[GraphNode]) -> GraphEdge {
+fn graph_edge(edge: &PlannedEdge, nodes: &[GraphNode]) -> GraphEdge {
     let upstream = &nodes[edge.upstream];
     GraphEdge {
-        upstream: ids[edge.upstream],
-        downstream: ids[edge.downstream],
+        upstream: upstream.create.execution_id,
+        downstream: nodes[edge.downstream].create.execution_id,
         kind: edge.kind.as_str().to_owned(),
         pass: edge.pass.is_some(),
         name: edge.pass.clone().unwrap_or_else(|| upstream.name.clone()),
@@ -384,8 +380,9 @@ struct Part {
 /// Bytes of one part: keeps the store's longest pause far below a lease.
 const PART_BYTES_MAX: usize = 1 << 20;
 
-/// Members first, so many at a time; edges as soon as both of their ends are there.
-fn parts(nodes: &[GraphNode], edges: &[GraphEdge]) -> Vec<Part> {
+/// So many members at a time, and edges as soon as both of their ends are there: they come by the
+/// places of those who wait, who come behind those they wait for.
+fn parts(nodes: &[GraphNode], edges: &[PlannedEdge]) -> Vec<Part> {
     let most = limits::GRAPH_BATCH_MAX as usize;
     let (mut parts, mut node, mut edge) = (Vec::new(), 0, 0);
     while node < nodes.len() || edge < edges.len() {
@@ -395,24 +392,12 @@ fn parts(nodes: &[GraphNode], edges: &[GraphEdge]) -> Vec<Part> {
             bytes += nodes[node].create.payload.len();
             node += 1;
         }
-        if node == nodes.len() {
-            edge = edges.len().min(first_edge + most);
+        while edge < edges.len() && edge - first_edge < most && edges[edge].downstream < node {
+            edge += 1;
         }
         parts.push(Part { nodes: first_node..node, edges: first_edge..edge });
     }
     parts
-}
-
-/// Tells graphs apart: a repetition has the same.
-fn digest(planned: &PlannedGraph) -> String {
-    let mut text = format!("{:?}{:?}", planned.flow.flow_kind, planned.flow.on_failure);
-    for node in &planned.nodes {
-        text.push_str(&format!("{:?}", node));
-    }
-    for edge in &planned.edges {
-        text.push_str(&format!("{edge:?}"));
-    }
-    format!("{:016x}", fnv1a(text.as_bytes()))
 }
 
 /// A word of the library that this build must know.
@@ -499,4 +484,49 @@ fn summary(row: FlowRow) -> Result<FlowSummary, EngineError> {
         created_at: row.created_at,
         completed_at: row.ended_at,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use ff_core::contracts::{CreateExecution as Submission, GraphDependency, GraphTask};
+    use ff_core::partition::PartitionConfig;
+    use ff_core::types::ExecutionKind;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn kind() -> ExecutionKind {
+        ExecutionKind::try_new("work").expect("a valid name")
+    }
+
+    /// So many members, each behind the five before it.
+    fn planned(count: usize) -> PlannedGraph {
+        let name = |place: usize| format!("t{place}");
+        let tasks = (0..count).map(|place| {
+            let mut task = GraphTask::new(name(place), Submission::new(kind()));
+            let before = place.saturating_sub(5)..place;
+            task.after = before.map(|up| GraphDependency::on_success(name(up))).collect();
+            task
+        });
+        let graph = SubmitGraph::new(CreateFlow::new(kind()), tasks.collect());
+        graph.plan(Uuid::from_u128(7), &PartitionConfig::default()).expect("no cycle")
+    }
+
+    #[test]
+    fn parts_follow_each_other_and_no_edge_comes_before_its_ends() {
+        let planned = planned(1_000);
+        let edges = planned.edges;
+        let nodes: Vec<GraphNode> =
+            planned.nodes.into_iter().map(|node| graph_node(node).expect("it fits")).collect();
+        let parts = parts(&nodes, &edges);
+        let (mut node, mut edge) = (0, 0);
+        for part in &parts {
+            assert_eq!((part.nodes.start, part.edges.start), (node, edge));
+            (node, edge) = (part.nodes.end, part.edges.end);
+            assert!(part.nodes.len().max(part.edges.len()) as u64 <= limits::GRAPH_BATCH_MAX);
+            assert!(edges[part.edges.clone()].iter().all(|edge| edge.downstream < node));
+        }
+        assert_eq!((node, edge), (nodes.len(), edges.len()));
+        assert_eq!(parts.len(), edges.len().div_ceil(limits::GRAPH_BATCH_MAX as usize));
+    }
 }

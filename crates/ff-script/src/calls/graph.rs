@@ -1,10 +1,12 @@
 //! Flows that are submitted whole.
 
+use ff_core::contracts::FailurePolicy;
 use ff_core::types::{ExecutionId, ExecutionKind, FlowId, Namespace, TimestampMs};
 
 use super::create::CreateExecution;
 use crate::args::Args;
 use crate::call::{Call as _, functions};
+use crate::digest::Digest;
 use crate::wire::{Argument as _, Rest};
 
 functions! {
@@ -98,5 +100,137 @@ impl SubmitGraph {
         self.nodes = nodes.len() as u64;
         self.node_width = NODE_WIDTH as u64;
         self.items = encode(nodes, edges);
+    }
+
+    /// Tells whether two submissions of a flow ask for the same work. Delays and deadlines are left
+    /// out, as they are for single executions.
+    pub(crate) fn content_digest(&self, nodes: &[GraphNode], edges: &[GraphEdge]) -> String {
+        let mut digest = Digest::default();
+        digest.text(self.flow_kind.as_str()).text(self.namespace.as_str());
+        digest.text(self.on_failure.as_deref().unwrap_or(FailurePolicy::Continue.as_str()));
+        digest.number(self.retention_ms.map_or(0, |ms| ms + 1)).text(&self.tags_json);
+        digest.number(nodes.len() as u64);
+        for node in nodes {
+            node.tell(&mut digest);
+        }
+        for edge in edges {
+            edge.tell(&mut digest);
+        }
+        digest.hex()
+    }
+}
+
+impl GraphNode {
+    fn tell(&self, digest: &mut Digest) {
+        let it = &self.create;
+        digest.text(&self.name).text(it.namespace.as_str());
+        digest.text(it.lane.as_str()).text(it.kind.as_str());
+        digest.text(&it.policy_json).text(&it.tags_json).bytes(&it.payload);
+        digest.number(it.priority.into()).number(self.optional.into());
+        digest.number(self.needed.unwrap_or(0));
+    }
+}
+
+impl GraphEdge {
+    fn tell(&self, digest: &mut Digest) {
+        digest.text(&self.upstream.to_string()).text(&self.downstream.to_string());
+        digest.text(&self.kind).number(self.pass.into()).text(&self.name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ff_core::contracts::NewExecution;
+
+    use super::*;
+
+    fn call() -> SubmitGraph {
+        SubmitGraph {
+            flow_id: FlowId::from_uuid(uuid::Uuid::from_u128(7)),
+            flow_kind: "media".parse().expect("a kind"),
+            namespace: Namespace::default(),
+            on_failure: None,
+            deadline_at: None,
+            retention_ms: None,
+            tags_json: String::new(),
+            digest: String::new(),
+            nodes_before: 0,
+            edges_before: 0,
+            seal: false,
+            nodes: 0,
+            node_width: 1,
+            items: Rest(Vec::new()),
+        }
+    }
+
+    fn node(name: &str) -> GraphNode {
+        let id = "{fp:3}:00000000-0000-4000-8000-000000000003".parse().expect("an id");
+        let new = NewExecution::new(id, "encode".parse().expect("a kind"));
+        let create = CreateExecution::try_from(new).expect("it fits");
+        GraphNode { name: name.to_owned(), optional: false, needed: None, create }
+    }
+
+    fn edge(nodes: &[GraphNode]) -> GraphEdge {
+        let id = nodes[0].create.execution_id;
+        let kind = "success_only".to_owned();
+        GraphEdge { upstream: id, downstream: id, kind, pass: false, name: "a".to_owned() }
+    }
+
+    #[test]
+    fn the_digest_of_a_graph_is_the_same_in_every_build() {
+        let nodes = [node("a"), node("b")];
+        assert_eq!(call().content_digest(&nodes, &[edge(&nodes)]), "c06497584ef9b38e");
+        let mut told = call();
+        told.on_failure = Some("continue".to_owned());
+        assert_eq!(told.content_digest(&nodes, &[edge(&nodes)]), "c06497584ef9b38e");
+    }
+
+    #[test]
+    fn whatever_is_asked_for_changes_the_digest_of_a_graph() {
+        let nodes = || vec![node("a"), node("b")];
+        let mut digests = vec![call().content_digest(&nodes(), &[edge(&nodes())])];
+        let flows: [fn(&mut SubmitGraph); 5] = [
+            |it| it.flow_kind = "other".parse().expect("a kind"),
+            |it| it.namespace = "other".parse().expect("a namespace"),
+            |it| it.on_failure = Some("fail_fast".to_owned()),
+            |it| it.retention_ms = Some(0),
+            |it| it.tags_json = r#"{"a":"b"}"#.to_owned(),
+        ];
+        for change in flows {
+            let mut changed = call();
+            change(&mut changed);
+            digests.push(changed.content_digest(&nodes(), &[edge(&nodes())]));
+        }
+        let members: [fn(&mut GraphNode); 9] = [
+            |it| it.name = "c".to_owned(),
+            |it| it.optional = true,
+            |it| it.needed = Some(1),
+            |it| it.create.lane = "other".parse().expect("a lane"),
+            |it| it.create.kind = "other".parse().expect("a kind"),
+            |it| it.create.priority = 1,
+            |it| it.create.policy_json = "{}".to_owned(),
+            |it| it.create.payload = b"{}".to_vec(),
+            |it| it.create.tags_json = "{}".to_owned(),
+        ];
+        for change in members {
+            let mut changed = nodes();
+            change(&mut changed[1]);
+            digests.push(call().content_digest(&changed, &[edge(&changed)]));
+        }
+        let edges: [fn(&mut GraphEdge); 3] = [
+            |it| it.kind = "any_outcome".to_owned(),
+            |it| it.pass = true,
+            |it| it.name = "left".to_owned(),
+        ];
+        for change in edges {
+            let mut changed = edge(&nodes());
+            change(&mut changed);
+            digests.push(call().content_digest(&nodes(), &[changed]));
+        }
+        digests.push(call().content_digest(&nodes(), &[]));
+        let count = digests.len();
+        digests.sort();
+        digests.dedup();
+        assert_eq!(digests.len(), count);
     }
 }

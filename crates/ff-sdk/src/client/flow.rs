@@ -31,7 +31,8 @@ impl Client {
     /// };
     ///
     /// let client = Client::connect(BackendConfig::embedded_in_memory()).await?;
-    /// let task = |name: &str| GraphTask::new(name, CreateExecution::new(ExecutionKind::new(name)));
+    /// let work = |name: &str| CreateExecution::new(ExecutionKind::new(name));
+    /// let task = |name: &str| GraphTask::new(name, work(name));
     /// let mut join = task("join");
     /// join.after = ["left", "right"].map(GraphDependency::on_success).into();
     /// let flow = CreateFlow::new(ExecutionKind::new("media"));

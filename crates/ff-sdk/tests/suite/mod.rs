@@ -2,6 +2,7 @@
 
 pub(crate) mod claim;
 pub(crate) mod client;
+pub(crate) mod flows;
 pub(crate) mod lease;
 pub(crate) mod output;
 pub(crate) mod registry;

@@ -5,6 +5,7 @@ use ff_core::contracts::{
     EdgeQuery, FlowQuery, MemberQuery, SealFlow, SetFlowTags, SubmitGraph,
 };
 use ff_core::error::{Code, EngineError};
+use ff_core::types::EdgeId;
 
 use crate::route::{Route, direct};
 
@@ -27,7 +28,8 @@ pub(super) fn routes() -> Vec<Route> {
         direct::<DescribeEdge, _>(|engine, edge, _| {
             let described = engine.describe_edge(edge);
             Box::pin(async move { described.await?.ok_or_else(|| missing(Code::EdgeNotFound)) })
-        }),
+        })
+        .path_parameter::<EdgeId>("edge_id", "The edge."),
         direct::<EdgeQuery, _>(|engine, id, query| engine.list_edges(id, query)),
     ]
 }

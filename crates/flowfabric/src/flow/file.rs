@@ -1,12 +1,14 @@
 //! A flow in a file: tasks by name, with whom each waits for.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use ff_sdk::{
     CreateExecution, CreateFlow, DependencyKind, ExecutionKind, ExecutionPolicy, FailurePolicy,
     GraphDependency, GraphTask, LaneId, Namespace, SubmitGraph,
 };
-use serde::Deserialize;
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::{RawValue, Value};
 
 use crate::failure::Failure;
@@ -23,6 +25,7 @@ struct File {
     retention_ms: Option<u64>,
     #[serde(default)]
     tags: BTreeMap<String, String>,
+    #[serde(deserialize_with = "tasks_by_name")]
     tasks: BTreeMap<String, Task>,
 }
 
@@ -50,9 +53,15 @@ struct Task {
     optional: bool,
 }
 
+/// What `after` may be.
+const AFTER: &str = "after must be a list, {all: […]}, {any: […]} or {count: N, of: […]}";
+
 /// For whom a task waits.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "after must be a list, {all: […]}, {any: […]} or {count: N, of: […]}"
+)]
 enum After {
     /// For all of these.
     List(Vec<String>),
@@ -85,7 +94,7 @@ enum On {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "pass must be a list of tasks, or {task: input, …}")]
 enum Pass {
     Names(Vec<String>),
     Renamed(BTreeMap<String, String>),
@@ -108,6 +117,32 @@ pub(super) fn read(bytes: &[u8]) -> Result<SubmitGraph, Failure> {
     let mut graph = SubmitGraph::new(flow, tasks.collect::<Result<_, _>>()?);
     graph.key = file.key.map(|key| key.parse()).transpose()?;
     Ok(graph)
+}
+
+/// The tasks of a file. Of two with one name, neither is what was meant.
+fn tasks_by_name<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Task>, D::Error> {
+    struct Tasks;
+
+    impl<'de> Visitor<'de> for Tasks {
+        type Value = BTreeMap<String, Task>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("tasks by name")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut tasks = BTreeMap::new();
+            while let Some((name, task)) = map.next_entry::<String, Task>()? {
+                if tasks.contains_key(&name) {
+                    return Err(A::Error::custom(format!("two tasks are named {name}")));
+                }
+                tasks.insert(name, task);
+            }
+            Ok(tasks)
+        }
+    }
+
+    from.deserialize_map(Tasks)
 }
 
 impl Task {
@@ -145,20 +180,15 @@ fn dependency(task: String, on: Option<On>) -> GraphDependency {
 impl After {
     /// The names, and how many of them are needed if not all.
     fn resolve(self, task: &str) -> Result<(Vec<String>, Option<u32>), Failure> {
-        match self {
-            Self::List(names) | Self::Some(Join { all: Some(names), any: None, count: None, of: None }) => {
-                Ok((names, None))
-            }
-            Self::Some(Join { any: Some(names), all: None, count: None, of: None }) => {
-                Ok((names, Some(1)))
-            }
-            Self::Some(Join { count: Some(count), of: Some(names), all: None, any: None }) => {
-                Ok((names, Some(count)))
-            }
-            Self::Some(_) => Err(format!(
-                "task {task}: after must be a list, {{all: […]}}, {{any: […]}} or {{count: N, of: […]}}"
-            )
-            .into()),
+        let Join { all, any, count, of } = match self {
+            Self::List(names) => return Ok((names, None)),
+            Self::Some(join) => join,
+        };
+        match (all, any, count, of) {
+            (Some(names), None, None, None) => Ok((names, None)),
+            (None, Some(names), None, None) => Ok((names, Some(1))),
+            (None, None, Some(count), Some(names)) => Ok((names, Some(count))),
+            _ => Err(format!("task {task}: {AFTER}").into()),
         }
     }
 }
@@ -226,5 +256,11 @@ tasks:
         );
         assert!(wrong("flow: a\ntasks: { b: { pass: [c] } }").contains("not after"));
         assert!(wrong("flow: a\ntask: {}").contains("unknown field"));
+        let twice = wrong("flow: a\ntasks:\n  b: {}\n  b: {}");
+        assert!(twice.contains("two tasks are named b"), "{twice}");
+        let text = wrong("flow: a\ntasks: { b: { after: c } }");
+        assert!(text.contains("tasks.b") && text.contains("after must be a list"), "{text}");
+        let number = wrong("flow: a\ntasks: { b: { pass: 7 } }");
+        assert!(number.contains("pass must be a list"), "{number}");
     }
 }

@@ -1,9 +1,10 @@
 //! A flow, drawn.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use ff_sdk::{
-    Client, EdgeDirection, EdgeQuery, ExecutionId, FlowMember, FlowSnapshot, PublicState,
+    Client, EdgeDirection, EdgeQuery, EdgeSnapshot, ExecutionId, FlowMember, FlowSnapshot,
+    PublicState,
 };
 
 use super::{Format, counts};
@@ -19,6 +20,7 @@ const PAGE: u32 = 1000;
 struct Graph {
     members: Vec<FlowMember>,
     edges: Vec<(usize, usize)>,
+    told: Vec<EdgeSnapshot>,
 }
 
 /// Shows a flow as it stands.
@@ -30,7 +32,8 @@ pub(super) async fn flow(
 ) -> Result<(), Failure> {
     let graph = read(client, flow).await?;
     if json {
-        say!("{}", serde_json::json!({ "flow": flow, "members": graph.members }));
+        let Graph { members, told, .. } = &graph;
+        say!("{}", serde_json::json!({ "flow": flow, "members": members, "edges": told }));
         return Ok(());
     }
     match format {
@@ -82,7 +85,7 @@ async fn read(client: &Client, flow: &FlowSnapshot) -> Result<Graph, Failure> {
     let members = client.members(&flow.flow_id).await?;
     let places: BTreeMap<ExecutionId, usize> =
         members.iter().enumerate().map(|(place, member)| (member.execution_id, place)).collect();
-    let mut edges = Vec::new();
+    let (mut edges, mut told) = (Vec::new(), Vec::new());
     for (up, member) in members.iter().enumerate() {
         let mut from = (member.edge_count > 0).then_some(0);
         while let Some(place) = from {
@@ -93,9 +96,10 @@ async fn read(client: &Client, flow: &FlowSnapshot) -> Result<Graph, Failure> {
             let ends = page.edges.iter().map(|edge| edge.downstream_execution_id);
             edges.extend(ends.filter_map(|id| Some((up, *places.get(&id)?))));
             from = page.next_from;
+            told.extend(page.edges);
         }
     }
-    Ok(Graph { members, edges })
+    Ok(Graph { members, edges, told })
 }
 
 fn label(member: &FlowMember) -> String {
@@ -113,31 +117,33 @@ fn tree(graph: &Graph) -> Vec<String> {
         let first = above.get(&place).and_then(|ups| ups.first().copied());
         under.entry(first).or_default().push(place);
     }
-    let mut drawing = Drawing { graph, above, under, lines: Vec::new(), seen: BTreeSet::new() };
-    drawing.branch(None, "");
-    drawing.lines
+    Drawing { graph, above, under }.lines()
 }
 
 struct Drawing<'a> {
     graph: &'a Graph,
     above: BTreeMap<usize, Vec<usize>>,
     under: BTreeMap<Option<usize>, Vec<usize>>,
-    lines: Vec<String>,
-    seen: BTreeSet<usize>,
 }
 
 impl Drawing<'_> {
-    fn branch(&mut self, up: Option<usize>, indent: &str) {
-        let places = self.under.get(&up).cloned().unwrap_or_default();
-        for (at, place) in places.iter().enumerate() {
-            let last = at + 1 == places.len();
+    /// All lines, from the top. A chain may be longer than a stack is deep.
+    fn lines(mut self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut open = self.branch(None, "");
+        while let Some((place, indent, last)) = open.pop() {
             let (fork, bar) = if last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
-            let line = format!("{indent}{fork}{}", self.line(*place));
-            self.lines.push(line);
-            if self.seen.insert(*place) {
-                self.branch(Some(*place), &format!("{indent}{bar}"));
-            }
+            lines.push(format!("{indent}{fork}{}", self.line(place)));
+            open.extend(self.branch(Some(place), &format!("{indent}{bar}")));
         }
+        lines
+    }
+
+    /// Those under a task, the first one at the end.
+    fn branch(&mut self, up: Option<usize>, indent: &str) -> Vec<(usize, String, bool)> {
+        let places = self.under.remove(&up).unwrap_or_default();
+        let rows = places.into_iter().rev().enumerate();
+        rows.map(|(behind, place)| (place, indent.to_owned(), behind == 0)).collect()
     }
 
     fn line(&self, place: usize) -> String {
@@ -183,4 +189,90 @@ fn mermaid(graph: &Graph) -> String {
     }
     lines.extend(graph.edges.iter().map(|(up, down)| format!("  n{up} --> n{down}")));
     lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use ff_sdk::ExecutionKind;
+
+    use super::*;
+
+    /// A flow by its edges, as in `a>b b>c`.
+    fn graph(names: &str, edges: &str) -> Graph {
+        let names: Vec<&str> = names.split(' ').collect();
+        let place = |name: &str| names.iter().position(|one| *one == name).expect("a member");
+        let ends = edges.split_whitespace().filter_map(|edge| edge.split_once('>'));
+        let edges = ends.map(|(up, down)| (place(up), place(down))).collect();
+        let members = names.iter().enumerate().map(|(at, name)| member(at, name)).collect();
+        Graph { members, edges, told: Vec::new() }
+    }
+
+    fn member(at: usize, name: &str) -> FlowMember {
+        let id = format!("{{fp:1}}:00000000-0000-4000-8000-{at:012}");
+        FlowMember {
+            execution_id: id.parse().expect("an id"),
+            name: Some(name.to_owned()),
+            ordinal: at as u64 + 1,
+            kind: ExecutionKind::new("work"),
+            public_state: PublicState::Waiting,
+            optional: false,
+            attempt_count: 0,
+            edge_count: 0,
+            started_at: None,
+            completed_at: None,
+            cancelled_by: None,
+            fenced_until: None,
+        }
+    }
+
+    fn drawn(graph: &Graph) -> String {
+        tree(graph).join("\n").replace(" waiting", "")
+    }
+
+    #[test]
+    fn each_task_is_drawn_once_under_the_first_it_waits_for() {
+        let diamond = graph("a b c d e", "a>b a>c b>d c>d");
+        let expected = "\
+            ├─ a\n\
+            │  ├─ b\n\
+            │  │  └─ d (also after c)\n\
+            │  └─ c\n\
+            └─ e";
+        assert_eq!(drawn(&diamond), expected);
+    }
+
+    #[test]
+    fn a_task_that_waits_for_many_names_all_of_them() {
+        let join = graph("a b c d", "a>d b>d c>d");
+        let expected = "├─ a\n│  └─ d (also after b, c)\n├─ b\n└─ c";
+        assert_eq!(drawn(&join), expected);
+    }
+
+    #[test]
+    fn a_long_chain_is_drawn_to_its_end() {
+        let names: Vec<String> = (0..2_000).map(|at| format!("t{at}")).collect();
+        let edges: Vec<String> =
+            names.windows(2).map(|two| format!("{}>{}", two[0], two[1])).collect();
+        let lines = tree(&graph(&names.join(" "), &edges.join(" ")));
+        assert_eq!(lines.len(), 2_000);
+        assert!(lines[1_999].ends_with("└─ t1999 waiting"));
+    }
+
+    #[test]
+    fn a_task_that_was_tried_again_tells_its_attempt() {
+        let mut again = graph("a", "");
+        again.members[0].attempt_count = 3;
+        assert_eq!(drawn(&again), "└─ a, attempt 3");
+        again.members[0].name = None;
+        assert!(!drawn(&again).contains("None"), "{}", drawn(&again));
+    }
+
+    #[test]
+    fn names_keep_their_quotes_in_other_languages() {
+        let quoted = graph("say\"hi\" b", "say\"hi\">b");
+        assert!(dot(&quoted).contains(r#"n0 [label="say\"hi\"\nwaiting"];"#), "{}", dot(&quoted));
+        assert!(dot(&quoted).contains("n0 -> n1;"));
+        assert!(mermaid(&quoted).contains("n0[\"say#quot;hi#quot;<br/>waiting\"]"));
+        assert!(mermaid(&quoted).contains("n0 --> n1"));
+    }
 }

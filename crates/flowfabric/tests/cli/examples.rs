@@ -48,8 +48,8 @@ fn the_media_flow_joins_what_it_split() {
         └─ split completed\n\
         \x20  ├─ left completed\n\
         \x20  │  └─ join completed (also after right)\n\
-        \x20  │     └─ report completed (also after poster)\n\
         \x20  ├─ poster failed\n\
+        \x20  │  └─ report completed (also after join)\n\
         \x20  └─ right completed\n\
         join: encoded(clip.mp4 in two parts) + encoded(clip.mp4 in two parts)\n";
     assert_eq!(ran.stdout, expected, "{ran:?}");

@@ -5,6 +5,7 @@ mod site;
 
 mod approve;
 mod cancel_replay;
+mod flow;
 mod ids;
 mod look;
 mod submit;

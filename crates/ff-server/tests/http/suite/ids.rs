@@ -34,7 +34,10 @@ fn on_every_route(client: &Client, id: &str) -> Vec<(String, Answer)> {
         if rest == "/stream/tail" {
             continue;
         }
-        let rest = &rest.replace("{attempt_index}", "0");
+        let rest = &match rest {
+            "/edges" => "/edges?direction=incoming".to_owned(),
+            _ => rest.replace("{attempt_index}", "0"),
+        };
         for method in operations.as_object().expect("operations").keys() {
             let body = match rest.as_str() {
                 "/priority" => json!({"priority": 1}),

@@ -176,8 +176,6 @@ pub(crate) fn every_wrong_step_is_refused_by_its_code(client: &Client) {
     let (id, [first, second]) = open_flow(client, "wrong-steps");
     join_flow(client, &id, &first, "first");
     join_flow(client, &id, &second, "second");
-    let taken = json!({"flow_kind": "steps", "flow_id": id, "namespace": "other"});
-    let _ = client.post("/v1/flows", &taken);
     let edge_id = "00000000-0000-4000-8000-0000000000e2";
     let itself = edge(edge_id, &first, &first);
     client.post(&flow(&id, "/edges"), &itself).problem(409, "self_referencing_edge");

@@ -273,7 +273,9 @@ conformance! {
         let held = d.take(&flow, "c").await;
         assert_eq!(held.row.payload, b"own");
         let told: Vec<(&str, ExecutionId, Option<&[u8]>)> = held.row.inputs.0.iter()
-            .map(|one| (&*one.name, one.execution_id, one.bytes_base64.as_ref().map(|bytes| &*bytes.0)))
+            .map(|one| {
+                (&*one.name, one.execution_id, one.bytes_base64.as_ref().map(|bytes| &*bytes.0))
+            })
             .collect();
         assert_eq!(told, [("a", flow.id("a"), Some(&b"a"[..])),
             ("right", flow.id("b"), Some(&b"b"[..]))]);

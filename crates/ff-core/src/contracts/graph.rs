@@ -181,6 +181,10 @@ impl SubmitGraph {
         self.flow.validate()?;
         check_range("number of tasks", self.tasks.len() as u64, 1..=limits::FLOW_MEMBERS_MAX)?;
         let flow_id = self.flow_id(fresh)?;
+        // Where something is wrong is told by the places that were given.
+        places(&self.tasks)?;
+        // The same tasks in another order are the same graph.
+        self.tasks.sort_by(|one, other| one.name.cmp(&other.name));
         let places = places(&self.tasks)?;
         let edges = edges(&self.tasks, &places)?;
         let order = order(&self.tasks, &edges)?;
@@ -395,6 +399,15 @@ mod tests {
         let names: Vec<&str> = planned.nodes.iter().map(|node| node.name.as_str()).collect();
         assert_eq!(names, ["a", "b", "c", "d", "e"]);
         assert!(planned.edges.iter().all(|edge| edge.upstream < edge.downstream));
+    }
+
+    #[test]
+    fn the_order_in_which_tasks_are_given_does_not_matter() {
+        let names = |text: &str| -> Vec<String> {
+            let planned = plan(graph(text)).expect("no cycle");
+            planned.nodes.into_iter().map(|node| node.name).collect()
+        };
+        assert_eq!(names("a>c b>c a>d"), names("a>d b>c a>c"));
     }
 
     #[test]

@@ -92,7 +92,7 @@ fn a_page_of_another_site_can_neither_frame_it_nor_send_its_form() {
     assert_eq!(browser.count("form"), 0);
     browser.open(&site);
     browser.click("button");
-    browser.until("body", "forbidden_origin");
+    browser.until("body", "Web pages of other sites may not use this server");
     assert!(decisions(&server.client(), &path).is_empty());
 }
 

@@ -246,9 +246,9 @@ async fn lists() {
         LINDEX K -5 => (nil)
         LINDEX K x => ERR value is not an integer or out of range
         LINDEX K2 x => (nil)
-        LSET K 1 B => OK
+        LSET K 1 B => "OK"
         LINDEX K 1 => "B"
-        LSET K -3 b => OK
+        LSET K -3 b => "OK"
         LSET K 9 x => ERR index out of range
         LSET K x x => ERR value is not an integer or out of range
         LSET K2 0 x => ERR no such key

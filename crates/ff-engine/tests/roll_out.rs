@@ -33,11 +33,12 @@ const CHANGES: &[(&str, &str, &str)] = &[
         "\nreturn claim\n",
         "\nlocal row = claim.row\nclaim.ROW[#claim.ROW + 1] = 'novelty'\n\n\
          function claim.row(p, x, kind)\n  local values, payload = row(p, x, kind)\n  \
+         for i = #values + 1, #claim.ROW - 1 do values[i] = claim.REST[i - claim.PLAIN] end\n  \
          values[#claim.ROW] = 'new'\n  return values, payload\nend\n\nreturn claim\n",
     ),
     ("model/field", "flow_id = 'fl',", "flow_id = 'fl', novelty = 'zz',"),
     (
-        "verb/create",
+        "model/creation",
         "  local x = build(w, p, a, compiled, now)\n",
         "  local x = build(w, p, a, compiled, now)\n  record.set(x, 'novelty', '1')\n  \
          w[#w + 1] = { 'ZADD', p.due, 1, 'z:' .. a.execution_id }\n",
@@ -48,8 +49,8 @@ const CHANGES: &[(&str, &str, &str)] = &[
         "due.on['z:'] = function(w, p, member)\n  w[#w + 1] = { 'ZREM', p.due, member }\n  \
          return 'forgotten'\nend\n\ndue.on[TIMER] = function(w, p, member)\n",
     ),
-    ("verb/tick", "counts.waitpoints or 0)", "counts.waitpoints or 0, 'new')"),
-    ("verb/tick", "'suspensions', 'waitpoints' }", "'suspensions', 'waitpoints', 'novelty' }"),
+    ("verb/tick", "counts.edges or 0)", "counts.edges or 0, 'new')"),
+    ("verb/tick", "'edges' },", "'edges', 'novelty' },"),
 ];
 
 fn newer_library() -> Library {

@@ -11,7 +11,7 @@ use ff_script::calls::flow::{
     AckCancelMember, AddExecutionToFlowReply, CancelFlowReply, CreateFlow, CreateFlowReply,
     SealFlow, SealFlowReply, SetFlowTags, SetFlowTagsReply,
 };
-use ff_script::calls::flow_reads::DescribeFlowReply;
+use ff_script::calls::flow_reads::{DescribeFlowReply, ListMembers, ListMembersReply};
 use ff_script::wire::Rest;
 
 /// More members than one step of a walk goes over.
@@ -341,6 +341,23 @@ conformance! {
         assert_eq!(d.describe(flow.id("b")).await.public_state(), PublicState::Expired);
     }
 
+    async fn flows_that_go_in_one_tick_share_what_it_may_go_over(d: &Deployment) {
+        let names: Vec<String> = (0..40).map(|number| format!("n{number}")).collect();
+        let mut flows = Vec::new();
+        for _ in 0..2 {
+            let mut graph = d.graph(&names.join(", "));
+            graph.head.retention_ms = Some(1000);
+            flows.push(d.submit(&graph).await);
+        }
+        while let Some(held) = d.try_claim(LANE).await {
+            d.call(held.complete(b"")).await;
+        }
+        d.advance(1000).await;
+        d.tick().await;
+        let left = size(d, &flows[0]).await + size(d, &flows[1]).await;
+        assert_eq!(left, 80 - limits::WALK_BATCH as usize);
+    }
+
     async fn a_flow_goes_with_all_that_belongs_to_it_when_its_retention_is_over(d: &Deployment) {
         let mut graph = d.graph(&format!("{}, a => b, b -f> c", fillers()));
         graph.head.retention_ms = Some(1000);
@@ -359,6 +376,15 @@ conformance! {
         d.advance(limits::PURGED_REMEMBERED_MS).await;
         d.settle().await;
         assert_eq!(left(d).await, Vec::<String>::new());
+    }
+}
+
+/// How many members a flow has; none if it is gone.
+async fn size(d: &Deployment, flow: &Flow) -> usize {
+    let call = ListMembers { flow_id: flow.id, state: None, from: 0, limit: 1000 };
+    match d.try_call(call).await {
+        Ok(ListMembersReply::Members { members, .. }) => members.0.len(),
+        Err(_) => 0,
     }
 }
 

@@ -186,7 +186,7 @@ conformance! {
         assert_eq!(summary(d, &held).await.len(), most - 1);
         d.call(held.append(3, &[r#"{"b":null}"#])).await;
         let full = format!(r#"{{"b":"{}"}}"#, "x".repeat(most / 2 - 7));
-        d.call(held.append(4, &[full.clone()])).await;
+        d.call(held.append(4, std::slice::from_ref(&full))).await;
         assert_eq!(summary(d, &held).await.len(), most);
         let (code, details) = d.refusal(held.append(5, &[r#"{"c":1}"#])).await;
         let expected = (Code::RetentionLimitExceeded, format!("summary {most}"));

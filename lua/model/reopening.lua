@@ -1,6 +1,7 @@
 -- Reopening: a member of a flow that is over runs again, so what its end had meant for others is
 -- taken back. Who never started because of it waits again; who did start keeps what it has.
 
+local keys = require('kernel.keys')
 local limit = require('kernel.limit')
 local number = require('kernel.number')
 local commit = require('model.commit')
@@ -30,6 +31,7 @@ function reopening.plan(p, x)
     local edges = count > 0 and edge.outgoing(up, 0, count) or {}
     for j = 1, #edges do
       local down = edges[j] and edges[j].applied and record.read(p, edges[j].down)
+      if down and number.stored(down.inputs, 0) > limit.edges_per_call then return nil end
       if down then
         list[#list + 1] = { outcome = up.state, edge = edges[j], down = down }
         if never_began(down) and not seen[down.uuid] then
@@ -46,12 +48,36 @@ end
 local ENDED = { 'ended_at', 'failure_reason', 'failure_category', 'cancel_reason', 'cancelled_by',
   'edges_resolved' }
 
+-- What those who run again passed to a member that did not begin is passed anew when they end.
+local function forget_inputs(w, x, again)
+  if not x.inputs or x.attempt_count then return end
+  local key, kept = keys.inputs(x.key), {}
+  local list = redis.call('LRANGE', key, 0, -1)
+  for i = 1, #list do
+    if not again[string.match(list[i], '^[^:]*')] then kept[#kept + 1] = list[i] end
+  end
+  if #kept == #list then return end
+  w[#w + 1] = { 'DEL', key }
+  record.drop(x, { 'inputs' })
+  if #kept > 0 then
+    w[#w + 1] = { 'RPUSH', key, unpack(kept) }
+    record.set(x, 'inputs', number.text(#kept))
+  end
+end
+
 local WAITING = { waiting = true, delayed = true }
 
 -- Takes back what was planned; `ups` begins with the member that runs again, which its caller
 -- reopens.
 function reopening.apply(w, list, ups, now)
-  for i = 1, #list do edge.untell(list[i].down, list[i].edge, list[i].outcome) end
+  local again, seen = {}, {}
+  for i = 1, #ups do again[ups[i].uuid] = true end
+  for i = 1, #list do
+    local down = list[i].down
+    edge.untell(down, list[i].edge, list[i].outcome)
+    if not seen[down.uuid] then forget_inputs(w, down, again) end
+    seen[down.uuid] = true
+  end
   for i = 2, #ups do
     record.drop(ups[i], ENDED)
     record.set(ups[i], 'state', 'blocked')

@@ -384,7 +384,10 @@ async fn size(d: &Deployment, flow: &Flow) -> usize {
     let call = ListMembers { flow_id: flow.id, state: None, from: 0, limit: 1000 };
     match d.try_call(call).await {
         Ok(ListMembersReply::Members { members, .. }) => members.0.len(),
-        Err(_) => 0,
+        Err(error) => {
+            assert_eq!(error.code(), Some(Code::FlowNotFound));
+            0
+        }
     }
 }
 

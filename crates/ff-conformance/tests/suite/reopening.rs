@@ -88,6 +88,19 @@ conformance! {
         d.complete(&flow, "a c").await;
     }
 
+    async fn what_is_passed_on_is_passed_anew(d: &Deployment) {
+        let flow = d.flow("a => b, a => c, e => c").await;
+        d.complete(&flow, "a").await;
+        replayed(d, &flow, "a").await;
+        let held = d.take(&flow, "a").await;
+        d.call(held.complete(b"anew")).await;
+        d.complete(&flow, "e").await;
+        assert_eq!(d.take(&flow, "b").await.row.payload, b"anew");
+        let held = d.take(&flow, "c").await;
+        let names: Vec<&str> = held.row.inputs.0.iter().map(|input| &*input.name).collect();
+        assert_eq!(names, ["a", "e"]);
+    }
+
     async fn a_failure_that_is_tried_again_ends_the_others_no_more(d: &Deployment) {
         let mut graph = d.graph("a -> b, c -> e");
         graph.head.on_failure = Some("fail_fast".to_owned());

@@ -276,7 +276,7 @@ conformance! {
         assert_eq!(next.signal_names(), ["go"]);
         let reply = d.call(next.read_signals(None, 1000)).await;
         let ReadResumeSignalsReply::Signals { ended_by, signals, next_from } = reply;
-        assert_eq!((ended_by, signals.0.len(), next_from), (Some(ResumedBy::Signal), 1, None));
+        assert_eq!((ended_by, signals.len(), next_from), (Some(ResumedBy::Signal), 1, None));
     }
 
     async fn a_replay_begins_without_the_signals_of_the_run_before(d: &Deployment) {
@@ -289,7 +289,7 @@ conformance! {
         assert_eq!(held.row.resume, None);
         let reply = d.call(held.read_signals(None, 1000)).await;
         let ReadResumeSignalsReply::Signals { ended_by, signals, .. } = reply;
-        assert_eq!((ended_by, signals.0.len()), (None, 0));
+        assert_eq!((ended_by, signals.len()), (None, 0));
     }
 
     async fn large_signals_are_left_to_a_read_of_their_own(d: &Deployment) {
@@ -304,11 +304,11 @@ conformance! {
         assert_eq!((resume.complete, resume.signals.len()), (false, 0));
         let reply = d.call(held.read_signals(None, 1)).await;
         let ReadResumeSignalsReply::Signals { signals, next_from, .. } = reply;
-        assert_eq!((signals.0.len(), next_from), (1, Some(2)));
-        assert_eq!(signals.0[0].payload, Some(vec![7; 50_000]));
+        assert_eq!((signals.len(), next_from), (1, Some(2)));
+        assert_eq!(signals[0].payload, Some(vec![7; 50_000]));
         let reply = d.call(held.read_signals(next_from, 1)).await;
         let ReadResumeSignalsReply::Signals { signals, next_from, .. } = reply;
-        assert_eq!((signals.0[0].signal_name.as_str(), next_from), ("b", None));
+        assert_eq!((signals[0].signal_name.as_str(), next_from), ("b", None));
     }
 
     async fn history_is_told_and_bounded(d: &Deployment) {

@@ -154,8 +154,6 @@ impl Operation for CreateFlow {
     const NAME: &'static str = "createFlow";
     const SUMMARY: &'static str = "Makes an empty flow.";
     const ANSWERS: &'static str = "It takes members until it is sealed.";
-    const INPUT: Input = Input::Body;
-    const REFUSES: &'static [u16] = &[409];
 }
 
 /// The answer to a new flow.
@@ -193,7 +191,6 @@ impl Operation for AddFlowMember {
     const NAME: &'static str = "addFlowMember";
     const SUMMARY: &'static str = "Makes an execution a member of an open flow.";
     const ANSWERS: &'static str = "It is a member.";
-    const INPUT: Input = Input::Body;
     const REFUSES: &'static [u16] = &[404, 409, 413];
 }
 
@@ -254,7 +251,6 @@ impl Operation for AddEdge {
     const SUMMARY: &'static str = "Lets one member wait for another.";
     const ANSWERS: &'static str = "The edge is there.";
     const ABOUT: &'static str = "At once, or when it is applied if it is only staged.";
-    const INPUT: Input = Input::Body;
     const REFUSES: &'static [u16] = &[404, 409, 413];
 }
 
@@ -290,7 +286,6 @@ impl Operation for ApplyEdge {
     const NAME: &'static str = "applyFlowEdge";
     const SUMMARY: &'static str = "Lets the downstream of a staged edge wait for it.";
     const ANSWERS: &'static str = "It waits.";
-    const INPUT: Input = Input::Body;
     const REFUSES: &'static [u16] = &[400, 404, 409];
 }
 
@@ -316,7 +311,6 @@ impl Operation for SealFlow {
     const NAME: &'static str = "sealFlow";
     const SUMMARY: &'static str = "Makes a flow whole.";
     const ANSWERS: &'static str = "It takes no more members, and ends when the last one has.";
-    const REFUSES: &'static [u16] = &[404, 409];
 }
 
 /// The answer to a seal.
@@ -347,7 +341,6 @@ impl Operation for SetFlowTags {
     const NAME: &'static str = "setFlowTags";
     const SUMMARY: &'static str = "Adds labels to a flow or replaces their values.";
     const ANSWERS: &'static str = "They are set.";
-    const INPUT: Input = Input::Body;
     const STATUS: u16 = 204;
     const REFUSES: &'static [u16] = &[404];
 }
@@ -386,7 +379,6 @@ impl Operation for CancelFlow {
     const ABOUT: &'static str = "Nothing of it is claimed from this moment on. What is left of its \
         members is cancelled in steps that survive any crash; a description tells how far that is.";
     const INPUT: Input = Input::OptionalBody;
-    const REFUSES: &'static [u16] = &[404, 409];
 }
 
 /// The answer to a cancel.

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use ff_core::contracts::{
     AddEdge, AddFlowMember, ApplyEdge, CancelFlow, CancelFlowPolicy, CancelFlowResult, CreateFlow,
     EdgeAdded, EdgeApplied, EdgeList, EdgeOf, EdgeQuery, EdgeSnapshot, FlowCreated, FlowMember,
-    FlowMemberAdded, FlowMembers, FlowQuery, FlowSealed, FlowSnapshot, FlowSummary, GraphAccepted,
+    FlowMemberAdded, FlowMembers, FlowQuery, FlowSealed, FlowSnapshot, GraphAccepted,
     ListFlowsPage, MemberQuery, PlannedEdge, PlannedGraph, PlannedNode, SetFlowTags, SubmitGraph,
     found,
 };
@@ -21,16 +21,16 @@ use super::ScriptBackend;
 use crate::calls;
 use crate::calls::create::{CreateExecution, tags_json};
 use crate::calls::edge::{
-    AddDependency, AddDependencyReply, ApplyDependencyToChild, ApplyDependencyToChildReply,
-    StageDependencyEdge, StageDependencyEdgeReply,
+    AddDependency, AddDependencyReply as Added, ApplyDependencyToChild,
+    ApplyDependencyToChildReply, StageDependencyEdge, StageDependencyEdgeReply as Staged,
 };
 use crate::calls::flow::{
     AddExecutionToFlow, AddExecutionToFlowReply, CancelFlowReply, CreateFlowReply, SealFlow,
     SealFlowReply,
 };
 use crate::calls::flow_reads::{
-    DescribeEdge, DescribeEdgeReply, DescribeFlow, DescribeFlowReply, EdgeRow, FlowRow, ListEdges,
-    ListEdgesReply, ListFlows, ListFlowsReply, ListMembers, ListMembersReply, MemberRow,
+    DescribeEdge, DescribeEdgeReply, DescribeFlow, DescribeFlowReply, EdgeRow, ListEdges,
+    ListEdgesReply, ListFlows, ListFlowsReply, ListMembers, ListMembersReply,
 };
 use crate::calls::graph::{GraphEdge, GraphNode, SubmitGraphReply};
 use crate::host::Host;
@@ -88,11 +88,7 @@ impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
             request.validate()?;
             check_home(self.flow_home(&flow_id), request.upstream_execution_id)?;
             check_home(self.flow_home(&flow_id), request.downstream_execution_id)?;
-            if request.staged {
-                self.stage_edge(flow_id, request).await
-            } else {
-                self.add_whole_edge(flow_id, request).await
-            }
+            self.send_edge(flow_id, request).await
         })
     }
 
@@ -145,15 +141,14 @@ impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
             let (CancelFlowReply::Cancelled { policy, member_count, done }
             | CancelFlowReply::CancelledBefore { policy, member_count, done }) =
                 self.call(self.flow_home(&flow_id), call).await?;
-            let cancellation_policy = word("cancellation policy", &policy)?;
-            Ok(CancelFlowResult { cancellation_policy, member_count, done })
+            Ok(CancelFlowResult { cancellation_policy: policy, member_count, done })
         })
     }
 
     fn describe_flow(&self, flow_id: FlowId) -> Answer<'_, Option<FlowSnapshot>> {
         Box::pin(async move {
             let described = self.call(self.flow_home(&flow_id), DescribeFlow { flow_id }).await;
-            found(described)?.map(|flow| snapshot(flow_id, flow)).transpose()
+            Ok(found(described)?.map(|flow| snapshot(flow_id, flow)))
         })
     }
 
@@ -162,7 +157,7 @@ impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
             let EdgeOf { flow_id, edge_id } = edge;
             let call = DescribeEdge { flow_id, edge_id };
             match found(self.call(self.flow_home(&flow_id), call).await)? {
-                Some(DescribeEdgeReply::Edge { edge }) => edge_of(flow_id, edge).map(Some),
+                Some(DescribeEdgeReply::Edge { edge }) => Ok(Some(edge_of(flow_id, edge))),
                 Some(DescribeEdgeReply::None {}) | None => Ok(None),
             }
         })
@@ -179,8 +174,8 @@ impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
             let ListEdgesReply::Edges { flow_id, edges, next_from } =
                 self.call_on(execution_id, call).await?;
             let Some(flow_id) = flow_id else { return Ok(EdgeList::default()) };
-            let edges = edges.0.into_iter().map(|row| edge_of(flow_id, row));
-            Ok(EdgeList { edges: edges.collect::<Result<_, _>>()?, next_from })
+            let edges = edges.0.into_iter().map(|row| edge_of(flow_id, row)).collect();
+            Ok(EdgeList { edges, next_from })
         })
     }
 
@@ -209,8 +204,9 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         self.config.flow_partition_of(flow_id.as_bytes())
     }
 
-    async fn stage_edge(&self, flow_id: FlowId, it: AddEdge) -> Result<EdgeAdded, EngineError> {
-        let call = StageDependencyEdge {
+    async fn send_edge(&self, flow_id: FlowId, it: AddEdge) -> Result<EdgeAdded, EngineError> {
+        let home = self.flow_home(&flow_id);
+        let edge = StageDependencyEdge {
             flow_id,
             edge_id: it.edge_id,
             upstream_execution_id: it.upstream_execution_id,
@@ -219,34 +215,20 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
             data_passing_ref: it.data_passing_ref.unwrap_or_default(),
             expected_graph_revision: it.expected_graph_revision,
         };
-        Ok(match self.call(self.flow_home(&flow_id), call).await? {
-            StageDependencyEdgeReply::Staged { edge_id, graph_revision } => {
-                EdgeAdded { edge_id, new_graph_revision: graph_revision, added: true }
+        let (added, edge_id, new_graph_revision) = if it.staged {
+            match self.call(home, edge).await? {
+                Staged::Staged { edge_id, graph_revision } => (true, edge_id, graph_revision),
+                Staged::StagedBefore { edge_id, graph_revision } => {
+                    (false, edge_id, graph_revision)
+                }
             }
-            StageDependencyEdgeReply::StagedBefore { edge_id, graph_revision } => {
-                EdgeAdded { edge_id, new_graph_revision: graph_revision, added: false }
+        } else {
+            match self.call(home, AddDependency::from(edge)).await? {
+                Added::Added { edge_id, graph_revision } => (true, edge_id, graph_revision),
+                Added::AddedBefore { edge_id, graph_revision } => (false, edge_id, graph_revision),
             }
-        })
-    }
-
-    async fn add_whole_edge(&self, flow_id: FlowId, it: AddEdge) -> Result<EdgeAdded, EngineError> {
-        let call = AddDependency {
-            flow_id,
-            edge_id: it.edge_id,
-            upstream_execution_id: it.upstream_execution_id,
-            downstream_execution_id: it.downstream_execution_id,
-            dependency_kind: it.dependency_kind.map(|kind| kind.as_str().to_owned()),
-            data_passing_ref: it.data_passing_ref.unwrap_or_default(),
-            expected_graph_revision: it.expected_graph_revision,
         };
-        Ok(match self.call(self.flow_home(&flow_id), call).await? {
-            AddDependencyReply::Added { edge_id, graph_revision } => {
-                EdgeAdded { edge_id, new_graph_revision: graph_revision, added: true }
-            }
-            AddDependencyReply::AddedBefore { edge_id, graph_revision } => {
-                EdgeAdded { edge_id, new_graph_revision: graph_revision, added: false }
-            }
-        })
+        Ok(EdgeAdded { edge_id, new_graph_revision, added })
     }
 
     /// Sends a graph, part by part. The last one seals it.
@@ -297,10 +279,10 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
             let call = ListFlows { after: after.take(), limit };
             let ListFlowsReply::Flows { flows, next_after } =
                 self.call(self.config.flow_partition(index)?, call).await?;
-            if flows.0.is_empty() {
+            let flows = flows.0;
+            if flows.is_empty() {
                 continue;
             }
-            let flows = flows.0.into_iter().map(summary).collect::<Result<Vec<_>, _>>()?;
             let behind = flows.last().map(|flow| flow.flow_id).filter(|_| index < last);
             return Ok(ListFlowsPage { flows, next_cursor: next_after.or(behind) });
         }
@@ -399,12 +381,7 @@ fn parts(nodes: &[GraphNode], edges: &[PlannedEdge]) -> Vec<Part> {
     parts
 }
 
-/// A word of the library that this build must know.
-fn word<T: std::str::FromStr>(what: &'static str, text: &str) -> Result<T, EngineError> {
-    text.parse().map_err(|_| EngineError::corrupt("flow", what, text))
-}
-
-fn snapshot(flow_id: FlowId, flow: DescribeFlowReply) -> Result<FlowSnapshot, EngineError> {
+fn snapshot(flow_id: FlowId, flow: DescribeFlowReply) -> FlowSnapshot {
     let DescribeFlowReply::Flow {
         kind,
         namespace,
@@ -427,62 +404,35 @@ fn snapshot(flow_id: FlowId, flow: DescribeFlowReply) -> Result<FlowSnapshot, En
         counts,
         tags,
     } = flow;
-    let state = word("public_flow_state", &public_flow_state)?;
+    let state = public_flow_state;
     let mut told = FlowSnapshot::new(flow_id, kind, namespace, state, created_at, last_mutation_at);
     (told.graph_revision, told.node_count, told.edge_count) =
         (graph_revision, node_count, edge_count);
     (told.started_at, told.completed_at, told.deadline_at) = (started_at, ended_at, deadline_at);
     (told.sealed, told.being_cancelled, told.stuck_count) = (sealed, being_cancelled, stuck);
     (told.cancelled_at, told.cancel_reason) = (cancelled_at, cancel_reason);
-    told.on_failure = word("on_failure", &on_failure)?;
-    told.cancellation_policy =
-        cancellation_policy.map(|policy| word("cancellation_policy", &policy)).transpose()?;
-    told.counts = counts.0;
-    told.tags = tags;
-    Ok(told)
+    (told.on_failure, told.cancellation_policy) = (on_failure, cancellation_policy);
+    (told.counts, told.tags) = (counts.into_iter().collect(), tags);
+    told
 }
 
-fn edge_of(flow_id: FlowId, row: EdgeRow) -> Result<EdgeSnapshot, EngineError> {
+fn edge_of(flow_id: FlowId, row: EdgeRow) -> EdgeSnapshot {
     let mut edge = EdgeSnapshot::new(
         EdgeOf { flow_id, edge_id: row.edge_id },
         row.upstream_execution_id,
         row.downstream_execution_id,
-        word("dependency_kind", &row.dependency_kind)?,
-        word("edge_state", &row.edge_state)?,
+        row.dependency_kind,
+        row.edge_state,
     );
     edge.applied = row.applied;
     edge.data_passing_ref = row.input_name.filter(|_| row.passes_data);
-    Ok(edge)
+    edge
 }
 
-fn member(row: MemberRow) -> FlowMember {
-    let cancelled = row.cancelled_by.is_some();
-    FlowMember {
-        execution_id: row.execution_id,
-        name: row.name,
-        ordinal: row.ordinal,
-        kind: row.kind,
-        public_state: row.public_state,
-        optional: row.optional,
-        attempt_count: row.attempt_count,
-        edge_count: row.edge_count,
-        started_at: row.started_at,
-        completed_at: row.ended_at,
-        cancelled_by: row.cancelled_by,
-        fenced_until: row.lease_expires_at.filter(|_| cancelled),
-    }
-}
-
-fn summary(row: FlowRow) -> Result<FlowSummary, EngineError> {
-    Ok(FlowSummary {
-        flow_id: row.flow_id,
-        flow_kind: row.kind,
-        namespace: row.namespace,
-        status: word("public_flow_state", &row.public_flow_state)?,
-        node_count: row.node_count,
-        created_at: row.created_at,
-        completed_at: row.ended_at,
-    })
+/// Only of one that was cancelled the end of its lease is told.
+fn member(row: FlowMember) -> FlowMember {
+    let fenced_until = row.fenced_until.filter(|_| row.cancelled_by.is_some());
+    FlowMember { fenced_until, ..row }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Flows: made, joined, sealed, tagged and cancelled.
 
+use ff_core::contracts::CancelFlowPolicy;
 use ff_core::types::{ExecutionId, ExecutionKind, FlowId, Namespace, TimestampMs};
 
 use crate::call::functions;
@@ -57,8 +58,12 @@ functions! {
         grace_ms: Option<u64>,
     })
     -> CancelFlowReply {
-        "OK" => Cancelled { policy: String, member_count: u32, done: bool },
-        "ALREADY_SATISFIED" => CancelledBefore { policy: String, member_count: u32, done: bool },
+        "OK" => Cancelled { policy: CancelFlowPolicy, member_count: u32, done: bool },
+        "ALREADY_SATISFIED" => CancelledBefore {
+            policy: CancelFlowPolicy,
+            member_count: u32,
+            done: bool,
+        },
     }
     refuses [FlowNotFound, FlowAlreadyTerminal, InvalidGraceMs];
 

@@ -74,9 +74,9 @@ pub use ff_core::contracts::{
 pub use ff_core::contracts::{
     AddEdge, AddFlowMember, CancelFlow, CancelFlowPolicy, CancelFlowResult, CreateExecution,
     CreateFlow, DependencyKind, EdgeDirection, EdgeList, EdgeQuery, EdgeSnapshot, EdgeState,
-    FailurePolicy, FlowMember, FlowMembers, FlowQuery, FlowSnapshot, FlowState, FlowSummary,
-    GraphAccepted, GraphDependency, GraphTask, ListFlowsPage, MemberQuery, PassedInput,
-    SubmitGraph,
+    FailurePolicy, FlowGraph, FlowMember, FlowMembers, FlowQuery, FlowSnapshot, FlowState,
+    FlowSummary, GraphAccepted, GraphDependency, GraphQuery, GraphTask, ListFlowsPage, MemberQuery,
+    PassedInput, SubmitGraph,
 };
 pub use ff_core::engine_backend::EngineBackend;
 pub use ff_core::error::{Code, EngineError, ErrorClass};

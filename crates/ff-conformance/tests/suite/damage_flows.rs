@@ -8,7 +8,9 @@ use ff_script::calls::edge::{
     EvaluateFlowEligibility, PromoteBlockedToEligible, ResolveDependency,
 };
 use ff_script::calls::flow::{AckCancelMember, SealFlow, SetFlowTags};
-use ff_script::calls::flow_reads::{DescribeEdge, DescribeFlow, ListEdges, ListFlows, ListMembers};
+use ff_script::calls::flow_reads::{
+    DescribeEdge, DescribeFlow, ListEdges, ListFlows, ListMembers, ReadGraph,
+};
 use ff_script::wire::Rest;
 
 use super::edge::{applied, staged};
@@ -49,6 +51,8 @@ async fn call_all(d: &Deployment, flow: &Flow, (applied_id, staged_id): (EdgeId,
     answer(d, "ff_describe_edge", encode(&edge)).await;
     let members = ListMembers { flow_id, state: None, from: 0, limit: 10 };
     answer(d, "ff_list_members", encode(&members)).await;
+    let graph = ReadGraph { flow_id, cursor: None, limit: 10 };
+    answer(d, "ff_read_graph", encode(&graph)).await;
     answer(d, "ff_list_flows", encode(&ListFlows { after: None, limit: 10 })).await;
     for (name, direction) in [("a", "outgoing"), ("b", "incoming")] {
         let direction = direction.to_owned();

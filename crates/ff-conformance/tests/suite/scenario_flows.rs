@@ -8,7 +8,9 @@ use ff_script::calls::edge::{
     EvaluateFlowEligibility, PromoteBlockedToEligible, ResolveDependency,
 };
 use ff_script::calls::flow::{AckCancelMember, CancelFlow, SealFlow, SetFlowTags};
-use ff_script::calls::flow_reads::{DescribeEdge, DescribeFlow, ListEdges, ListFlows, ListMembers};
+use ff_script::calls::flow_reads::{
+    DescribeEdge, DescribeFlow, ListEdges, ListFlows, ListMembers, ReadGraph,
+};
 use ff_script::wire::Rest;
 
 use super::edge::{applied, staged};
@@ -84,6 +86,9 @@ async fn prepare_connected(d: &Deployment, name: &str, flow: &Flow) -> Vec<Vec<u
             encode(&ListEdges { execution_id, direction, from: 0, limit: 10 })
         }
         "ff_list_members" => encode(&ListMembers { flow_id, state: None, from: 0, limit: 10 }),
+        "ff_read_graph" => {
+            encode(&ReadGraph { flow_id, cursor: Some("1:1".to_owned()), limit: 10 })
+        }
         "ff_list_flows" => encode(&ListFlows { after: Some(flow_id), limit: 10 }),
         other => panic!("{other} needs a scenario"),
     }

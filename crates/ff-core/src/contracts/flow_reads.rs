@@ -362,6 +362,49 @@ pub struct FlowMember {
     pub fenced_until: Option<TimestampMs>,
 }
 
+/// Which part of a flow's graph to read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct GraphQuery {
+    /// Where to go on: `next_cursor` of the page before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::GraphCursor>))]
+    pub cursor: Option<String>,
+    /// How many members and edges in all; 1000 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::PageLimit>))]
+    pub limit: Option<u32>,
+}
+
+impl Operation for GraphQuery {
+    type Target = FlowId;
+    type Request = Self;
+    type Reply = FlowGraph;
+
+    const METHOD: Method = Method::Get;
+    const PATH: &'static str = "/v1/flows/{flow_id}/graph";
+    const NAME: &'static str = "readFlowGraph";
+    const SUMMARY: &'static str = "Reads the members of a flow and who waits for whom.";
+    const ANSWERS: &'static str =
+        "Members in the order in which they came, and the edges that begin at them.";
+    const INPUT: Input = Input::Query;
+    const REFUSES: &'static [u16] = &[404];
+}
+
+/// A flow's graph, or a part of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct FlowGraph {
+    /// Its members, in the order in which they came.
+    pub members: Vec<FlowMember>,
+    /// Its edges, in the order of those at which they begin.
+    pub edges: Vec<EdgeSnapshot>,
+    /// Where to go on, if there may be more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
 /// Which flows to list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

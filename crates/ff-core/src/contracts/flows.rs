@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::flow_reads::{
-    EdgeList, EdgeOf, EdgeQuery, EdgeSnapshot, FlowMembers, FlowQuery, FlowSnapshot, ListFlowsPage,
-    MemberQuery,
+    EdgeList, EdgeOf, EdgeQuery, EdgeSnapshot, FlowGraph, FlowMembers, FlowQuery, FlowSnapshot,
+    GraphQuery, ListFlowsPage, MemberQuery,
 };
 use super::graph::{GraphAccepted, SubmitGraph};
 use super::tags::{Tags, check_tags};
@@ -59,6 +59,9 @@ pub trait Flows: Send + Sync {
 
     /// The members of a flow. A read.
     fn list_members(&self, flow_id: FlowId, query: MemberQuery) -> Answer<'_, FlowMembers>;
+
+    /// The members of a flow and the edges between them, by pages. A read.
+    fn read_graph(&self, flow_id: FlowId, query: GraphQuery) -> Answer<'_, FlowGraph>;
 
     /// The flows of a partition. A read.
     fn list_flows(&self, query: FlowQuery) -> Answer<'_, ListFlowsPage>;

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 use ff_core::contracts::{
     AddEdge, AddFlowMember, ApplyEdge, CancelFlow, CancelFlowPolicy, CancelFlowResult, CreateFlow,
-    EdgeAdded, EdgeApplied, EdgeList, EdgeOf, EdgeQuery, EdgeSnapshot, FlowCreated, FlowMember,
-    FlowMemberAdded, FlowMembers, FlowQuery, FlowSealed, FlowSnapshot, FlowSummary, GraphAccepted,
-    ListFlowsPage, MemberQuery, PlannedEdge, PlannedGraph, PlannedNode, SetFlowTags, SubmitGraph,
-    found,
+    EdgeAdded, EdgeApplied, EdgeList, EdgeOf, EdgeQuery, EdgeSnapshot, FlowCreated, FlowGraph,
+    FlowMember, FlowMemberAdded, FlowMembers, FlowQuery, FlowSealed, FlowSnapshot, FlowSummary,
+    GraphAccepted, GraphQuery, ListFlowsPage, MemberQuery, PlannedEdge, PlannedGraph, PlannedNode,
+    SetFlowTags, SubmitGraph, found,
 };
 use ff_core::engine_backend::{Answer, Flows};
 use ff_core::error::{Code, EngineError};
@@ -30,7 +30,8 @@ use crate::calls::flow::{
 };
 use crate::calls::flow_reads::{
     DescribeEdge, DescribeEdgeReply, DescribeFlow, DescribeFlowReply, EdgeRow, FlowRow, ListEdges,
-    ListEdgesReply, ListFlows, ListFlowsReply, ListMembers, ListMembersReply, MemberRow,
+    ListEdgesReply, ListFlows, ListFlowsReply, ListMembers, ListMembersReply, MemberRow, ReadGraph,
+    ReadGraphReply,
 };
 use crate::calls::graph::{GraphEdge, GraphNode, SubmitGraphReply};
 use crate::host::Host;
@@ -195,6 +196,18 @@ impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
             let ListMembersReply::Members { members, next_from } =
                 self.call(self.flow_home(&flow_id), call).await?;
             Ok(FlowMembers { members: members.0.into_iter().map(member).collect(), next_from })
+        })
+    }
+
+    fn read_graph(&self, flow_id: FlowId, query: GraphQuery) -> Answer<'_, FlowGraph> {
+        Box::pin(async move {
+            let limit = query.limit.unwrap_or(limits::LIST_LIMIT_MAX as u32);
+            let call = ReadGraph { flow_id, cursor: query.cursor, limit };
+            let ReadGraphReply::Graph { members, edges, next_cursor } =
+                self.call(self.flow_home(&flow_id), call).await?;
+            let members = members.0.into_iter().map(member).collect();
+            let edges = edges.0.into_iter().map(|row| edge_of(flow_id, row));
+            Ok(FlowGraph { members, edges: edges.collect::<Result<_, _>>()?, next_cursor })
         })
     }
 

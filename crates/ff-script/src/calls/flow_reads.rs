@@ -66,6 +66,17 @@ functions! {
     -> ListMembersReply { "OK" => Members { members: List<MemberRow>, next_from: Option<u64> } }
     refuses [FlowNotFound];
 
+    /// Reads members in the order in which they came, each before the edges that begin there.
+    read ff_read_graph(ReadGraph { flow_id: FlowId, cursor: Option<String>, limit: u32 })
+    -> ReadGraphReply {
+        "OK" => Graph {
+            members: List<MemberRow>,
+            edges: List<EdgeRow>,
+            next_cursor: Option<String>,
+        },
+    }
+    refuses [FlowNotFound];
+
     /// Lists the flows of a partition by their ids, from behind one on.
     read ff_list_flows(ListFlows { after: Option<FlowId>, limit: u32 })
     -> ListFlowsReply { "OK" => Flows { flows: List<FlowRow>, next_after: Option<FlowId> } }

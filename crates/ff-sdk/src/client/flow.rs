@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use ff_core::contracts::{
-    CancelFlow, CancelFlowResult, FlowMember, FlowMembers, FlowQuery, FlowSnapshot, GraphAccepted,
-    ListFlowsPage, MemberQuery, SubmitGraph,
+    CancelFlow, CancelFlowResult, FlowGraph, FlowMember, FlowMembers, FlowQuery, FlowSnapshot,
+    GraphAccepted, GraphQuery, ListFlowsPage, MemberQuery, SubmitGraph,
 };
 use ff_core::types::FlowId;
 use tokio::time::{Instant, sleep};
@@ -76,6 +76,32 @@ impl Client {
             if from.is_none() {
                 return Ok(members);
             }
+        }
+    }
+
+    /// A page of the members of a flow and the edges that begin at them.
+    pub async fn read_graph(
+        &self,
+        flow_id: &FlowId,
+        query: GraphQuery,
+    ) -> Result<FlowGraph, SdkError> {
+        let page = self.engine().read_graph(*flow_id, query).await;
+        page.map_err(|error| error.in_context("read_graph").into())
+    }
+
+    /// All members of a flow and all edges between them, a thousand in each request. A flow that
+    /// changes meanwhile is told as it was when each part of it was read.
+    pub async fn graph(&self, flow_id: &FlowId) -> Result<FlowGraph, SdkError> {
+        let mut whole = FlowGraph::default();
+        let mut query = GraphQuery::default();
+        loop {
+            let page = self.read_graph(flow_id, query).await?;
+            whole.members.extend(page.members);
+            whole.edges.extend(page.edges);
+            if page.next_cursor.is_none() {
+                return Ok(whole);
+            }
+            query = GraphQuery { cursor: page.next_cursor, limit: None };
         }
     }
 

@@ -146,6 +146,10 @@ impl Flows for HttpBackend {
         self.send::<MemberQuery>(id, query)
     }
 
+    fn read_graph(&self, id: FlowId, query: GraphQuery) -> Answer<'_, FlowGraph> {
+        self.send::<GraphQuery>(id, query)
+    }
+
     fn list_flows(&self, query: FlowQuery) -> Answer<'_, ListFlowsPage> {
         self.send::<FlowQuery>(Nothing {}, query)
     }

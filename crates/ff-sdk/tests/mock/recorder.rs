@@ -201,6 +201,7 @@ impl Flows for Recorder {
         fn describe_edge<'a>(edge: EdgeOf) -> Option<EdgeSnapshot>;
         fn list_edges<'a>(id: ExecutionId, query: EdgeQuery) -> EdgeList;
         fn list_members<'a>(id: FlowId, query: MemberQuery) -> FlowMembers;
+        fn read_graph<'a>(id: FlowId, query: GraphQuery) -> FlowGraph;
         fn list_flows<'a>(query: FlowQuery) -> ListFlowsPage;
     }
 }

@@ -3,7 +3,7 @@
 use ff_sdk::{
     CancelFlow, Client, Code, Context, CreateExecution, CreateFlow, DependencyKind, EdgeState,
     EngineError, ExecutionId, ExecutionKind, FlowId, FlowQuery, FlowState, GraphDependency,
-    GraphTask, MemberQuery, PublicState, SubmitGraph, TaskError,
+    GraphQuery, GraphTask, MemberQuery, PublicState, SubmitGraph, TaskError,
 };
 
 use crate::site::{LANE, LONG, Site, claim};
@@ -173,6 +173,27 @@ pub(crate) async fn a_cancelled_flow_tells_what_became_of_each(site: Site) {
     let again = site.client.cancel_flow(&flow_id, request).await.expect("cancelled before");
     assert!(again.done);
     drop(task);
+}
+
+pub(crate) async fn a_whole_graph_is_read_at_once(site: Site) {
+    let worker = site.worker("w-1", 1).await;
+    let flow_id = submitted(&site.client, graph(join())).await;
+    let done = claim(&worker).await;
+    let first = *done.execution_id();
+    done.complete(None).await.expect("completed");
+    let whole = site.client.graph(&flow_id).await.expect("read");
+    let names: Vec<&str> = whole.members.iter().filter_map(|it| it.name.as_deref()).collect();
+    assert_eq!(names, ["left", "right", "join"]);
+    assert_eq!((whole.edges.len(), &whole.next_cursor), (2, &None));
+    for edge in &whole.edges {
+        let is_first = edge.upstream_execution_id == first;
+        assert_eq!(edge.edge_state == EdgeState::Satisfied, is_first, "{edge:?}");
+        assert!(edge.applied && edge.data_passing_ref.is_some());
+    }
+    let query = GraphQuery { cursor: None, limit: Some(1) };
+    let page = site.client.read_graph(&flow_id, query).await.expect("read");
+    assert_eq!((page.members.len(), page.edges.len()), (1, 0));
+    assert!(page.next_cursor.is_some());
 }
 
 pub(crate) async fn members_and_flows_are_listed_in_pages(site: Site) {

@@ -2,7 +2,7 @@
 
 use ff_core::contracts::{
     AddEdge, AddFlowMember, ApplyEdge, CancelFlow, CreateFlow, DescribeEdge, DescribeFlow,
-    EdgeQuery, FlowQuery, MemberQuery, SealFlow, SetFlowTags, SubmitGraph,
+    EdgeQuery, FlowQuery, GraphQuery, MemberQuery, SealFlow, SetFlowTags, SubmitGraph,
 };
 use ff_core::error::{Code, EngineError};
 use ff_core::types::EdgeId;
@@ -23,6 +23,7 @@ pub(super) fn routes() -> Vec<Route> {
         direct::<SetFlowTags, _>(|engine, id, it| engine.set_flow_tags(id, it)),
         direct::<AddFlowMember, _>(|engine, id, it| engine.add_flow_member(id, it)),
         direct::<MemberQuery, _>(|engine, id, query| engine.list_members(id, query)),
+        direct::<GraphQuery, _>(|engine, id, query| engine.read_graph(id, query)),
         direct::<AddEdge, _>(|engine, id, it| engine.add_edge(id, it)),
         direct::<ApplyEdge, _>(|engine, id, it| engine.apply_edge(id, it)),
         direct::<DescribeEdge, _>(|engine, edge, _| {

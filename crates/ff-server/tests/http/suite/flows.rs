@@ -34,6 +34,11 @@ fn submit_graph(client: &Client, graph: &Value) -> String {
     text(&client.post("/v1/flows/graph", graph).expect(200).json()["flow_id"])
 }
 
+#[track_caller]
+fn list(value: &Value) -> &[Value] {
+    value.as_array().expect("a list")
+}
+
 fn flow(id: &str, rest: &str) -> String {
     format!("/v1/flows/{id}{rest}")
 }
@@ -218,7 +223,7 @@ fn submit_in(client: &Client, id: &str, lane: &str) -> String {
 pub(crate) fn an_unknown_flow_is_not_found_on_every_route(client: &Client) {
     let nobody = submit(client, &json!({"kind": "job", "lane": "no-flow"}));
     let id = nobody.rsplit_once(':').expect("a whole id").1;
-    for rest in ["", "/members"] {
+    for rest in ["", "/members", "/graph"] {
         client.get(&flow(id, rest)).problem(404, "flow_not_found");
     }
     client.get(&flow(id, &format!("/edges/{NOWHERE}"))).problem(404, "edge_not_found");
@@ -259,6 +264,27 @@ pub(crate) fn a_cancelled_flow_is_claimed_no_more(client: &Client) {
     assert_eq!(state(client, &stopped), "cancelled");
     assert_eq!(member(client, &id, "join")["cancelled_by"], "flow_cascade");
     client.post(&path(&stopped, "/replay"), &json!({})).problem(409, "flow_cancelled");
+}
+
+pub(crate) fn a_graph_is_read_in_pages(client: &Client) {
+    let id = submit_graph(client, &join("whole"));
+    for limit in [1, 2, 1000] {
+        let (mut names, mut edges, mut cursor) = (Vec::new(), Vec::new(), String::new());
+        loop {
+            let query = format!("/graph?limit={limit}{cursor}");
+            let page = client.get(&flow(&id, &query)).expect(200).json();
+            names.extend(list(&page["members"]).iter().map(|it| text(&it["name"])));
+            edges.extend(list(&page["edges"]).iter().map(|it| text(&it["data_passing_ref"])));
+            match page["next_cursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => break,
+            }
+        }
+        assert_eq!(names, ["left", "right", "join"]);
+        assert_eq!(edges.len(), 2, "{edges:?}");
+    }
+    client.get(&flow(&id, "/graph?cursor=x")).problem(400, "invalid_input");
+    client.post(&flow(&id, "/cancel"), &json!({})).expect(200);
 }
 
 pub(crate) fn members_and_flows_come_in_pages(client: &Client) {

@@ -137,7 +137,7 @@ conformance! {
                     break;
                 }
             }
-            assert_eq!(names.join(" "), "a x b c e", "{limit} at a time");
+            assert_eq!(names.join(" "), "a b c e x", "{limit} at a time");
             assert_eq!(lines(&flow, &edges), told, "{limit} at a time");
             assert_eq!(edges.iter().map(|edge| edge.passes_data).collect::<Vec<_>>(),
                 [false, false, true, false]);
@@ -155,7 +155,7 @@ conformance! {
         }
         let page = async |after: Option<FlowId>| {
             let ListFlowsReply::Flows { flows, next_after } =
-                d.call(ListFlows { after, limit: 2 }).await;
+                d.call(ListFlows { after, limit: 2, owing: false }).await;
             (flows.0, next_after)
         };
         let (first, after) = page(None).await;

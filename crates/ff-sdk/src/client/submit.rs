@@ -24,32 +24,27 @@ const CONTEXT: &str = "submission";
 pub(crate) const DEFAULT_LANE: &str = "default";
 
 /// An execution to be submitted: awaiting it submits it. A wrong setting is reported then, by its
-/// name, and nothing is sent.
+/// name, and nothing is sent. One that is a task of a flow is submitted with it, and by nobody.
 #[derive(Debug)]
 #[must_use = "a submission is sent when it is awaited, or given to `submit_many`"]
-pub struct Submission {
-    client: Client,
+pub struct Submission<To = Client> {
+    to: To,
     /// The first wrong setting, if there is one.
     request: Result<CreateExecution, SdkError>,
     required_capabilities: Vec<String>,
 }
 
-impl Submission {
-    pub(super) fn new(
-        client: &Client,
-        kind: &str,
-        payload: Result<Vec<u8>, serde_json::Error>,
-    ) -> Self {
+impl<To> Submission<To> {
+    pub(crate) fn to(to: To, kind: &str, payload: Result<Vec<u8>, serde_json::Error>) -> Self {
         let request = match (ExecutionKind::try_new(kind), payload) {
             (Ok(kind), Ok(payload)) => Ok(CreateExecution {
-                namespace: Some(client.namespace.clone()),
                 payload_base64: Some(Base64(payload)),
                 ..CreateExecution::new(kind)
             }),
             (Err(error), _) => Err(wrong_name(error)),
             (_, Err(error)) => Err(SdkError::config(CONTEXT, "input", error)),
         };
-        Self { client: client.clone(), request, required_capabilities: Vec::new() }
+        Self { to, request, required_capabilities: Vec::new() }
     }
 
     fn set(mut self, change: impl FnOnce(&mut CreateExecution)) -> Self {
@@ -164,11 +159,28 @@ impl Submission {
         self.set(|request| request.execution_id = Some(execution_id.into()))
     }
 
-    /// Checks everything and puts it together. Says also whether the id is a fresh one.
-    fn build(self) -> Result<(NewExecution, bool), SdkError> {
-        let config = self.client.engine().partition_config();
+    /// What is asked for, with all that was said.
+    pub(crate) fn into_request(self) -> Result<CreateExecution, SdkError> {
         let mut request = self.request?;
         require(&mut request, self.required_capabilities)?;
+        Ok(request)
+    }
+}
+
+impl Submission {
+    pub(super) fn new(
+        client: &Client,
+        kind: &str,
+        payload: Result<Vec<u8>, serde_json::Error>,
+    ) -> Self {
+        let namespace = client.namespace.clone();
+        Self::to(client.clone(), kind, payload).set(|request| request.namespace = Some(namespace))
+    }
+
+    /// Checks everything and puts it together. Says also whether the id is a fresh one.
+    fn build(self) -> Result<(NewExecution, bool), SdkError> {
+        let config = self.to.engine().partition_config();
+        let request = self.into_request()?;
         let fresh = request.execution_id.is_none();
         let new = request.place(SystemIds.ordered(), &config)?;
         new.validate(&config)?;
@@ -177,7 +189,7 @@ impl Submission {
 
     /// Submits it.
     pub async fn send(self) -> Result<Created, SdkError> {
-        let client = self.client.clone();
+        let client = self.to.clone();
         let (new, fresh) = self.build()?;
         let id = new.execution_id;
         answer(client.engine().create(new).await, fresh.then_some(id))

@@ -46,7 +46,8 @@ local function closed(f)
   if flow.is_over(f) then
     return reply.refuse(f.state == 'cancelled' and 'flow_cancelled' or 'flow_already_terminal')
   end
-  return nil
+  -- A failure that ends the others would end whoever joins now.
+  return f.failing and reply.refuse('flow_already_terminal') or nil
 end
 
 define {
@@ -97,7 +98,7 @@ define {
   },
   run = function(p, a, now, w)
     local f = flow.read(p, a.flow_id)
-    if not f then return reply.refuse('flow_not_found') end
+    if not f or flow.is_abandoned(f) then return reply.refuse('flow_not_found') end
     if f.sealed then return reply.already(flow.number(f, 'nodes')) end
     if f.state == 'cancelled' then return reply.refuse('flow_cancelled') end
     member.seal(w, p, f, now, f.graph)
@@ -159,7 +160,7 @@ define {
   run = function(p, a, now, w)
     if not is_grace(a.grace_ms) then return reply.refuse('invalid_grace_ms') end
     local f = flow.read(p, a.flow_id)
-    if not f then return reply.refuse('flow_not_found') end
+    if not f or flow.is_abandoned(f) then return reply.refuse('flow_not_found') end
     if f.state == 'cancelled' then
       return reply.already(f.cancel_policy, flow.number(f, 'nodes'), f.walk and 0 or 1)
     end
@@ -170,7 +171,7 @@ define {
     w[#w + 1] = log.entry(p, event.flow_text(f, 'flow_cancelled', a.policy))
     flow.retime(w, f)
     -- What is held would be held for ever.
-    if a.policy ~= 'flow_only' or f.graph and not f.sealed then
+    if a.policy ~= 'flow_only' or flow.holds(f) then
       walk.begin(w, p, f, 'cancel', now)
     end
     return reply.ok(a.policy, flow.number(f, 'nodes'), f.walk and 0 or 1)

@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 use ff_core::capability::CapabilitySet;
 use ff_core::contracts::{
-    CancelFlowPolicy, DependencyKind, EdgeState, FailurePolicy, FlowState, GrantKind, ResumedBy,
-    SuspensionReason, Tags, TimeoutBehavior, WaitpointState,
+    CancelFlowPolicy, DependencyKind, EdgeState, FailurePolicy, FlowState, GrantKind, MemberFate,
+    ResumedBy, SuspensionReason, Tags, TimeoutBehavior, WaitpointState,
 };
 use ff_core::state::{
     AttemptState, AttemptType, BlockingReason, EligibilityState, LifecyclePhase, OwnershipState,
@@ -69,6 +69,7 @@ plain! {
     ExecutionKind, WorkerId, WorkerInstanceId, WorkerSession, SignalId, SuspensionId, WaitpointId,
     ResumedBy, SuspensionReason, TimeoutBehavior, WaitpointState, IdempotencyKey, EventCursor,
     GrantKind, CancelFlowPolicy, DependencyKind, EdgeState, FailurePolicy, FlowState,
+    MemberFate,
     u8, u16, u32, u64,
     PublicState, LifecyclePhase, uuid::Uuid,
     OwnershipState, EligibilityState, BlockingReason, TerminalOutcome, AttemptState, AttemptType,

@@ -4,10 +4,11 @@
 use std::collections::BTreeSet;
 
 use ff_core::contracts::{
-    AddEdge, AddFlowMember, ApplyEdge, CancelFlow, CancelFlowPolicy, CancelFlowResult, CreateFlow,
-    EdgeAdded, EdgeApplied, EdgeList, EdgeOf, EdgeQuery, EdgeSnapshot, FlowCreated, FlowMember,
-    FlowMemberAdded, FlowMembers, FlowQuery, FlowSealed, FlowSnapshot, GraphAccepted,
-    ListFlowsPage, MemberQuery, PlannedEdge, PlannedGraph, PlannedNode, SetFlowTags, SubmitGraph,
+    AddEdge, AddFlowMember, ApplyEdge, CancelFlow, CancelFlowPolicy, CancelFlowResult,
+    CancelReceipt, CancelReceiptQuery, CreateFlow, EdgeAdded, EdgeApplied, EdgeList, EdgeOf,
+    EdgeQuery, EdgeSnapshot, FlowCreated, FlowGraph, FlowMember, FlowMemberAdded, FlowMembers,
+    FlowQuery, FlowSealed, FlowSnapshot, GraphAccepted, GraphQuery, ListFlowsPage, MemberQuery,
+    PlannedEdge, PlannedGraph, PlannedNode, RetryStuck, SetFlowTags, StuckRetried, SubmitGraph,
     found,
 };
 use ff_core::engine_backend::{Answer, Flows};
@@ -25,12 +26,16 @@ use crate::calls::edge::{
     ApplyDependencyToChildReply, StageDependencyEdge, StageDependencyEdgeReply as Staged,
 };
 use crate::calls::flow::{
-    AddExecutionToFlow, AddExecutionToFlowReply, CancelFlowReply, CreateFlowReply, SealFlow,
-    SealFlowReply,
+    AddExecutionToFlow, AddExecutionToFlowReply, CreateFlowReply, SealFlow, SealFlowReply,
+};
+use crate::calls::flow_cancel::{
+    CancelFlowReply, ReadCancelReceipt, ReadCancelReceiptReply, RetryStuckMembers,
+    RetryStuckMembersReply,
 };
 use crate::calls::flow_reads::{
     DescribeEdge, DescribeEdgeReply, DescribeFlow, DescribeFlowReply, EdgeRow, ListEdges,
-    ListEdgesReply, ListFlows, ListFlowsReply, ListMembers, ListMembersReply,
+    ListEdgesReply, ListFlows, ListFlowsReply, ListMembers, ListMembersReply, ReadGraph,
+    ReadGraphReply,
 };
 use crate::calls::graph::{GraphEdge, GraphNode, SubmitGraphReply};
 use crate::host::Host;
@@ -132,16 +137,46 @@ impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
         Box::pin(async move {
             request.validate()?;
             let policy = request.cancellation_policy.unwrap_or(CancelFlowPolicy::CancelAll);
-            let call = calls::flow::CancelFlow {
+            let call = calls::flow_cancel::CancelFlow {
                 flow_id,
                 reason: request.reason,
                 policy: policy.as_str().to_owned(),
                 grace_ms: None,
             };
-            let (CancelFlowReply::Cancelled { policy, member_count, done }
-            | CancelFlowReply::CancelledBefore { policy, member_count, done }) =
+            let (CancelFlowReply::Cancelled { policy, member_count, done, stuck }
+            | CancelFlowReply::CancelledBefore { policy, member_count, done, stuck }) =
                 self.call(self.flow_home(&flow_id), call).await?;
-            Ok(CancelFlowResult { cancellation_policy: policy, member_count, done })
+            Ok(CancelFlowResult::new(policy, member_count, done, stuck))
+        })
+    }
+
+    fn read_cancel_receipt(
+        &self,
+        flow_id: FlowId,
+        query: CancelReceiptQuery,
+    ) -> Answer<'_, CancelReceipt> {
+        Box::pin(async move {
+            let call = ReadCancelReceipt {
+                flow_id,
+                fate: query.fate.map(|fate| fate.as_str().to_owned()),
+                from: query.from.unwrap_or(0),
+                limit: query.limit.unwrap_or(PAGE),
+            };
+            self.call(self.flow_home(&flow_id), call).await.map(receipt)
+        })
+    }
+
+    fn retry_stuck_members(
+        &self,
+        flow_id: FlowId,
+        request: RetryStuck,
+    ) -> Answer<'_, StuckRetried> {
+        Box::pin(async move {
+            let call = RetryStuckMembers { flow_id, from: request.from.unwrap_or(0) };
+            let RetryStuckMembersReply::Retried { tried, settled, stuck, next_from } =
+                self.call(self.flow_home(&flow_id), call).await?;
+            let (tried_count, settled_count, stuck_count) = (tried, settled, stuck);
+            Ok(StuckRetried { tried_count, settled_count, stuck_count, next_from })
         })
     }
 
@@ -190,6 +225,18 @@ impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
             let ListMembersReply::Members { members, next_from } =
                 self.call(self.flow_home(&flow_id), call).await?;
             Ok(FlowMembers { members: members.0.into_iter().map(member).collect(), next_from })
+        })
+    }
+
+    fn read_graph(&self, flow_id: FlowId, query: GraphQuery) -> Answer<'_, FlowGraph> {
+        Box::pin(async move {
+            let limit = query.limit.unwrap_or(limits::LIST_LIMIT_MAX as u32);
+            let call = ReadGraph { flow_id, cursor: query.cursor, limit };
+            let ReadGraphReply::Graph { members, edges, next_cursor } =
+                self.call(self.flow_home(&flow_id), call).await?;
+            let members = members.0.into_iter().map(member).collect();
+            let edges = edges.0.into_iter().map(|row| edge_of(flow_id, row));
+            Ok(FlowGraph { members, edges: edges.collect(), next_cursor })
         })
     }
 
@@ -276,7 +323,7 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         let last = query.partition.unwrap_or(self.config.num_flow_partitions - 1);
         let mut after = query.cursor;
         for index in begin..=last {
-            let call = ListFlows { after: after.take(), limit };
+            let call = ListFlows { after: after.take(), limit, owing: query.owing };
             let ListFlowsReply::Flows { flows, next_after } =
                 self.call(self.config.flow_partition(index)?, call).await?;
             let flows = flows.0;
@@ -433,6 +480,19 @@ fn edge_of(flow_id: FlowId, row: EdgeRow) -> EdgeSnapshot {
 fn member(row: FlowMember) -> FlowMember {
     let fenced_until = row.fenced_until.filter(|_| row.cancelled_by.is_some());
     FlowMember { fenced_until, ..row }
+}
+
+fn receipt(told: ReadCancelReceiptReply) -> CancelReceipt {
+    let ReadCancelReceiptReply::Receipt { policy, cancelled_at, done, stuck, entries, next_from } =
+        told;
+    CancelReceipt {
+        cancellation_policy: policy,
+        cancelled_at,
+        done,
+        stuck_count: stuck,
+        members: entries.0,
+        next_from,
+    }
 }
 
 #[cfg(test)]

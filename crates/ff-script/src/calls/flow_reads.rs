@@ -66,8 +66,19 @@ functions! {
     -> ListMembersReply { "OK" => Members { members: List<FlowMember>, next_from: Option<u64> } }
     refuses [FlowNotFound];
 
-    /// Lists the flows of a partition by their ids, from behind one on.
-    read ff_list_flows(ListFlows { after: Option<FlowId>, limit: u32 })
+    /// Reads members in the order in which they came, each before the edges that begin there.
+    read ff_read_graph(ReadGraph { flow_id: FlowId, cursor: Option<String>, limit: u32 })
+    -> ReadGraphReply {
+        "OK" => Graph {
+            members: List<FlowMember>,
+            edges: List<EdgeRow>,
+            next_cursor: Option<String>,
+        },
+    }
+    refuses [FlowNotFound];
+
+    /// Lists flows of a partition by their ids, from behind one on: all, or those that owe ends.
+    read ff_list_flows(ListFlows { after: Option<FlowId>, limit: u32, owing: bool })
     -> ListFlowsReply { "OK" => Flows { flows: List<FlowSummary>, next_after: Option<FlowId> } }
     refuses [];
 }
@@ -112,4 +123,13 @@ row!(FlowMember {
     edge_count,
 });
 
-row!(FlowSummary { flow_id, flow_kind, namespace, status, node_count, created_at, completed_at });
+row!(FlowSummary {
+    flow_id,
+    flow_kind,
+    namespace,
+    status,
+    node_count,
+    created_at,
+    completed_at,
+    stuck_count,
+});

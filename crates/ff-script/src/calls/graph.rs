@@ -32,7 +32,7 @@ functions! {
         "OK" => Accepted { flow_id: FlowId, node_count: u32 },
         "ALREADY_SATISFIED" => AcceptedBefore { flow_id: FlowId, node_count: u32 },
     }
-    refuses [IdempotencyConflict, FlowCancelled, GraphTooLarge, StaleGraphRevision,
+    refuses [IdempotencyConflict, FlowCancelled, FlowAlreadyTerminal, GraphTooLarge, StaleGraphRevision,
         ExecutionNotInFlow, SelfReferencingEdge, CycleDetected, InvalidPolicyJson,
         InvalidCapabilities, InvalidTagKey];
 }

@@ -21,31 +21,24 @@ const CONTEXT: &str = "submission";
 pub(crate) const DEFAULT_LANE: &str = "default";
 
 /// An execution to be submitted: awaiting it submits it. A wrong setting is reported then, by its
-/// name, and nothing is sent.
+/// name, and nothing is sent. One that is a task of a flow is submitted with it, and by nobody.
 #[derive(Debug)]
 #[must_use = "a submission is sent when it is awaited, or given to `submit_many`"]
-pub struct Submission {
-    client: Client,
+pub struct Submission<To = Client> {
+    to: To,
     /// The first wrong setting, if there is one.
     request: Result<CreateExecution, SdkError>,
     required_capabilities: Vec<String>,
 }
 
-impl Submission {
-    pub(super) fn new(
-        client: &Client,
-        kind: &str,
-        payload: Result<Vec<u8>, serde_json::Error>,
-    ) -> Self {
+impl<To> Submission<To> {
+    pub(crate) fn to(to: To, kind: &str, payload: Result<Vec<u8>, serde_json::Error>) -> Self {
         let request = match (ExecutionKind::try_new(kind), payload) {
-            (Ok(kind), Ok(payload)) => Ok(CreateExecution {
-                namespace: Some(client.namespace.clone()),
-                ..CreateExecution::new(kind).with_payload(payload)
-            }),
+            (Ok(kind), Ok(payload)) => Ok(CreateExecution::new(kind).with_payload(payload)),
             (Err(error), _) => Err(wrong_name(error)),
             (_, Err(error)) => Err(SdkError::config(CONTEXT, "input", error)),
         };
-        Self { client: client.clone(), request, required_capabilities: Vec::new() }
+        Self { to, request, required_capabilities: Vec::new() }
     }
 
     fn set(mut self, change: impl FnOnce(&mut CreateExecution)) -> Self {
@@ -160,17 +153,28 @@ impl Submission {
         self.set(|request| request.execution_id = Some(execution_id.into()))
     }
 
-    /// Puts it together.
-    fn build(self) -> Result<CreateExecution, SdkError> {
+    /// What is asked for, with all that was said.
+    pub(crate) fn into_request(self) -> Result<CreateExecution, SdkError> {
         let mut request = self.request?;
         require(&mut request, self.required_capabilities)?;
         Ok(request)
     }
+}
+
+impl Submission {
+    pub(super) fn new(
+        client: &Client,
+        kind: &str,
+        payload: Result<Vec<u8>, serde_json::Error>,
+    ) -> Self {
+        let namespace = client.namespace.clone();
+        Self::to(client.clone(), kind, payload).set(|request| request.namespace = Some(namespace))
+    }
 
     /// Submits it.
     pub async fn send(self) -> Result<Created, SdkError> {
-        let client = self.client.clone();
-        client.engine().create(self.build()?).await.map_err(not_submitted)
+        let client = self.to.clone();
+        client.engine().create(self.into_request()?).await.map_err(not_submitted)
     }
 }
 
@@ -190,7 +194,7 @@ pub(super) async fn submit_all(
 ) -> Vec<Result<Created, SdkError>> {
     let (mut executions, mut wrong) = (Vec::with_capacity(submissions.len()), Vec::new());
     for (position, submission) in submissions.into_iter().enumerate() {
-        match submission.build() {
+        match submission.into_request() {
             Ok(execution) => executions.push(execution),
             Err(error) => wrong.push((position, error)),
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ff_api::create::{BULK_MAX, BulkCreate, Create};
+use ff_api::flow::CancelFlowRequest;
 use ff_api::frames::AppendFrames;
 use ff_api::grant::ClaimGranted;
 use ff_api::headers;
@@ -124,7 +125,19 @@ impl Flows for HttpBackend {
     }
 
     fn cancel_flow(&self, id: FlowId, it: CancelFlow) -> Answer<'_, CancelFlowResult> {
-        self.send::<CancelFlow>(id, it)
+        self.send::<CancelFlowRequest>(id, CancelFlowRequest::at_once(it))
+    }
+
+    fn read_cancel_receipt(
+        &self,
+        id: FlowId,
+        query: CancelReceiptQuery,
+    ) -> Answer<'_, CancelReceipt> {
+        self.send::<CancelReceiptQuery>(id, query)
+    }
+
+    fn retry_stuck_members(&self, id: FlowId, it: RetryStuck) -> Answer<'_, StuckRetried> {
+        self.send::<RetryStuck>(id, it)
     }
 
     fn describe_flow(&self, id: FlowId) -> Answer<'_, Option<FlowSnapshot>> {
@@ -143,6 +156,10 @@ impl Flows for HttpBackend {
 
     fn list_members(&self, id: FlowId, query: MemberQuery) -> Answer<'_, FlowMembers> {
         self.send::<MemberQuery>(id, query)
+    }
+
+    fn read_graph(&self, id: FlowId, query: GraphQuery) -> Answer<'_, FlowGraph> {
+        self.send::<GraphQuery>(id, query)
     }
 
     fn list_flows(&self, query: FlowQuery) -> Answer<'_, ListFlowsPage> {

@@ -197,10 +197,13 @@ impl Flows for Recorder {
         fn seal_flow<'a>(id: FlowId) -> FlowSealed;
         fn set_flow_tags<'a>(id: FlowId, request: SetFlowTags) -> Nothing;
         fn cancel_flow<'a>(id: FlowId, request: CancelFlow) -> CancelFlowResult;
+        fn read_cancel_receipt<'a>(id: FlowId, query: CancelReceiptQuery) -> CancelReceipt;
+        fn retry_stuck_members<'a>(id: FlowId, request: RetryStuck) -> StuckRetried;
         fn describe_flow<'a>(id: FlowId) -> Option<FlowSnapshot>;
         fn describe_edge<'a>(edge: EdgeOf) -> Option<EdgeSnapshot>;
         fn list_edges<'a>(id: ExecutionId, query: EdgeQuery) -> EdgeList;
         fn list_members<'a>(id: FlowId, query: MemberQuery) -> FlowMembers;
+        fn read_graph<'a>(id: FlowId, query: GraphQuery) -> FlowGraph;
         fn list_flows<'a>(query: FlowQuery) -> ListFlowsPage;
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, value_parser};
 
-use crate::scenario::{claim, http, idle, sdk, stream, suspend};
+use crate::scenario::{claim, http, idle, room, sdk, stream, suspend};
 use crate::server;
 
 /// Measures FlowFabric. Each scenario prints one report.
@@ -49,6 +49,8 @@ pub(crate) enum Scenario {
     Stream(stream::Options),
     /// Suspends, signals, claims again and completes: latency, and what the store spends.
     Suspend(suspend::Options),
+    /// How much room executions take, in the embedded store and in Valkey.
+    Room(room::Options),
     /// The server of the other scenarios: prints its address and runs until its input ends.
     #[command(hide = true)]
     Serve(server::Options),

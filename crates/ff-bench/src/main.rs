@@ -60,6 +60,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         Scenario::Idle(options) => runtime.block_on(scenario::idle::run(options))?,
         Scenario::Stream(options) => runtime.block_on(scenario::stream::run(options))?,
         Scenario::Suspend(options) => runtime.block_on(scenario::suspend::run(options))?,
+        Scenario::Room(options) => runtime.block_on(scenario::room::run(options))?,
         Scenario::Serve(options) => return server::serve(options),
     };
     report.field("client_threads", arguments.client_threads).print(arguments.json);

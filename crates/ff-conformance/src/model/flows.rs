@@ -6,9 +6,8 @@ use ff_script::calls::edge::{
     AddDependency, ApplyDependencyToChild, EvaluateFlowEligibility, PromoteBlockedToEligible,
     ResolveDependency, StageDependencyEdge,
 };
-use ff_script::calls::flow::{
-    AckCancelMember, AddExecutionToFlow, CancelFlow, CreateFlow, SealFlow, SetFlowTags,
-};
+use ff_script::calls::flow::{AddExecutionToFlow, CreateFlow, SealFlow, SetFlowTags};
+use ff_script::calls::flow_cancel::{AckCancelMember, CancelFlow};
 use ff_script::calls::flow_reads::{DescribeEdge, DescribeFlow, ListEdges, ListFlows, ListMembers};
 use ff_script::calls::graph::{GraphEdge, GraphNode, SubmitGraph};
 use ff_script::wire::Rest;
@@ -149,9 +148,8 @@ fn submit(dice: &mut Dice, world: &mut World) -> Sent {
 
 /// Some of the edges between the members that are there.
 fn edges_within(one: &Submission, nodes: usize, dice: &mut Dice) -> usize {
-    let known = |id: ExecutionId| {
-        one.nodes[..nodes].iter().any(|node| node.create.execution_id == id)
-    };
+    let known =
+        |id: ExecutionId| one.nodes[..nodes].iter().any(|node| node.create.execution_id == id);
     let within = one.edges.iter().take_while(|edge| known(edge.downstream)).count();
     within - dice.below(within as u64 + 1).min(2) as usize
 }
@@ -214,8 +212,12 @@ fn join(
     };
     let execution_id = *dice.likely(&world.ids, fits)?;
     let name = dice.sometimes(80, |dice| format!("j{}", dice.below(100)));
-    (execution_id.partition() == graph.partition)
-        .then(|| AddExecutionToFlow { flow_id, execution_id, name, optional: dice.chance(15) })
+    (execution_id.partition() == graph.partition).then(|| AddExecutionToFlow {
+        flow_id,
+        execution_id,
+        name,
+        optional: dice.chance(15),
+    })
 }
 
 fn member(dice: &mut Dice, graph: &Graph) -> Option<ExecutionId> {
@@ -312,7 +314,7 @@ fn read(dice: &mut Dice, flow_id: FlowId, graph: &Graph) -> Option<Sent> {
             Sent::of(on, &ListEdges { execution_id, direction, from: 0, limit })
         }
         3 => Sent::of(on, &ListMembers { flow_id, state: None, from: 0, limit }),
-        4 => Sent::of(on, &ListFlows { after: None, limit }),
+        4 => Sent::of(on, &ListFlows { after: None, limit, owing: dice.below(4) == 0 }),
         5 => Sent::of(on, &EvaluateFlowEligibility { execution_id: member(dice, graph)? }),
         _ => Sent::of(on, &DescribeFlow { flow_id }),
     })

@@ -1,20 +1,21 @@
 //! I10: once nothing goes wrong any more, everything ends, and what has ended is forgotten.
 
 use ff_core::capability::CapabilitySet;
-use ff_core::types::{ExecutionId, LaneId, LeaseId, WorkerId, WorkerInstanceId};
 use ff_core::limits;
+use ff_core::types::{ExecutionId, LaneId, LeaseId, WorkerId, WorkerInstanceId};
 use ff_script::calls::claim::ClaimRow;
 use ff_script::calls::claim_next::ClaimNext;
 use ff_script::calls::complete::CompleteExecution;
 use ff_script::calls::fail::FailExecution;
-use ff_script::calls::flow::{CancelFlow, SealFlow};
+use ff_script::calls::flow::SealFlow;
+use ff_script::calls::flow_cancel::CancelFlow;
 use ff_script::calls::suspend::ResumeExecution;
 use ff_script::calls::tick::Tick;
 use ff_script::wire::{Joined, Rest};
 
 use super::dice::Dice;
-use super::graph::Graph;
 use super::eligible::is_due;
+use super::graph::Graph;
 use super::play::Game;
 use super::sent::Sent;
 use super::view::{View, records};

@@ -1,6 +1,6 @@
 //! Suspending and resuming: by signals, by an operator, by a time.
 
-use ff_conformance::record::{key_of, listed_in, record, score, story};
+use ff_conformance::record::{events_of, key_of, listed_in, record, score};
 use ff_conformance::{Deployment, INSTANCE, LANE, LEASE_MS, SECRET, Suspended, conformance};
 use ff_core::contracts::{Condition, ResumedBy, SuspensionReason, TimeoutBehavior};
 use ff_core::error::Code;
@@ -56,9 +56,9 @@ conformance! {
         assert_eq!(resumed.lease_epoch.get(), it.held.lease_epoch.get() + 1);
         assert_eq!(resumed.signal_names(), ["go"]);
         d.call(resumed.complete(b"")).await;
-        let story = story(&d.dump().await, it.held.id);
+        let events = events_of(&d.dump().await, it.held.id);
         let suspended = format!("suspended 0 waiting_for_signal:{}", it.on.waitpoint_id);
-        assert_eq!(story[2..5], [suspended.as_str(), "resumed 0 signal:go", "claimed 0 resumed"]);
+        assert_eq!(events[2..5], [suspended.as_str(), "resumed 0 signal:go", "claimed 0 resumed"]);
     }
 
     async fn every_reason_says_what_it_blocks_for(d: &Deployment) {
@@ -129,7 +129,7 @@ conformance! {
         let mut unknown = d.resumption(d.new_id());
         unknown.resume_delay_ms = Some(0);
         assert_eq!(d.refused(unknown).await, Code::ExecutionNotFound);
-        assert_eq!(story(&d.dump().await, it.held.id)[3], "resumed 0 operator:operator");
+        assert_eq!(events_of(&d.dump().await, it.held.id)[3], "resumed 0 operator:operator");
     }
 
     async fn an_operator_may_end_a_wait_later(d: &Deployment) {
@@ -471,9 +471,9 @@ conformance! {
             let told = d.describe(held.id).await.suspensions.pop().expect("it was suspended");
             assert_eq!(told.worker_instance_id.as_deref(), Some(INSTANCE));
             assert_eq!(told.ended_by.as_deref(), Some(ends));
-            let story = story(&d.dump().await, held.id).join("\n");
+            let events = events_of(&d.dump().await, held.id).join("\n");
             let asked = format!("suspended 0 waiting_for_signal:{}:step 1", it.on.waitpoint_id);
-            assert!(story.contains(&asked), "{story}");
+            assert!(events.contains(&asked), "{events}");
             held = d.claim_resumed(&held).await;
         }
         let it = d.suspend_held(&held, &go()).await;

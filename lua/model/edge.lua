@@ -330,7 +330,8 @@ function edge.add(w, f, up, down, one, now, finish)
   end
 end
 
--- Adds an edge of a graph whose downstream expects it already.
+-- Adds an edge whose downstream, which is new, expects it already. That an upstream is over, nobody
+-- is told by this.
 function edge.link(w, f, up, down, one, now)
   local place = count_of(up.edges_out)
   record.set(up, 'edges_out', place + 1)

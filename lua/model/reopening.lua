@@ -4,6 +4,7 @@
 local keys = require('kernel.keys')
 local limit = require('kernel.limit')
 local number = require('kernel.number')
+local children = require('model.children')
 local commit = require('model.commit')
 local edge = require('model.edge')
 local record = require('model.record')
@@ -83,6 +84,7 @@ function reopening.apply(w, list, ups, now)
     record.set(ups[i], 'state', 'blocked')
     record.set(ups[i], 'transition_at', now)
     commit(w, ups[i], 'reopened')
+    if ups[i].parent then children.reopened(w, ups[i], now) end
   end
   for i = 1, #list do
     local down = list[i].down

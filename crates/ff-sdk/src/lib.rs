@@ -45,7 +45,7 @@ pub use runtime::{
     TaskError, UNKNOWN_KIND, Worker, WorkerBuilder,
 };
 pub use stream::{read_stream, tail_stream};
-pub use task::{ClaimedTask, FENCE_HEADER, Frames, LeaseLoss, LeaseMonitor, SuspendOutcome};
+pub use task::{Child, ClaimedTask, FENCE_HEADER, Frames, LeaseLoss, LeaseMonitor, SuspendOutcome};
 pub use worker::{FlowFabricWorker, ShutdownReport, WorkerStatus};
 
 pub use ff_api::approval::{
@@ -72,11 +72,11 @@ pub use ff_core::contracts::{
     WaitpointKind, WaitpointSpec, WaitpointState,
 };
 pub use ff_core::contracts::{
-    AddEdge, AddFlowMember, CancelFlow, CancelFlowPolicy, CancelFlowResult, CreateExecution,
-    CreateFlow, DependencyKind, EdgeDirection, EdgeList, EdgeQuery, EdgeSnapshot, EdgeState,
-    FailurePolicy, FlowMember, FlowMembers, FlowQuery, FlowSnapshot, FlowState, FlowSummary,
-    GraphAccepted, GraphDependency, GraphTask, ListFlowsPage, MemberQuery, PassedInput,
-    SubmitGraph,
+    AddEdge, AddFlowMember, CancelFlow, CancelFlowPolicy, CancelFlowResult, ChildResult,
+    ChildrenAdded, CreateExecution, CreateFlow, DependencyKind, EdgeDirection, EdgeList, EdgeQuery,
+    EdgeSnapshot, EdgeState, FailurePolicy, FlowMember, FlowMembers, FlowQuery, FlowSnapshot,
+    FlowState, FlowSummary, GraphAccepted, GraphDependency, GraphTask, ListFlowsPage, MemberQuery,
+    PassedInput, SubmitGraph,
 };
 pub use ff_core::engine_backend::EngineBackend;
 pub use ff_core::error::{Code, EngineError, ErrorClass};

@@ -57,14 +57,12 @@ function children.ended(w, x, now)
   replace(w, parent, now, 'children_done')
 end
 
-local CLAIMABLE = { waiting = true, delayed = true }
-
 -- A child that was over runs again. A parent that did not go on yet waits for it again.
 function children.reopened(w, x, now)
   local parent = parent_of(w, x)
   if not parent then return end
   count_open(parent, 1)
-  if not CLAIMABLE[parent.state] then return commit(w, parent) end
+  if not runnable.WAITING[parent.state] then return commit(w, parent) end
   replace(w, parent, now, 'waiting_children')
 end
 

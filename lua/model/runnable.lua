@@ -1,7 +1,7 @@
 -- Runnable: the one place that decides where an execution goes that is neither running nor over,
 -- whatever brought it there: creation, a pause, a retry, a resume, a replay, the end of a delay, of
--- an upstream or of a child. A time before which it must not run stays known until the next claim, for those
--- who ask again what they were told.
+-- an upstream or of a child. A time before which it must not run stays known until the next claim,
+-- for those who ask again what they were told.
 
 local number = require('kernel.number')
 local record = require('model.record')
@@ -38,6 +38,9 @@ function runnable.state(x, now)
   if x.delay_until and number.stored(x.delay_until, 0) > now then return 'delayed' end
   return 'waiting'
 end
+
+-- The states of what nothing holds but a time.
+runnable.WAITING = { waiting = true, delayed = true }
 
 -- It must not run before `at`.
 function runnable.delay(x, at, reason)

@@ -1,6 +1,7 @@
 //! The scenarios.
 
 pub(crate) mod claim;
+pub(crate) mod flow;
 pub(crate) mod http;
 pub(crate) mod idle;
 pub(crate) mod lifecycle;

@@ -15,6 +15,7 @@ pub mod events;
 pub mod expire;
 pub mod fail;
 pub mod flow;
+pub mod flow_cancel;
 pub mod flow_reads;
 pub mod grant;
 pub mod graph;
@@ -69,6 +70,7 @@ pub fn contracts() -> impl Iterator<Item = Contract> {
         edge::CONTRACTS,
         graph::CONTRACTS,
         children::CONTRACTS,
+        flow_cancel::CONTRACTS,
         flow_reads::CONTRACTS,
         events::CONTRACTS,
         tick::CONTRACTS,

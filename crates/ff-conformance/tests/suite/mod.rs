@@ -28,6 +28,7 @@ mod expire;
 mod fail;
 mod fence;
 mod flow;
+mod flow_cancel;
 mod flow_reads;
 mod following;
 mod grant;
@@ -108,6 +109,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         graph::CASES,
         children::CASES,
         children_flows::CASES,
+        flow_cancel::CASES,
         flow_reads::CASES,
         events::CASES,
         tick::CASES,

@@ -6,9 +6,8 @@ use ff_script::calls::edge::{
     AddDependency, ApplyDependencyToChild, EvaluateFlowEligibility, PromoteBlockedToEligible,
     ResolveDependency, StageDependencyEdge,
 };
-use ff_script::calls::flow::{
-    AckCancelMember, AddExecutionToFlow, CancelFlow, CreateFlow, SealFlow, SetFlowTags,
-};
+use ff_script::calls::flow::{AddExecutionToFlow, CreateFlow, SealFlow, SetFlowTags};
+use ff_script::calls::flow_cancel::{AckCancelMember, CancelFlow};
 use ff_script::calls::flow_reads::{DescribeEdge, DescribeFlow, ListEdges, ListFlows, ListMembers};
 use ff_script::calls::graph::{GraphEdge, GraphNode, SubmitGraph};
 use ff_script::wire::Rest;
@@ -315,7 +314,7 @@ fn read(dice: &mut Dice, flow_id: FlowId, graph: &Graph) -> Option<Sent> {
             Sent::of(on, &ListEdges { execution_id, direction, from: 0, limit })
         }
         3 => Sent::of(on, &ListMembers { flow_id, state: None, from: 0, limit }),
-        4 => Sent::of(on, &ListFlows { after: None, limit }),
+        4 => Sent::of(on, &ListFlows { after: None, limit, owing: dice.below(4) == 0 }),
         5 => Sent::of(on, &EvaluateFlowEligibility { execution_id: member(dice, graph)? }),
         _ => Sent::of(on, &DescribeFlow { flow_id }),
     })

@@ -371,7 +371,7 @@ fn head(flow_id: FlowId) -> SubmitGraph {
     }
 }
 
-fn arrow_kind(arrow: &str) -> (&'static str, bool) {
+pub(crate) fn arrow_kind(arrow: &str) -> (&'static str, bool) {
     match arrow {
         "->" => ("success_only", false),
         "=>" => ("success_only", true),

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::children::ChildResult;
 use super::flows::PassedInput;
 use super::suspensions::Resumption;
 use super::tags::Tags;
@@ -142,8 +143,10 @@ pub struct Claimed {
     pub next_frame: u64,
     /// What ended the latest wait of the execution, if it ever was suspended.
     pub resumption: Option<Resumption>,
-    /// What upstreams of its flow, or its children, pass to it.
+    /// What upstreams of its flow pass to it.
     pub inputs: Vec<PassedInput>,
+    /// Its children, in the order in which they were added.
+    pub children: Vec<ChildResult>,
 }
 
 /// How much input several claimed executions have. A claim ends early when it reaches

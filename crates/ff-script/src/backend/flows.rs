@@ -379,7 +379,7 @@ fn graph_call(flow_id: FlowId, it: CreateFlow) -> Result<calls::graph::SubmitGra
     })
 }
 
-fn graph_node(node: PlannedNode) -> Result<GraphNode, EngineError> {
+pub(super) fn graph_node(node: PlannedNode) -> Result<GraphNode, EngineError> {
     Ok(GraphNode {
         name: node.name,
         optional: node.optional,
@@ -406,7 +406,7 @@ struct Part {
 }
 
 /// Bytes of one part: keeps the store's longest pause far below a lease.
-const PART_BYTES_MAX: usize = 1 << 20;
+pub(super) const PART_BYTES_MAX: usize = 1 << 20;
 
 /// So many members at a time, and edges as soon as both of their ends are there: they come by the
 /// places of those who wait, who come behind those they wait for.

@@ -114,6 +114,8 @@ on_every_store! {
     suspensions::a_waitpoint_is_opened_listed_and_closed,
     suspensions::an_operator_ends_a_wait_once,
     suspensions::a_rotated_secret_signs_from_then_on,
+    children::a_task_waits_for_the_children_that_it_added,
+    children::children_that_cannot_be_are_refused_with_their_place,
     flows::a_whole_graph_runs_with_what_is_passed,
     flows::a_graph_is_the_same_by_its_key_and_refused_with_another_content,
     flows::what_cannot_run_is_refused_with_its_place,

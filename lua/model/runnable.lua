@@ -24,12 +24,17 @@ local function depends(x)
   return needed and satisfied < needed and not x.attempt_count
 end
 
+-- The state of a runnable execution that waits for nobody.
+function runnable.free_state(x, now)
+  if x.delay_until and number.stored(x.delay_until, 0) > now then return 'delayed' end
+  return 'waiting'
+end
+
 -- The state of a runnable execution: what holds it decides.
 function runnable.state(x, now)
   if x.held then return 'held' end
   if x.dependencies and depends(x) then return 'blocked' end
-  if x.delay_until and number.stored(x.delay_until, 0) > now then return 'delayed' end
-  return 'waiting'
+  return runnable.free_state(x, now)
 end
 
 -- It must not run before `at`.

@@ -45,16 +45,9 @@ local EDGE_WIDTH = 5
 
 -- The arguments of one item, in a table of their own.
 local function parse(specs, items, from, width, p, now)
-  local argv, own = {}, {}
+  local argv = {}
   for i = 1, width do argv[i] = items[from + i - 1] end
-  local a, refusal = kernel.parse(specs, argv, p, now)
-  if not a then return nil, refusal end
-  for name, value in pairs(a) do own[name] = value end
-  return own
-end
-
-local function is_taken(p, uuid)
-  return redis.call('EXISTS', p.execution .. uuid) == 1
+  return kernel.parse_apart(specs, argv, p, now)
 end
 
 -- What is wrong with a member that is new; nil if nothing is.
@@ -62,11 +55,21 @@ local function wrong_node(p, one, by_id)
   if one.idempotency_key then
     return reply.refuse('invalid_input', 'a member has no idempotency key of its own')
   end
-  if by_id[one.execution_id] or is_taken(p, one.execution_id) then
+  if by_id[one.execution_id] then
     return reply.refuse('idempotency_conflict', p.tag .. one.execution_id)
   end
   one.compiled, one.tags = creation.compile(one)
   return not one.compiled and one.tags or nil
+end
+
+-- The refusal of members one of which exists already, in this flow or elsewhere; nil if none does.
+local function taken(p, list)
+  local keys = {}
+  for i = 1, #list do keys[i] = p.execution .. list[i].execution_id end
+  if #keys == 0 or redis.call('EXISTS', unpack(keys)) == 0 then return nil end
+  local i = 1
+  while redis.call('EXISTS', keys[i]) == 0 do i = i + 1 end
+  return reply.refuse('idempotency_conflict', p.tag .. list[i].execution_id)
 end
 
 -- Reads and checks the members that are new, in their order and by their ids; nil and a refusal.
@@ -80,6 +83,8 @@ local function read_nodes(p, a, known, now)
     one.number, one.expects = a.nodes_before + i, 0
     list[#list + 1], by_id[one.execution_id] = one, one
   end
+  local refusal = taken(p, list)
+  if refusal then return nil, refusal end
   return list, by_id
 end
 

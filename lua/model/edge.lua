@@ -182,11 +182,12 @@ local function pass(w, x, up, one)
   w[#w + 1] = { 'RPUSH', keys.inputs(x.key), up.uuid .. ':' .. one.name }
 end
 
--- The time that a member has counts from when it may run.
+-- The time that a member has counts from when it may run, up to the deadline it was given.
 local function arm_deadline(x, now)
   local own = number.stored(x.deadline_ms, nil)
   if not own then return end
   local given = number.stored(x.deadline_at, nil)
+  if given then record.set(x, 'deadline_given', given) end
   record.set(x, 'deadline_at', given and math.min(given, now + own) or now + own)
 end
 
@@ -194,7 +195,14 @@ edge.arm_deadline = arm_deadline
 
 local put_freed = record.setter { 'state', 'transition_at' }
 
-local UNDECIDED = { blocked = true, held = true }
+-- It has to wait again, and its time with it.
+function edge.disarm_deadline(x)
+  if not x.deadline_ms or not x.deadline_at then return end
+  local given = x.deadline_given
+  record.drop(x, { 'deadline_at', 'deadline_given' })
+  x.timed = true
+  record.set(x, 'deadline_at', given)
+end
 
 -- What a change of its counts means for a member; `finish` ends one that can never run.
 local function apply(w, x, now, finish, decision)
@@ -223,7 +231,8 @@ end
 -- Tells a downstream how its upstream ended.
 local function settle(w, x, up, one, now, finish)
   local needed, edges, satisfied, impossible = counts(x)
-  local open = UNDECIDED[x.state] and not x.attempt_count
+  -- Also for one that was ended meanwhile: it may be replayed.
+  local open = not x.attempt_count
     and verdict(needed, edges, satisfied, impossible) == 'wait'
   if satisfies(one.kind, up.state) then
     satisfied = satisfied + 1
@@ -353,13 +362,23 @@ function edge.add(w, f, up, down, one, now, finish)
 end
 
 -- Adds an edge of a graph whose downstream expects it already.
-function edge.link(w, f, up, down, one, now)
+function edge.link(w, f, up, down, one, now, finish)
   local place = count_of(up.edges_out)
   record.set(up, 'edges_out', place + 1)
   writes.extend(w, 'RPUSH', keys.outgoing(up.key), pack_outgoing(one))
   list_incoming(w, up, down, one, place)
   flow.grow(w, f, 0, 1, now)
   commit(w, up)
+  -- It came in an earlier part, and was cancelled or ran out of time since.
+  if told(w, up, place) then settle(w, down, up, one, now, finish) end
+end
+
+-- Whoever waits for another is reserved for nobody, and its time does not pass.
+function edge.block(x, now)
+  record.drop(x, attempt.GRANT)
+  edge.disarm_deadline(x)
+  record.set(x, 'state', 'blocked')
+  record.set(x, 'transition_at', now)
 end
 
 -- The downstream waits for an edge from now on.
@@ -368,12 +387,8 @@ function edge.bind(w, up, down, one, place, now, finish)
   list_incoming(w, up, down, one, place)
   put_counts(down, needed, edges + 1, satisfied, impossible)
   local is_told = told(w, up, place)
-  local blocks = not UNDECIDED[down.state] and (is_told or decide(down) == 'wait')
-  if blocks then
-    record.drop(down, attempt.GRANT)
-    record.set(down, 'state', 'blocked')
-    record.set(down, 'transition_at', now)
-  end
+  local blocks = runnable.WAITING[down.state] and (is_told or decide(down) == 'wait')
+  if blocks then edge.block(down, now) end
   if is_told then
     settle(w, down, up, one, now, finish)
   else

@@ -5,7 +5,8 @@ use std::fmt;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, value_parser};
 
-use crate::scenario::{claim, flow, http, idle, sdk, stream, suspend};
+use crate::scenario::{claim, flow, http, idle, room, sdk, stream, suspend};
+
 use crate::server;
 
 /// Measures FlowFabric. Each scenario prints one report.
@@ -52,6 +53,8 @@ pub(crate) enum Scenario {
     /// Runs flows by workers of the SDK: throughput, latency, and what the store spends, compared
     /// with plain executions.
     Flow(flow::Options),
+    /// How much room executions take, in the embedded store and in Valkey.
+    Room(room::Options),
     /// The server of the other scenarios: prints its address and runs until its input ends.
     #[command(hide = true)]
     Serve(server::Options),

@@ -62,6 +62,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         Scenario::Stream(options) => runtime.block_on(scenario::stream::run(options))?,
         Scenario::Suspend(options) => runtime.block_on(scenario::suspend::run(options))?,
         Scenario::Flow(options) => runtime.block_on(scenario::flow::run(options))?,
+        Scenario::Room(options) => runtime.block_on(scenario::room::run(options))?,
         Scenario::Serve(options) => return server::serve(options),
     };
     report.field("client_threads", arguments.client_threads).print(arguments.json);

@@ -5,6 +5,7 @@ pub(crate) mod flow;
 pub(crate) mod http;
 pub(crate) mod idle;
 pub(crate) mod lifecycle;
+pub(crate) mod room;
 pub(crate) mod sdk;
 pub(crate) mod stream;
 pub(crate) mod suspend;

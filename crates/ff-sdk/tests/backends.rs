@@ -122,6 +122,7 @@ on_every_backend! {
         what_does_not_exist_is_no_error_of_a_read
         a_cancelled_flow_tells_what_became_of_each
         members_and_flows_are_listed_in_pages
+        a_whole_graph_is_read_at_once
     }
     runtime {
         a_handler_s_output_is_the_result

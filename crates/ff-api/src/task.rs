@@ -211,7 +211,6 @@ impl Operation for ProgressTask {
     const NAME: &'static str = "progressTask";
     const SUMMARY: &'static str = "Says how far a task is.";
     const ANSWERS: &'static str = "It is noted.";
-    const INPUT: Input = Input::Body;
     const STATUS: u16 = 204;
     const REFUSES: &'static [u16] = &[404, 409];
 }
@@ -295,7 +294,6 @@ impl Operation for FailTask {
     const NAME: &'static str = "failTask";
     const SUMMARY: &'static str = "Ends a task's attempt as failed; its policy decides what next.";
     const ANSWERS: &'static str = "What follows.";
-    const INPUT: Input = Input::Body;
     const REFUSES: &'static [u16] = &[404, 409];
 }
 
@@ -384,7 +382,6 @@ impl Operation for DelayTask {
     const NAME: &'static str = "delayTask";
     const SUMMARY: &'static str = "Gives a task back until a time; then its attempt goes on.";
     const ANSWERS: &'static str = "It is given back.";
-    const INPUT: Input = Input::Body;
     const STATUS: u16 = 204;
     const REFUSES: &'static [u16] = &[404, 409];
 }

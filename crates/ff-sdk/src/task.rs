@@ -26,6 +26,7 @@ use ff_core::types::{
     AttemptId, AttemptIndex, ExecutionId, LaneId, LeaseEpoch, LeaseFence, LeaseId, Moment,
     Namespace, StreamCursor, TimestampMs,
 };
+use ff_script::until_answered;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -403,12 +404,7 @@ pub(crate) fn take_away(core: &Arc<TaskCore>, shared: &Shared) {
 
 /// Gives the lease back so that the execution can be claimed at once.
 async fn hand_back(core: Arc<TaskCore>) {
-    let at_once = Outcome::Delay(Moment::After(0));
-    let reported = outcome::report(&core, &at_once, &mut false).await;
-    if let Err(error) = reported {
-        let execution_id = core.handle().execution_id;
-        tracing::warn!(%execution_id, %error, "could not hand it back; its lease will lapse");
-    }
+    until_answered::hand_back(&*core.engine, core.handle(), core.lease.deadline()).await;
 }
 
 impl fmt::Debug for ClaimedTask {

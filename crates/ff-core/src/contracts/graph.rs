@@ -11,7 +11,7 @@ use super::flows::{CreateFlow, DependencyKind};
 use crate::argument::check_range;
 use crate::error::{Code, EngineError};
 use crate::limits;
-use crate::operation::{Input, Nothing, Operation};
+use crate::operation::{Nothing, Operation};
 use crate::partition::PartitionConfig;
 use crate::types::{ExecutionId, FlowId, IdempotencyKey};
 
@@ -103,7 +103,6 @@ impl Operation for SubmitGraph {
     const ABOUT: &'static str = "Nothing of it runs before all of it is there. A repetition with \
         the same flow id or key finishes what broke off, and changes nothing when it is whole; with \
         another content it is refused with 409. A cycle is refused, and named.";
-    const INPUT: Input = Input::Body;
     const BODY_BYTES_MAX: usize = GRAPH_BODY_BYTES;
     const REFUSES: &'static [u16] = &[400, 409, 413];
 }

@@ -11,7 +11,7 @@ use ff_core::types::{
 
 use crate::call::functions;
 use crate::value::Value;
-use crate::wire::{Reading, Row, row};
+use crate::wire::{Reading, row};
 
 /// The three ways to claim by a grant: only a new attempt has an id to be given.
 macro_rules! claims {
@@ -114,13 +114,6 @@ row!(ClaimRow {
     inputs = PassedInputs::default(),
     children = ChildResults::default(),
 });
-
-impl Reading for ClaimRow {
-    fn read(value: Value) -> Option<Self> {
-        let Value::Array(values) = value else { return None };
-        Self::take(&mut values.into_iter())
-    }
-}
 
 /// What upstreams pass to a member of a flow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -9,10 +9,9 @@ use ff_api::task::{
     AddChildrenTask, CancelTask, CompleteTask, DelayTask, FailTask, FailedTask, ProgressTask,
     RenewTask, WaitChildrenTask,
 };
-use ff_core::argument::{check_bytes, check_range};
+use ff_core::argument::{check_bytes, check_payload, check_range};
 use ff_core::backend::{FailOutcome, Handle, LeaseRenewal};
 use ff_core::contracts::{AppendFrameOutcome, ChildrenAdded};
-use ff_core::error::EngineError;
 use ff_core::limits;
 
 use crate::answer::{Answered, ok};
@@ -81,17 +80,9 @@ async fn complete(State(app): State<Arc<App>>, header: TaskHeader, request: Requ
         }
         Kind::Other | Kind::Unsaid => (handle(&app, header, None)?, Some(whole.bytes.into())),
     };
-    check_result(result.as_ref().map_or(0, Vec::len))?;
+    check_payload(result.as_ref().map_or(0, Vec::len), limits::RESULT_BYTES_MAX)?;
     app.backend.complete(&handle, result).await?;
     Ok(ended(&app, &handle, Outcome::Completed))
-}
-
-fn check_result(bytes: usize) -> Result<(), EngineError> {
-    if bytes as u64 <= limits::RESULT_BYTES_MAX {
-        return Ok(());
-    }
-    let details = vec![bytes.to_string(), limits::RESULT_BYTES_MAX.to_string()];
-    Err(EngineError::Refused { code: ff_core::error::Code::PayloadTooLarge, details })
 }
 
 async fn append_frames(

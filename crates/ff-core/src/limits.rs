@@ -261,6 +261,8 @@ limits! {
     RANK_EDGES_MAX = 512;
     /// Inputs that a claim brings along; what is larger is read separately.
     CLAIM_INPUTS_BYTES = 64 * KIB;
+    /// Inputs that one read brings; a larger one comes alone.
+    INPUTS_READ_BYTES_MAX = 4 * MIB;
     /// Inputs that a claim names.
     CLAIM_INPUTS_MAX = 256;
 

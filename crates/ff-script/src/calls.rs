@@ -18,6 +18,7 @@ pub mod flow_cancel;
 pub mod flow_reads;
 pub mod grant;
 pub mod graph;
+pub mod inputs;
 pub mod lease;
 pub mod library;
 pub mod list;
@@ -70,6 +71,7 @@ pub fn contracts() -> impl Iterator<Item = Contract> {
         graph::CONTRACTS,
         flow_cancel::CONTRACTS,
         flow_reads::CONTRACTS,
+        inputs::CONTRACTS,
         events::CONTRACTS,
         tick::CONTRACTS,
     ]

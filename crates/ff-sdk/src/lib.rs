@@ -76,8 +76,8 @@ pub use ff_core::contracts::{
     CancelReceipt, CancelReceiptQuery, CancelledMember, CreateExecution, CreateFlow,
     DependencyKind, EdgeDirection, EdgeList, EdgeQuery, EdgeSnapshot, EdgeState, FailurePolicy,
     FlowGraph, FlowMember, FlowMembers, FlowQuery, FlowSnapshot, FlowState, FlowSummary,
-    GraphAccepted, GraphDependency, GraphQuery, GraphTask, ListFlowsPage, MemberFate, MemberQuery,
-    PassedInput, RetryStuck, StuckRetried, SubmitGraph,
+    GraphAccepted, GraphDependency, GraphQuery, GraphTask, InputPage, InputQuery, ListFlowsPage,
+    MemberFate, MemberQuery, PassedInput, RetryStuck, StuckRetried, SubmitGraph,
 };
 pub use ff_core::engine_backend::EngineBackend;
 pub use ff_core::error::{Code, EngineError, ErrorClass};

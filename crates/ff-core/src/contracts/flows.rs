@@ -10,9 +10,9 @@ use super::flow_reads::{
     GraphQuery, ListFlowsPage, MemberQuery,
 };
 use super::graph::{GraphAccepted, SubmitGraph};
+use super::inputs::{InputPage, InputQuery};
 use super::tags::{Tags, check_tags};
 use crate::argument::check_bytes;
-use crate::bytes::Base64;
 use crate::engine_backend::Answer;
 use crate::error::EngineError;
 use crate::limits;
@@ -76,6 +76,9 @@ pub trait Flows: Send + Sync {
 
     /// The members of a flow and the edges between them, by pages. A read.
     fn read_graph(&self, flow_id: FlowId, query: GraphQuery) -> Answer<'_, FlowGraph>;
+
+    /// What upstreams pass to a member, so many bytes at a time. A read.
+    fn read_inputs(&self, execution_id: ExecutionId, query: InputQuery) -> Answer<'_, InputPage>;
 
     /// The flows of a partition. A read.
     fn list_flows(&self, query: FlowQuery) -> Answer<'_, ListFlowsPage>;
@@ -357,18 +360,4 @@ impl Operation for SetFlowTags {
     const INPUT: Input = Input::Body;
     const STATUS: u16 = 204;
     const REFUSES: &'static [u16] = &[404];
-}
-
-/// What an upstream of a flow passes to a member: its result, under a name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-pub struct PassedInput {
-    /// The name of the input.
-    pub name: String,
-    /// Whose result it is.
-    pub execution_id: ExecutionId,
-    /// The result; none if it is too large for a claim: it is read as that execution's result.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::Base64>))]
-    pub bytes_base64: Option<Base64>,
 }

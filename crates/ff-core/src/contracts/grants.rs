@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::flows::PassedInput;
+use super::inputs::PassedInput;
 use super::suspensions::Resumption;
 use super::tags::Tags;
 use crate::argument;

@@ -8,8 +8,8 @@ use ff_core::contracts::{
     CancelReceipt, CancelReceiptQuery, CancelledMember, CreateFlow, EdgeAdded, EdgeApplied,
     EdgeList, EdgeOf, EdgeQuery, EdgeSnapshot, FlowCreated, FlowGraph, FlowMember, FlowMemberAdded,
     FlowMembers, FlowQuery, FlowSealed, FlowSnapshot, FlowSummary, GraphAccepted, GraphQuery,
-    ListFlowsPage, MemberQuery, PlannedEdge, PlannedGraph, PlannedNode, RetryStuck, SetFlowTags,
-    StuckRetried, SubmitGraph, found,
+    InputPage, InputQuery, ListFlowsPage, MemberQuery, PlannedEdge, PlannedGraph, PlannedNode,
+    RetryStuck, SetFlowTags, StuckRetried, SubmitGraph, found,
 };
 use ff_core::engine_backend::{Answer, Flows};
 use ff_core::error::{Code, EngineError};
@@ -38,12 +38,16 @@ use crate::calls::flow_reads::{
     ReadGraphReply,
 };
 use crate::calls::graph::{GraphEdge, GraphNode, SubmitGraphReply};
+use crate::calls::inputs::{ReadInputs, ReadInputsReply};
 use crate::host::Host;
 use crate::ids::{IdSource, SystemIds};
 use crate::wire::Rest;
 
 /// How many a page has if nothing else is said.
 const PAGE: u32 = 100;
+
+/// How many bytes of inputs are read if nothing else is said.
+const INPUT_BYTES: u64 = 1 << 20;
 
 impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
     fn create_flow(&self, request: CreateFlow) -> Answer<'_, FlowCreated> {
@@ -242,6 +246,16 @@ impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
             let members = members.0.into_iter().map(member).collect();
             let edges = edges.0.into_iter().map(|row| edge_of(flow_id, row));
             Ok(FlowGraph { members, edges: edges.collect::<Result<_, _>>()?, next_cursor })
+        })
+    }
+
+    fn read_inputs(&self, execution_id: ExecutionId, query: InputQuery) -> Answer<'_, InputPage> {
+        Box::pin(async move {
+            let bytes_max = query.bytes_max.unwrap_or(INPUT_BYTES);
+            let call = ReadInputs { execution_id, from: query.from.unwrap_or(0), bytes_max };
+            let ReadInputsReply::Inputs { input_count, inputs, next_from } =
+                self.call_on(execution_id, call).await?;
+            Ok(InputPage { input_count, inputs: inputs.0, next_from })
         })
     }
 

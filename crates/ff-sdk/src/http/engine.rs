@@ -163,6 +163,10 @@ impl Flows for HttpBackend {
         self.send::<GraphQuery>(id, query)
     }
 
+    fn read_inputs(&self, id: ExecutionId, query: InputQuery) -> Answer<'_, InputPage> {
+        self.send::<InputQuery>(id, query)
+    }
+
     fn list_flows(&self, query: FlowQuery) -> Answer<'_, ListFlowsPage> {
         self.send::<FlowQuery>(Nothing {}, query)
     }

@@ -83,7 +83,8 @@ impl<S> Context<S> {
         &self.core.claimed.payload
     }
 
-    /// What upstreams of its flow pass to it, by name, in the order in which they came.
+    /// What upstreams of its flow pass to it, by name, in the order in which they came, as far as
+    /// the claim brought it: the first 256, with their bytes while those are at most 64 KiB in all.
     pub fn inputs(&self) -> &[PassedInput] {
         &self.core.claimed.inputs
     }
@@ -93,6 +94,11 @@ impl<S> Context<S> {
         let Some(bytes) = self.core.input(name).await? else { return Ok(None) };
         let wrong = |error| TaskError::fail(format!("input {name} has another shape: {error}"));
         json::decode(&bytes).map(Some).map_err(wrong)
+    }
+
+    /// All inputs with their bytes. What the claim did not bring is read, a mebibyte at a time.
+    pub async fn all_inputs(&self) -> Result<Vec<PassedInput>, SdkError> {
+        self.core.all_inputs().await
     }
 
     /// The same, with its bytes as they are.

@@ -204,6 +204,7 @@ impl Flows for Recorder {
         fn list_edges<'a>(id: ExecutionId, query: EdgeQuery) -> EdgeList;
         fn list_members<'a>(id: FlowId, query: MemberQuery) -> FlowMembers;
         fn read_graph<'a>(id: FlowId, query: GraphQuery) -> FlowGraph;
+        fn read_inputs<'a>(id: ExecutionId, query: InputQuery) -> InputPage;
         fn list_flows<'a>(query: FlowQuery) -> ListFlowsPage;
     }
 }

@@ -66,6 +66,8 @@ pub(crate) async fn a_member_is_given_what_it_waited_for(site: Site) {
             let brought = context.inputs().iter().filter(|it| it.bytes_base64.is_some()).count();
             let left: String = context.input("left").await?.expect("it is passed");
             let right: u32 = context.input("right").await?.expect("it is passed");
+            let all = context.all_inputs().await?;
+            assert!(all.len() == 2 && all.iter().all(|it| it.bytes_base64.is_some()), "{all:?}");
             let none: Option<u32> = context.input("nobody").await?;
             Ok::<_, TaskError>(format!("{names} {brought} {} {right} {none:?}", left.len()))
         })

@@ -9,7 +9,8 @@ use ff_api::flow::CancelFlowRequest;
 use ff_core::argument::check_range;
 use ff_core::contracts::{
     AddEdge, AddFlowMember, ApplyEdge, CancelReceiptQuery, CreateFlow, DescribeEdge, DescribeFlow,
-    EdgeQuery, FlowQuery, GraphQuery, MemberQuery, RetryStuck, SealFlow, SetFlowTags, SubmitGraph,
+    EdgeQuery, FlowQuery, GraphQuery, InputQuery, MemberQuery, RetryStuck, SealFlow, SetFlowTags,
+    SubmitGraph,
 };
 use ff_core::error::{Code, EngineError};
 use ff_core::limits;
@@ -45,6 +46,7 @@ pub(super) fn routes() -> Vec<Route> {
             Box::pin(async move { described.await?.ok_or_else(|| missing(Code::EdgeNotFound)) })
         })
         .path_parameter::<EdgeId>("edge_id", "The edge."),
+        direct::<InputQuery, _>(|engine, id, query| engine.read_inputs(id, query)),
         direct::<EdgeQuery, _>(|engine, id, query| engine.list_edges(id, query)),
     ]
 }

@@ -30,6 +30,9 @@ local edge = {}
 -- What stands in `due` for an execution whose end not all of its edges were told.
 edge.PREFIX = 'e:'
 
+-- What stands there for a member whose other upstreams are still to be cancelled.
+edge.REST_PREFIX = 'r:'
+
 edge.KINDS = { 'success_only', 'failure_only', 'any_outcome' }
 
 local LETTERS = { success_only = 's', failure_only = 'f', any_outcome = 'a' }
@@ -174,15 +177,83 @@ edge.arm_deadline = arm_deadline
 
 local UNDECIDED = { blocked = true, held = true }
 
+-- Is it still open whether a member will run?
+local function is_open(x)
+  return UNDECIDED[x.state] and not runnable.has_begun(x) and decide(x) == 'wait'
+end
+
+local read_downstream = record.reader { 'lane', 'priority', 'ageing_ms', 'created_at',
+  'delay_until', 'deadline_at', 'deadline_ms', 'flow_id', 'held', 'dependencies', 'attempt_count',
+  'waits_again', 'inputs', 'edges_out', 'edges_resolved', 'optional', 'namespace', 'kept',
+  'cancel_rest', 'grant_expires_at', 'pause_kind', 'next_attempt', 'lease_epoch',
+  'worker_instance_id', 'retention_ms', 'remembered_until' }
+
+-- How many more edges this call may follow.
+function edge.left(w) return w.edges_left or limit.edges_per_call end
+
+-- So many were followed, or looked at.
+function edge.spend(w, count) w.edges_left = edge.left(w) - count end
+
+-- Does somebody wait for an upstream for whom it is still open whether it will run? Of one with
+-- more edges than one call may follow that is taken for granted.
+local function is_needed(w, up, edges)
+  if edges > limit.edges_per_call then return true end
+  local list = edge.outgoing(up, 0, edges)
+  for i = 1, #list do
+    local down = list[i] and list[i].applied and read_downstream(w.p, list[i].down)
+    if down and is_open(down) then return true end
+  end
+  return false
+end
+
+-- A member that nobody needs any more does not decide about its flow.
+local function cancel_unneeded(w, up, now, finish)
+  record.set(up, 'optional', '1')
+  record.set(up, 'cancel_reason', 'not_needed')
+  record.set(up, 'cancelled_by', 'flow_cascade')
+  finish(w, up, now, 'cancelled', 'not_needed')
+end
+
+local function cancel_rest_later(w, x, from)
+  record.set(x, 'rest_from', number.text(from))
+  commit(w, x)
+  w[#w + 1] = { 'ZADD', w.p.due, w.now, edge.REST_PREFIX .. x.uuid }
+  writes.push(w, w.p.due_channel, w.now)
+end
+
+-- Cancels upstreams of a member that was freed, if nobody needs them any more, from one of its
+-- edges on; what this call may not look at is looked at by the next tick.
+function edge.cancel_rest(w, x, from, now, finish)
+  if edge.left(w) <= 0 then return cancel_rest_later(w, x, from) end
+  local _, total = runnable.dependencies(x)
+  local list = edge.incoming(x, from, edge.left(w))
+  for i = 1, #list do
+    local up = list[i] and record.read(w.p, list[i].up)
+    local edges = up and state.LIVE[up.state] and count_of(up.edges_out) or 0
+    local cost = edges > limit.edges_per_call and 1 or math.max(edges, 1)
+    if edge.left(w) < cost then return cancel_rest_later(w, x, from + i - 1) end
+    edge.spend(w, cost)
+    if edges > 0 and not is_needed(w, up, edges) then cancel_unneeded(w, up, now, finish) end
+  end
+  if #list > 0 and from + #list < (total or 0) then
+    return cancel_rest_later(w, x, from + #list)
+  end
+  if x.rest_from then
+    record.drop(x, { 'rest_from' })
+    commit(w, x)
+  end
+end
+
 -- What a change of its counts means for a member; `finish` ends one that can never run.
 local function apply(w, x, now, finish)
-  if x.state ~= 'blocked' or x.attempt_count then return commit(w, x) end
+  if x.state ~= 'blocked' or runnable.has_begun(x) then return commit(w, x) end
   local decision = decide(x)
   if decision == 'free' then
     arm_deadline(x, now)
     runnable.place(x, now)
     record.set(x, 'transition_at', now)
     commit(w, x, 'freed')
+    if x.cancel_rest then edge.cancel_rest(w, x, 0, now, finish) end
   elseif decision == 'skip' then
     -- Whoever ends an execution looks at all of it.
     record.read(w.p, x.uuid)
@@ -202,28 +273,16 @@ end
 -- Tells a downstream how its upstream ended.
 local function settle(w, x, up, one, now, finish)
   local needed, edges, satisfied, impossible = counts(x)
-  local open = UNDECIDED[x.state] and not x.attempt_count and decide(x) == 'wait'
+  local open = is_open(x)
   if satisfies(one.kind, up.state) then
     put_counts(x, needed, edges, satisfied + 1, impossible)
-    if open then pass(w, x, up, one) end
+    if open and up.state == 'success' then pass(w, x, up, one) end
     if open and (up.kept or FAILURES[up.state]) then keep(w, x) end
   else
     put_counts(x, needed, edges, satisfied, impossible + 1)
   end
   apply(w, x, now, finish)
 end
-
-local read_downstream = record.reader { 'lane', 'priority', 'ageing_ms', 'created_at',
-  'delay_until', 'deadline_at', 'deadline_ms', 'flow_id', 'held', 'dependencies', 'attempt_count',
-  'inputs', 'edges_out', 'edges_resolved', 'optional', 'namespace', 'kept',
-  'grant_expires_at', 'pause_kind', 'next_attempt', 'lease_epoch',
-  'worker_instance_id', 'retention_ms', 'remembered_until' }
-
--- How many more edges this call may follow.
-function edge.left(w) return w.edges_left or limit.edges_per_call end
-
--- So many were followed, or looked at.
-function edge.spend(w, count) w.edges_left = edge.left(w) - count end
 
 local function continue_later(w, x)
   w[#w + 1] = { 'ZADD', w.p.due, w.now, edge.PREFIX .. x.uuid }
@@ -372,6 +431,16 @@ edge.reconsider = apply
 function edge.new(down, kind, pass_data, name, id, applied)
   return { down = down, kind = LETTERS[kind], pass = pass_data, name = name, id = id,
     applied = applied }
+end
+
+-- Would an edge of this kind pass what its upstream never gives?
+function edge.passes_nothing(kind, passes) return passes and kind == 'failure_only' end
+
+-- The upstream of the last edge that ends at a member; nil if there is none.
+function edge.last_upstream(x)
+  local text = redis.call('LINDEX', keys.incoming(x.key), -1)
+  local one = text and parse_incoming(text)
+  return one and one.up
 end
 
 -- The outgoing edges of a member, from a place on; false for what cannot be read.

@@ -88,6 +88,9 @@ return {
   edges_out = 'eo',          -- how many edges begin here
   edges_resolved = 'er',     -- how many of them were told of its end
   inputs = 'ic',             -- how many inputs upstreams passed to it
+  waits_again = 'wg',        -- 1 if it began, and a replay lets it wait for its upstreams again
+  cancel_rest = 'cx',        -- 1 if upstreams that nobody needs are cancelled when it is freed
+  rest_from = 'rf',          -- from which of its edges on that is still to be done
   kept = 'kp',               -- 1 if it makes up for a failure, which ends the others
   stream_rule = 'sr',        -- compiled stream policy (model/stream.lua)
   frames = 'fm',             -- what the latest attempt's stream holds (model/stream.lua)

@@ -22,6 +22,7 @@ local limit = require('kernel.limit')
 local number = require('kernel.number')
 local event = require('model.event')
 local log = require('model.log')
+local runnable = require('model.runnable')
 local state = require('model.state')
 local writes = require('kernel.writes')
 
@@ -157,7 +158,7 @@ function flow.is_over(f) return f.state ~= nil or f.expired ~= nil end
 function flow.stops(f, x)
   if f.state == 'cancelled' then
     return f.cancel_policy == 'cancel_all'
-      or f.cancel_policy == 'cancel_pending' and not x.attempt_count
+      or f.cancel_policy == 'cancel_pending' and not runnable.has_begun(x)
   end
   return f.expired ~= nil or f.failing ~= nil and not x.kept
 end

@@ -24,7 +24,20 @@ local OVER = { 'ended_at', 'cancel_reason', 'cancelled_by', 'retry_count', 'recl
 
 local ENDS = { success = 'done', failed = 'final', expired = 'timeout', cancelled = 'cancel' }
 
-local function reopen(w, x, a, now)
+-- Who waits for upstreams that run again is passed anew what they passed to it.
+local function wait_again(w, x)
+  record.set(x, 'waits_again', '1')
+  reopening.forget_open_inputs(w, x)
+end
+
+local function arm_deadline(x, given, now)
+  local own = number.stored(x.deadline_ms, nil)
+  -- The time of one that waits for upstreams counts from when it is freed.
+  local at = given or own and x.state ~= 'blocked' and now + own
+  if at and at > 0 then record.set(x, 'deadline_at', at) end
+end
+
+local function reopen(w, x, a, now, deadline_at)
   if x.attempt_count and not x.attempt_end then
     record.set(x, 'attempt_end', ENDS[x.state] or 'cancel')
     record.set(x, 'attempt_ended_at', x.ended_at)
@@ -33,6 +46,7 @@ local function reopen(w, x, a, now)
   end
   blob.drop(x, w, 'result')
   record.drop(x, OVER)
+  if x.attempt_count and edge.decide(x) == 'wait' then wait_again(w, x) end
   runnable.place(x, now)
   record.set(x, 'transition_at', now)
   record.set(x, 'next_attempt', 'replay')
@@ -40,13 +54,12 @@ local function reopen(w, x, a, now)
   request.note(x, a)
   if a.reason ~= '' then record.set(x, 'replay_reason', a.reason) end
   if a.requested_by ~= '' then record.set(x, 'replay_requested_by', a.requested_by) end
-  local deadline_ms = number.stored(x.deadline_ms, nil)
-  local deadline_at = a.deadline_at or deadline_ms and now + deadline_ms
-  if deadline_at and deadline_at > 0 then record.set(x, 'deadline_at', deadline_at) end
+  arm_deadline(x, deadline_at, now)
+  commit(w, x, 'replayed', a.requested_by)
 end
 
 -- What its flow has to say: nil and a refusal, or what is taken back with the replay.
-local function planned(p, x)
+local function planned(p, x, downstream)
   local f = flow.read(p, x.flow_id)
   if f and f.state == 'cancelled' and f.cancel_policy == 'cancel_all' then
     return nil, reply.refuse('flow_cancelled')
@@ -58,14 +71,14 @@ local function planned(p, x)
     local up = edge.obstacle(p, x)
     return nil, reply.refuse('deps_not_satisfied', up and p.tag .. up or '')
   end
-  local list, ups = reopening.plan(p, x)
-  if not list then return nil, reply.refuse('graph_too_large') end
+  local list, ups, uuid = reopening.plan(p, x, downstream)
+  if not list then return nil, reply.refuse(ups, uuid and p.tag .. uuid) end
   return { list = list, ups = ups, flow = f }
 end
 
-local function take_back(w, plan, now)
+local function take_back(w, plan, a, now)
   if not plan then return end
-  reopening.apply(w, plan.list, plan.ups, now)
+  reopening.apply(w, plan.list, plan.ups, now, function(x) reopen(w, x, a, now) end)
   if plan.flow and plan.flow.failing then flow.forgive(w, plan.flow) end
 end
 
@@ -80,13 +93,14 @@ define {
     arg.optional(arg.moment('deadline_at')),
     arg.optional(arg.int('expected_replay_count', 0, limit.max_replays_max)),
     request.arg(),
+    arg.optional(arg.int('downstream', 0, 1), 0),
   },
   gives = {
     OK = { 'public_state', 'replay_count' },
     DUPLICATE = { 'public_state', 'replay_count' },
     execution_not_found = {},
     execution_not_terminal = {},
-    max_replays_exhausted = {},
+    max_replays_exhausted = { 'execution_id' },
     flow_cancelled = {},
     flow_already_terminal = {},
     deps_not_satisfied = { 'upstream_execution_id' },
@@ -101,17 +115,16 @@ define {
       return reply.duplicate(state.public(x), count)
     end
     if not state.ENDED[x.state] then return reply.refuse('execution_not_terminal') end
-    if count >= number.stored(x.replays_max, limit.replays_default) then
-      return reply.refuse('max_replays_exhausted')
+    if reopening.is_exhausted(x) then
+      return reply.refuse('max_replays_exhausted', p.tag .. x.uuid)
     end
     local plan, refusal
     if x.flow_id then
-      plan, refusal = planned(p, x)
+      plan, refusal = planned(p, x, a.downstream == 1)
       if refusal then return refusal end
     end
-    take_back(w, plan, now)
-    reopen(w, x, a, now)
-    commit(w, x, 'replayed', a.requested_by)
+    take_back(w, plan, a, now)
+    reopen(w, x, a, now, a.deadline_at)
     return reply.ok(state.public(x), count + 1)
   end,
 }

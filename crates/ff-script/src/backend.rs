@@ -3,6 +3,8 @@
 mod approvals;
 mod completions;
 mod executions;
+mod flow_replay;
+mod flow_rows;
 mod flows;
 mod following;
 mod grants;

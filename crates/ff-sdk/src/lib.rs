@@ -74,10 +74,11 @@ pub use ff_core::contracts::{
 pub use ff_core::contracts::{
     AddEdge, AddFlowMember, CancelFlow, CancelFlowPolicy, CancelFlowResult, CancelFlowWait,
     CancelReceipt, CancelReceiptQuery, CancelledMember, CreateExecution, CreateFlow,
-    DependencyKind, EdgeDirection, EdgeList, EdgeQuery, EdgeSnapshot, EdgeState, FailurePolicy,
-    FlowGraph, FlowMember, FlowMembers, FlowQuery, FlowSnapshot, FlowState, FlowSummary,
-    GraphAccepted, GraphDependency, GraphQuery, GraphTask, InputPage, InputQuery, ListFlowsPage,
-    MemberFate, MemberQuery, PassedInput, RetryStuck, StuckRetried, SubmitGraph,
+    DependencyKind, EdgeDirection, EdgeList, EdgeQuery, EdgeSnapshot, EdgeState, FailedReplayed,
+    FailurePolicy, FlowGraph, FlowMember, FlowMembers, FlowQuery, FlowSnapshot, FlowState,
+    FlowSummary, GraphAccepted, GraphDependency, GraphQuery, GraphTask, InputPage, InputQuery,
+    ListFlowsPage, MemberFate, MemberQuery, PassedInput, ReplayFailed, ReplayRefused, RetryStuck,
+    StuckRetried, SubmitGraph,
 };
 pub use ff_core::engine_backend::EngineBackend;
 pub use ff_core::error::{Code, EngineError, ErrorClass};

@@ -34,6 +34,7 @@ conformance! {
     }
 
     async fn as_many_as_a_claim_names_come_in_one_read(d: &Deployment) {
+        d.host().watch(false);
         let count = limits::CLAIM_INPUTS_MAX + 1;
         let edges: Vec<String> = (0..count).map(|number| format!("n{number} => join")).collect();
         let flow = d.flow(&edges.join(", ")).await;
@@ -45,6 +46,7 @@ conformance! {
         assert_eq!((input_count, inputs.0.len() as u64), (count, limits::CLAIM_INPUTS_MAX));
         let (last, next) = page(d, &flow, next_from.expect("there is more"), 1000).await;
         assert_eq!((last.is_empty(), next), (false, None));
+        d.audit().await;
     }
 
     async fn who_is_passed_nothing_has_no_inputs(d: &Deployment) {

@@ -139,6 +139,9 @@ fields! {
     EDGES_OUT b"eo" Form::Number;
     EDGES_RESOLVED b"er" Form::Number;
     INPUTS b"ic" Form::Number;
+    WAITS_AGAIN b"wg" Form::Word(&["1"]);
+    CANCEL_REST b"cx" Form::Word(&["1"]);
+    REST_FROM b"rf" Form::Number;
     KEPT b"kp" Form::Word(&["1"]);
     STREAM_RULE b"sr" Form::StreamRule;
     FRAMES b"fm" Form::Frames;

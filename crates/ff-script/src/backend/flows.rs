@@ -5,20 +5,21 @@ use std::collections::BTreeSet;
 
 use ff_core::contracts::{
     AddEdge, AddFlowMember, ApplyEdge, CancelFlow, CancelFlowPolicy, CancelFlowResult,
-    CancelReceipt, CancelReceiptQuery, CancelledMember, CreateFlow, EdgeAdded, EdgeApplied,
-    EdgeList, EdgeOf, EdgeQuery, EdgeSnapshot, FlowCreated, FlowGraph, FlowMember, FlowMemberAdded,
-    FlowMembers, FlowQuery, FlowSealed, FlowSnapshot, FlowSummary, GraphAccepted, GraphQuery,
-    InputPage, InputQuery, ListFlowsPage, MemberQuery, PlannedEdge, PlannedGraph, PlannedNode,
-    RetryStuck, SetFlowTags, StuckRetried, SubmitGraph, found,
+    CancelReceipt, CancelReceiptQuery, CreateFlow, EdgeAdded, EdgeApplied, EdgeList, EdgeOf,
+    EdgeQuery, EdgeSnapshot, FailedReplayed, FlowCreated, FlowGraph, FlowMemberAdded, FlowMembers,
+    FlowQuery, FlowSealed, FlowSnapshot, GraphAccepted, GraphQuery, InputPage, InputQuery,
+    ListFlowsPage, MemberQuery, PlannedEdge, PlannedGraph, PlannedNode, ReplayFailed, RetryStuck,
+    SetFlowTags, StuckRetried, SubmitGraph, found,
 };
-use ff_core::engine_backend::{Answer, Flows};
+use ff_core::engine_backend::{Answer, Flows, Reads as _};
 use ff_core::error::{Code, EngineError};
 use ff_core::limits;
 use ff_core::operation::Nothing;
 use ff_core::partition::Partition;
-use ff_core::types::{ExecutionId, FlowId, LaneId};
+use ff_core::types::{ExecutionId, ExecutionRef, FlowId, LaneId};
 
 use super::ScriptBackend;
+use super::flow_rows::{edge_of, member, receipt, snapshot, summary, word};
 use crate::calls;
 use crate::calls::create::{CreateExecution, tags_json};
 use crate::calls::edge::{
@@ -29,13 +30,11 @@ use crate::calls::flow::{
     AddExecutionToFlow, AddExecutionToFlowReply, CreateFlowReply, SealFlow, SealFlowReply,
 };
 use crate::calls::flow_cancel::{
-    CancelFlowReply, ReadCancelReceipt, ReadCancelReceiptReply, ReceiptRow, RetryStuckMembers,
-    RetryStuckMembersReply,
+    CancelFlowReply, ReadCancelReceipt, RetryStuckMembers, RetryStuckMembersReply,
 };
 use crate::calls::flow_reads::{
-    DescribeEdge, DescribeEdgeReply, DescribeFlow, DescribeFlowReply, EdgeRow, FlowRow, ListEdges,
-    ListEdgesReply, ListFlows, ListFlowsReply, ListMembers, ListMembersReply, MemberRow, ReadGraph,
-    ReadGraphReply,
+    DescribeEdge, DescribeEdgeReply, DescribeFlow, ListEdges, ListEdgesReply, ListFlows,
+    ListFlowsReply, ListMembers, ListMembersReply, ReadGraph, ReadGraphReply,
 };
 use crate::calls::graph::{GraphEdge, GraphNode, SubmitGraphReply};
 use crate::calls::inputs::{ReadInputs, ReadInputsReply};
@@ -78,8 +77,8 @@ impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
     ) -> Answer<'_, FlowMemberAdded> {
         Box::pin(async move {
             let partition = self.flow_home(&flow_id);
-            check_home(partition, request.execution_id)?;
             let AddFlowMember { execution_id, name, optional } = request;
+            let execution_id = self.at_home(partition, execution_id)?;
             let call = AddExecutionToFlow { flow_id, execution_id, name, optional };
             Ok(match self.call(partition, call).await? {
                 AddExecutionToFlowReply::Added { execution_id, node_count } => {
@@ -95,8 +94,6 @@ impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
     fn add_edge(&self, flow_id: FlowId, request: AddEdge) -> Answer<'_, EdgeAdded> {
         Box::pin(async move {
             request.validate()?;
-            check_home(self.flow_home(&flow_id), request.upstream_execution_id)?;
-            check_home(self.flow_home(&flow_id), request.downstream_execution_id)?;
             if request.staged {
                 self.stage_edge(flow_id, request).await
             } else {
@@ -108,7 +105,8 @@ impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
     fn apply_edge(&self, flow_id: FlowId, request: ApplyEdge) -> Answer<'_, EdgeApplied> {
         Box::pin(async move {
             let ApplyEdge { edge_id, downstream_execution_id } = request;
-            check_home(self.flow_home(&flow_id), downstream_execution_id)?;
+            let home = self.flow_home(&flow_id);
+            let downstream_execution_id = self.at_home(home, downstream_execution_id)?;
             let call = ApplyDependencyToChild { flow_id, edge_id, downstream_execution_id };
             Ok(match self.call(self.flow_home(&flow_id), call).await? {
                 ApplyDependencyToChildReply::Applied { unsatisfied_count } => {
@@ -189,6 +187,10 @@ impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
         })
     }
 
+    fn replay_failed(&self, flow_id: FlowId, request: ReplayFailed) -> Answer<'_, FailedReplayed> {
+        Box::pin(self.replay_some(flow_id, request))
+    }
+
     fn describe_flow(&self, flow_id: FlowId) -> Answer<'_, Option<FlowSnapshot>> {
         Box::pin(async move {
             let described = self.call(self.flow_home(&flow_id), DescribeFlow { flow_id }).await;
@@ -259,6 +261,11 @@ impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
         })
     }
 
+    fn resolve_execution_flow_id(&self, execution_id: ExecutionId) -> Answer<'_, Option<FlowId>> {
+        let described = self.describe_execution(execution_id);
+        Box::pin(async move { Ok(described.await?.and_then(|snapshot| snapshot.flow_id)) })
+    }
+
     fn list_flows(&self, query: FlowQuery) -> Answer<'_, ListFlowsPage> {
         Box::pin(self.flow_page(query))
     }
@@ -270,12 +277,23 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         self.config.flow_partition_of(flow_id.as_bytes())
     }
 
+    /// An execution joins a flow only where the flow lives.
+    fn at_home(&self, home: Partition, name: ExecutionRef) -> Result<ExecutionId, EngineError> {
+        let id = name.resolve(&self.config)?;
+        if id.partition() == home {
+            return Ok(id);
+        }
+        let details = vec![id.to_string(), home.to_string()];
+        Err(EngineError::Refused { code: Code::PartitionMismatch, details })
+    }
+
     async fn stage_edge(&self, flow_id: FlowId, it: AddEdge) -> Result<EdgeAdded, EngineError> {
+        let home = self.flow_home(&flow_id);
         let call = StageDependencyEdge {
             flow_id,
             edge_id: it.edge_id,
-            upstream_execution_id: it.upstream_execution_id,
-            downstream_execution_id: it.downstream_execution_id,
+            upstream_execution_id: self.at_home(home, it.upstream_execution_id)?,
+            downstream_execution_id: self.at_home(home, it.downstream_execution_id)?,
             dependency_kind: it.dependency_kind.map(|kind| kind.as_str().to_owned()),
             data_passing_ref: it.data_passing_ref.unwrap_or_default(),
             expected_graph_revision: it.expected_graph_revision,
@@ -291,11 +309,12 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
     }
 
     async fn add_whole_edge(&self, flow_id: FlowId, it: AddEdge) -> Result<EdgeAdded, EngineError> {
+        let home = self.flow_home(&flow_id);
         let call = AddDependency {
             flow_id,
             edge_id: it.edge_id,
-            upstream_execution_id: it.upstream_execution_id,
-            downstream_execution_id: it.downstream_execution_id,
+            upstream_execution_id: self.at_home(home, it.upstream_execution_id)?,
+            downstream_execution_id: self.at_home(home, it.downstream_execution_id)?,
             dependency_kind: it.dependency_kind.map(|kind| kind.as_str().to_owned()),
             data_passing_ref: it.data_passing_ref.unwrap_or_default(),
             expected_graph_revision: it.expected_graph_revision,
@@ -370,15 +389,6 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
     }
 }
 
-/// An execution joins a flow only where the flow lives.
-fn check_home(partition: Partition, execution_id: ExecutionId) -> Result<(), EngineError> {
-    if execution_id.partition() == partition {
-        return Ok(());
-    }
-    let details = vec![execution_id.to_string(), partition.to_string()];
-    Err(EngineError::Refused { code: Code::PartitionMismatch, details })
-}
-
 fn create_call(flow_id: FlowId, it: CreateFlow) -> Result<calls::flow::CreateFlow, EngineError> {
     Ok(calls::flow::CreateFlow {
         flow_id,
@@ -418,6 +428,7 @@ fn graph_node(node: PlannedNode) -> Result<GraphNode, EngineError> {
         optional: node.optional,
         needed: node.needs.map(u64::from),
         create: CreateExecution::try_from(node.new)?,
+        cancel_rest: node.cancel_rest,
     })
 }
 
@@ -459,118 +470,6 @@ fn parts(nodes: &[GraphNode], edges: &[PlannedEdge]) -> Vec<Part> {
         parts.push(Part { nodes: first_node..node, edges: first_edge..edge });
     }
     parts
-}
-
-/// A word of the library that this build must know.
-fn word<T: std::str::FromStr>(what: &'static str, text: &str) -> Result<T, EngineError> {
-    text.parse().map_err(|_| EngineError::corrupt("flow", what, text))
-}
-
-fn snapshot(flow_id: FlowId, flow: DescribeFlowReply) -> Result<FlowSnapshot, EngineError> {
-    let DescribeFlowReply::Flow {
-        kind,
-        namespace,
-        public_flow_state,
-        graph_revision,
-        node_count,
-        edge_count,
-        created_at,
-        last_mutation_at,
-        started_at,
-        ended_at,
-        sealed,
-        on_failure,
-        deadline_at,
-        cancelled_at,
-        cancel_reason,
-        cancellation_policy,
-        being_cancelled,
-        stuck,
-        counts,
-        tags,
-    } = flow;
-    let state = word("public_flow_state", &public_flow_state)?;
-    let mut told = FlowSnapshot::new(flow_id, kind, namespace, state, created_at, last_mutation_at);
-    (told.graph_revision, told.node_count, told.edge_count) =
-        (graph_revision, node_count, edge_count);
-    (told.started_at, told.completed_at, told.deadline_at) = (started_at, ended_at, deadline_at);
-    (told.sealed, told.being_cancelled, told.stuck_count) = (sealed, being_cancelled, stuck);
-    (told.cancelled_at, told.cancel_reason) = (cancelled_at, cancel_reason);
-    told.on_failure = word("on_failure", &on_failure)?;
-    told.cancellation_policy =
-        cancellation_policy.map(|policy| word("cancellation_policy", &policy)).transpose()?;
-    told.counts = counts.0;
-    told.tags = tags;
-    Ok(told)
-}
-
-fn edge_of(flow_id: FlowId, row: EdgeRow) -> Result<EdgeSnapshot, EngineError> {
-    let mut edge = EdgeSnapshot::new(
-        EdgeOf { flow_id, edge_id: row.edge_id },
-        row.upstream_execution_id,
-        row.downstream_execution_id,
-        word("dependency_kind", &row.dependency_kind)?,
-        word("edge_state", &row.edge_state)?,
-    );
-    edge.applied = row.applied;
-    edge.data_passing_ref = row.input_name.filter(|_| row.passes_data);
-    Ok(edge)
-}
-
-fn member(row: MemberRow) -> FlowMember {
-    let cancelled = row.cancelled_by.is_some();
-    FlowMember {
-        execution_id: row.execution_id,
-        name: row.name,
-        ordinal: row.ordinal,
-        kind: row.kind,
-        public_state: row.public_state,
-        optional: row.optional,
-        attempt_count: row.attempt_count,
-        edge_count: row.edge_count,
-        started_at: row.started_at,
-        completed_at: row.ended_at,
-        cancelled_by: row.cancelled_by,
-        fenced_until: row.lease_expires_at.filter(|_| cancelled),
-    }
-}
-
-fn receipt(told: ReadCancelReceiptReply) -> Result<CancelReceipt, EngineError> {
-    let ReadCancelReceiptReply::Receipt { policy, cancelled_at, done, stuck, entries, next_from } =
-        told;
-    Ok(CancelReceipt {
-        cancellation_policy: word("cancellation policy", &policy)?,
-        cancelled_at,
-        done,
-        stuck_count: stuck,
-        members: entries.0.into_iter().map(cancelled_member).collect::<Result<_, _>>()?,
-        next_from,
-    })
-}
-
-fn cancelled_member(row: ReceiptRow) -> Result<CancelledMember, EngineError> {
-    Ok(CancelledMember {
-        execution_id: row.execution_id,
-        name: row.name,
-        ordinal: row.ordinal,
-        fate: word("fate", &row.fate)?,
-        public_state: row.public_state,
-        completed_at: row.ended_at,
-        fenced_until: row.fenced_until,
-    })
-}
-
-fn summary(row: FlowRow) -> Result<FlowSummary, EngineError> {
-    Ok(FlowSummary {
-        flow_id: row.flow_id,
-        flow_kind: row.kind,
-        namespace: row.namespace,
-        status: word("public_flow_state", &row.public_flow_state)?,
-        node_count: row.node_count,
-        stuck_count: row.stuck,
-        created_at: row.created_at,
-        completed_at: row.ended_at,
-    })
 }
 
 #[cfg(test)]

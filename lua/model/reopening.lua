@@ -7,6 +7,8 @@ local limit = require('kernel.limit')
 local number = require('kernel.number')
 local commit = require('model.commit')
 local edge = require('model.edge')
+local ending = require('model.ending')
+local flow = require('model.flow')
 local record = require('model.record')
 local runnable = require('model.runnable')
 local state = require('model.state')
@@ -29,41 +31,50 @@ end
 
 local function told(x) return number.stored(x.edges_resolved, 0) end
 
--- Every edge that was told of an end that is taken back: { outcome, edge, downstream } each, and
--- those that run again, `x` and, if `downstream` is asked for, all behind it that ran. Nil and a
--- code if they are more than one call may follow, or one of them may not run again, which follows.
-function reopening.plan(p, x, downstream)
-  local list, ups, seen = {}, { x }, { [x.uuid] = true }
-  local i = 1
+-- Takes back what a downstream was told of the end of an upstream. Gives false if that is more than
+-- one call may do.
+local function untell(p, up, one, list)
+  local down = one and one.applied and record.read(p, one.down)
+  if not down then return nil end
+  if number.stored(down.inputs, 0) > limit.edges_per_call then return false end
+  edge.untell(down, one, up.state)
+  list[#list + 1] = down
+  return down
+end
+
+-- Does it wait or run again because an upstream does? Nobody does whom another one keeps from it.
+local function follows(x, downstream)
+  return (downstream and ran(x) or never_began(x)) and edge.decide(x) ~= 'skip'
+end
+
+-- Whose upstreams' ends are taken back, and who runs or waits again, the given one first. Those who
+-- ran only do if `downstream` is asked for, and nobody in a flow whose cancel frees nobody. Nil and
+-- a code if they are more than one call may follow, or one of them, which comes third, may not.
+function reopening.plan(p, x, f, downstream)
+  local reopens = not f or not flow.frees_nobody(f)
+  local list, ups, seen, i, inputs = {}, { x }, { [x.uuid] = true }, 1, 0
   while ups[i] do
-    local up = ups[i]
-    local count = told(up)
+    local up, count = ups[i], told(ups[i])
     if #list + count > limit.edges_per_call then return nil, 'graph_too_large' end
     local edges = count > 0 and edge.outgoing(up, 0, count) or {}
     for j = 1, #edges do
-      local down = edges[j] and edges[j].applied and record.read(p, edges[j].down)
-      if down and number.stored(down.inputs, 0) > limit.edges_per_call then
-        return nil, 'graph_too_large'
-      end
-      if down then
-        list[#list + 1] = { outcome = up.state, edge = edges[j], down = down }
-        local again = downstream and ran(down)
-        if (again or never_began(down)) and not seen[down.uuid] then
-          if again and reopening.is_exhausted(down) then
-            return nil, 'max_replays_exhausted', down.uuid
-          end
-          seen[down.uuid] = true
-          ups[#ups + 1] = down
+      local down = untell(p, up, edges[j], list)
+      if down == false then return nil, 'graph_too_large' end
+      if down and reopens and not seen[down.uuid] and follows(down, downstream) then
+        if ran(down) and reopening.is_exhausted(down) then
+          return nil, 'max_replays_exhausted', down.uuid
         end
+        inputs = inputs + (ran(down) and number.stored(down.inputs, 0) or 0)
+        seen[down.uuid], ups[#ups + 1] = true, down
       end
     end
     i = i + 1
   end
+  if inputs > limit.edges_per_call then return nil, 'graph_too_large' end
   return list, ups
 end
 
-local ENDED = { 'ended_at', 'failure_reason', 'failure_category', 'cancel_reason', 'cancelled_by',
-  'edges_resolved' }
+local ENDED = { 'ended_at', 'failure_reason', 'failure_category', 'cancel_reason', 'cancelled_by' }
 
 -- Keeps those inputs of a member whose upstreams pass a test.
 local function keep_inputs(w, x, is_kept)
@@ -81,60 +92,76 @@ local function keep_inputs(w, x, is_kept)
   end
 end
 
--- What those who run again passed to a member that did not begin is passed anew when they end.
-local function forget_inputs(w, x, again)
-  if not x.inputs or runnable.has_begun(x) and not again[x.uuid] then return end
-  keep_inputs(w, x, function(uuid) return not again[uuid] end)
+-- Did an upstream end, and stays so?
+local function is_over(w, uuid)
+  local up = record.read(w.p, uuid)
+  return up and state.ENDED[up.state]
 end
 
--- What upstreams that are not over passed to a member that waits again is passed anew, too.
+-- What upstreams that are not over passed to a member that waits again is passed anew.
 function reopening.forget_open_inputs(w, x)
   if not x.inputs then return end
-  keep_inputs(w, x, function(uuid)
-    local up = record.read(w.p, uuid)
-    return up and state.ENDED[up.state]
-  end)
+  keep_inputs(w, x, function(uuid) return is_over(w, uuid) end)
 end
 
--- What an upstream had ended waits for it again.
-local function wait_again(w, x, now)
+-- The same for what those passed who run again.
+local function forget_inputs(w, x, again)
+  if not x.inputs then return end
+  if again[x.uuid] and x.attempt_count then
+    keep_inputs(w, x, function(uuid) return not again[uuid] and is_over(w, uuid) end)
+  elseif not runnable.has_begun(x) then
+    keep_inputs(w, x, function(uuid) return not again[uuid] end)
+  end
+end
+
+-- A member that was over before it began, or before it began again, waits again.
+local function reopen(w, x, f, now)
   record.drop(x, ENDED)
   if x.attempt_count then
     record.set(x, 'waits_again', '1')
     record.set(x, 'next_attempt', 'replay')
   end
-  record.set(x, 'state', 'blocked')
-  record.set(x, 'transition_at', now)
+  edge.block(x, now)
+  if f and flow.holds(f) then
+    record.set(x, 'held', '1')
+    runnable.place(x, now)
+  end
   commit(w, x, 'reopened')
 end
 
-local WAITING = { waiting = true, delayed = true }
+-- Where a member belongs whose upstreams were taken back.
+local function replace(w, x, now)
+  if runnable.has_begun(x) then return commit(w, x) end
+  record.drop(x, { 'kept' })
+  if x.state == 'blocked' then return edge.reconsider(w, x, now, ending.finish) end
+  local waits = runnable.WAITING[x.state] and runnable.state(x, now) == 'blocked'
+  if waits then edge.block(x, now) end
+  commit(w, x, waits and 'blocked')
+end
 
--- Takes back what was planned; `ups` begins with the member that runs again, which its caller
--- reopens. `run_again` does so with the others that ran.
-function reopening.apply(w, list, ups, now, run_again)
+-- Takes back what was planned; the caller reopens the first of `ups`, which runs again, and
+-- `run_again` does so with the others that ran.
+function reopening.apply(w, list, ups, f, now, run_again)
   local again, seen = {}, {}
-  for i = 1, #ups do again[ups[i].uuid] = true end
-  for i = 1, #list do
-    local down = list[i].down
-    edge.untell(down, list[i].edge, list[i].outcome)
-    if not seen[down.uuid] then forget_inputs(w, down, again) end
-    seen[down.uuid] = true
-  end
-  for i = 2, #ups do
-    if ran(ups[i]) then
-      record.drop(ups[i], { 'edges_resolved' })
-      run_again(ups[i])
-    else
-      wait_again(w, ups[i], now)
+  for i = 1, #ups do
+    local up = ups[i]
+    again[up.uuid] = true
+    record.drop(up, { 'edges_resolved' })
+    w[#w + 1] = { 'ZREM', w.p.due, edge.PREFIX .. up.uuid }
+    if i > 1 and ran(up) then
+      run_again(up)
+    elseif i > 1 then
+      reopen(w, up, f, now)
     end
   end
   for i = 1, #list do
-    local down = list[i].down
-    if WAITING[down.state] and not runnable.has_begun(down) then runnable.place(down, now) end
-    commit(w, down, WAITING[down.was] and down.state == 'blocked' and 'blocked')
+    local down = list[i]
+    if not seen[down.uuid] then
+      forget_inputs(w, down, again)
+      replace(w, down, now)
+    end
+    seen[down.uuid] = true
   end
-  record.drop(ups[1], { 'edges_resolved' })
 end
 
 return reopening

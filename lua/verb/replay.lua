@@ -19,22 +19,24 @@ local reopening = require('model.reopening')
 -- What belongs to the run that is over. The failure stays until the next attempt begins, because
 -- it is part of the last attempt's story.
 local OVER = { 'ended_at', 'cancel_reason', 'cancelled_by', 'retry_count', 'reclaim_count',
-  'progress_pct', 'progress_message', 'progress_at', 'deadline_at', 'lease_expires_at',
+  'progress_pct', 'progress_message', 'progress_at', 'deadline_at', 'deadline_given',
+  'lease_expires_at',
   'timeout_at', 'timeout_left_ms', 'delay_until', 'delay_reason', 'waitpoint_id' }
 
 local ENDS = { success = 'done', failed = 'final', expired = 'timeout', cancelled = 'cancel' }
 
--- Who waits for upstreams that run again is passed anew what they passed to it.
-local function wait_again(w, x)
-  record.set(x, 'waits_again', '1')
-  reopening.forget_open_inputs(w, x)
+-- A member that has to wait has as much time as its policy says from when it may run.
+local function set_deadline(x, deadline_at, now)
+  local given = deadline_at ~= 0 and deadline_at or nil
+  local own = not deadline_at and number.stored(x.deadline_ms, nil)
+  if given then record.set(x, 'deadline_at', given) end
+  if own and runnable.WAITING[x.state] then edge.arm_deadline(x, now) end
 end
 
-local function arm_deadline(x, given, now)
-  local own = number.stored(x.deadline_ms, nil)
-  -- The time of one that waits for upstreams counts from when it is freed.
-  local at = given or own and x.state ~= 'blocked' and now + own
-  if at and at > 0 then record.set(x, 'deadline_at', at) end
+-- Does a member that ran have to wait for an upstream that runs again? Where nobody is freed any
+-- more it does not.
+local function must_wait(x, f)
+  return f and x.attempt_count and not flow.frees_nobody(f) and edge.decide(x) == 'wait'
 end
 
 local function reopen(w, x, a, now, deadline_at)
@@ -46,7 +48,9 @@ local function reopen(w, x, a, now, deadline_at)
   end
   blob.drop(x, w, 'result')
   record.drop(x, OVER)
-  if x.attempt_count and edge.decide(x) == 'wait' then wait_again(w, x) end
+  local f = x.flow_id and flow.read(w.p, x.flow_id)
+  if f and flow.holds(f) then record.set(x, 'held', '1') end
+  if must_wait(x, f) then record.set(x, 'waits_again', '1') end
   runnable.place(x, now)
   record.set(x, 'transition_at', now)
   record.set(x, 'next_attempt', 'replay')
@@ -54,31 +58,30 @@ local function reopen(w, x, a, now, deadline_at)
   request.note(x, a)
   if a.reason ~= '' then record.set(x, 'replay_reason', a.reason) end
   if a.requested_by ~= '' then record.set(x, 'replay_requested_by', a.requested_by) end
-  arm_deadline(x, deadline_at, now)
+  set_deadline(x, deadline_at, now)
   commit(w, x, 'replayed', a.requested_by)
 end
 
 -- What its flow has to say: nil and a refusal, or what is taken back with the replay.
 local function planned(p, x, downstream)
   local f = flow.read(p, x.flow_id)
-  if f and f.state == 'cancelled' and f.cancel_policy == 'cancel_all' then
-    return nil, reply.refuse('flow_cancelled')
-  end
-  if f and (f.expired or flow.walks(f) == 'remove') then
+  if f and (f.expired or flow.is_removed(f)) then
     return nil, reply.refuse('flow_already_terminal')
   end
+  if f and flow.cancels(f, x) then return nil, reply.refuse('flow_cancelled') end
   if edge.decide(x) == 'skip' then
     local up = edge.obstacle(p, x)
     return nil, reply.refuse('deps_not_satisfied', up and p.tag .. up or '')
   end
-  local list, ups, uuid = reopening.plan(p, x, downstream)
+  local list, ups, uuid = reopening.plan(p, x, f, downstream)
   if not list then return nil, reply.refuse(ups, uuid and p.tag .. uuid) end
   return { list = list, ups = ups, flow = f }
 end
 
 local function take_back(w, plan, a, now)
   if not plan then return end
-  reopening.apply(w, plan.list, plan.ups, now, function(x) reopen(w, x, a, now) end)
+  local run_again = function(x) reopen(w, x, a, now) end
+  reopening.apply(w, plan.list, plan.ups, plan.flow, now, run_again)
   if plan.flow and plan.flow.failing then flow.forgive(w, plan.flow) end
 end
 
@@ -125,6 +128,7 @@ define {
     end
     take_back(w, plan, a, now)
     reopen(w, x, a, now, a.deadline_at)
+    if x.waits_again then reopening.forget_open_inputs(w, x) end
     return reply.ok(state.public(x), count + 1)
   end,
 }

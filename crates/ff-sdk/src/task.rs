@@ -31,7 +31,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::error::{SdkError, TerminalError};
+use crate::error::{Context as _, SdkError, TerminalError};
 use crate::stream;
 use crate::worker::Shared;
 use frames::Output;
@@ -95,8 +95,7 @@ impl TaskCore {
         }
         self.check_held()?;
         let message = Some(message.to_owned());
-        let told = self.engine.progress(self.handle(), Some(percent), message).await;
-        told.map_err(|error| error.in_context("progress").into())
+        self.engine.progress(self.handle(), Some(percent), message).await.context("progress")
     }
 
     /// What an upstream passes under a name; none if nothing is. What was too large for the claim
@@ -107,8 +106,7 @@ impl TaskCore {
             if let Some(bytes) = &input.bytes_base64 {
                 return Ok(Some(bytes.0.clone()));
             }
-            let result = self.engine.read_result(input.execution_id).await;
-            return result.map_err(|error| error.in_context("input").into());
+            return self.engine.read_result(input.execution_id).await.context("input");
         }
         let mut from = self.unnamed();
         while let Some(place) = from {
@@ -144,8 +142,7 @@ impl TaskCore {
 
     async fn read_inputs(&self, from: u64) -> Result<InputPage, SdkError> {
         let query = InputQuery { from: Some(from), bytes_max: None };
-        let page = self.engine.read_inputs(self.handle().execution_id, query).await;
-        page.map_err(|error| error.in_context("inputs").into())
+        self.engine.read_inputs(self.handle().execution_id, query).await.context("inputs")
     }
 
     /// After the loss of the lease the store would refuse: it need not be asked.
@@ -306,8 +303,7 @@ impl ClaimedTask {
     /// Renews the lease now, outside the schedule.
     pub async fn renew_lease(&self) -> Result<(), SdkError> {
         self.core.check_held()?;
-        let renewed = renewal::renew(&self.core, &self.core.engine).await;
-        renewed.map_err(|error| error.in_context("renew").into())
+        renewal::renew(&self.core, &self.core.engine).await.context("renew")
     }
 
     /// Says how far the work is: 0 to 100, and a sentence for a person.
@@ -326,8 +322,7 @@ impl ClaimedTask {
         let mut frame = Frame::new(FrameKind::Event, payload).with_type(frame_type);
         frame.correlation_id = metadata.map(str::to_owned);
         self.core.check_held()?;
-        let appended = frames::append(&self.core, frame).await;
-        appended.map_err(|error| error.in_context("append_frame").into())
+        frames::append(&self.core, frame).await.context("append_frame")
     }
 
     /// Writes output without waiting for each frame. It is there before an outcome is reported.

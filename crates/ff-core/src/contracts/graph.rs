@@ -255,8 +255,7 @@ impl GraphTask {
         if self.execution.idempotency_key.is_some() {
             return Err(invalid(&field("idempotency_key"), "is the flow's: give it a key"));
         }
-        let new = self.execution.under(member_id(flow_id, &self.name, config))?;
-        new.validate(config)?;
+        let new = self.execution.under(member_id(flow_id, &self.name, config), config)?;
         let (optional, needs, cancel_rest) = (self.optional, self.needs, self.cancel_rest);
         Ok(PlannedNode { name: self.name, optional, needs, cancel_rest, new })
     }

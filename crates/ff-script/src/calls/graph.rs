@@ -32,8 +32,9 @@ functions! {
         "OK" => Accepted { flow_id: FlowId, node_count: u32 },
         "ALREADY_SATISFIED" => AcceptedBefore { flow_id: FlowId, node_count: u32 },
     }
-    refuses [IdempotencyConflict, FlowCancelled, GraphTooLarge, StaleGraphRevision,
-        ExecutionNotInFlow, SelfReferencingEdge, CycleDetected, DependencyAlreadyExists, InvalidPolicyJson,
+    refuses [IdempotencyConflict, FlowCancelled, FlowAlreadyTerminal, GraphTooLarge,
+        StaleGraphRevision, ExecutionNotInFlow, SelfReferencingEdge, CycleDetected,
+        DependencyAlreadyExists, InvalidPolicyJson,
         InvalidCapabilities, InvalidTagKey];
 }
 
@@ -148,7 +149,8 @@ impl GraphEdge {
 
 #[cfg(test)]
 mod tests {
-    use ff_core::contracts::NewExecution;
+    use ff_core::contracts;
+    use ff_core::partition::PartitionConfig;
 
     use super::*;
 
@@ -172,8 +174,9 @@ mod tests {
     }
 
     fn node(name: &str) -> GraphNode {
-        let id = "{fp:3}:00000000-0000-4000-8000-000000000003".parse().expect("an id");
-        let new = NewExecution::new(id, "encode".parse().expect("a kind"));
+        let id: ExecutionId = "{fp:3}:00000000-0000-4000-8000-000000000003".parse().expect("an id");
+        let new = contracts::CreateExecution::new("encode".parse().expect("a kind")).with_id(id);
+        let new = new.place(uuid::Uuid::nil(), &PartitionConfig::default()).expect("it is right");
         let create = CreateExecution::try_from(new).expect("it fits");
         GraphNode {
             name: name.to_owned(),

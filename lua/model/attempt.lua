@@ -70,7 +70,7 @@ local LEFTOVERS = { 'attempt_id', 'attempt_type', 'attempt_end', 'attempt_ended_
   'attempt_cause', 'failure_reason', 'failure_category',
   'revoke_reason', 'replay_reason', 'replay_requested_by', 'timeout_at',
   'timeout_left_ms', 'renewed_at', 'resumed_at', 'progress_pct', 'progress_message',
-  'progress_at', 'next_attempt', 'delay_until', 'delay_reason', 'pause_kind' }
+  'progress_at', 'next_attempt', 'delay_until', 'delay_reason', 'pause_kind', 'waits_again' }
 
 attempt.GRANT = { 'grant_id', 'grant_kind', 'grant_worker_id', 'grant_instance_id',
   'grant_expires_at' }
@@ -78,7 +78,7 @@ attempt.GRANT = { 'grant_id', 'grant_kind', 'grant_worker_id', 'grant_instance_i
 -- What waits for a claim that may never come.
 local PENDING = { 'next_attempt', 'delay_until', 'delay_reason', 'suspend_reason',
   'suspend_until', 'grant_id', 'grant_kind', 'grant_worker_id', 'grant_instance_id',
-  'grant_expires_at', 'held' }
+  'grant_expires_at', 'held', 'waits_again' }
 
 attempt.PENDING = PENDING
 

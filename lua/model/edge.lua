@@ -30,6 +30,9 @@ local edge = {}
 -- What stands in `due` for an execution whose end not all of its edges were told.
 edge.PREFIX = 'e:'
 
+-- What stands there for a member whose other upstreams are still to be cancelled.
+edge.REST_PREFIX = 'r:'
+
 edge.KINDS = { 'success_only', 'failure_only', 'any_outcome' }
 
 local LETTERS = { success_only = 's', failure_only = 'f', any_outcome = 'a' }
@@ -204,14 +207,83 @@ function edge.disarm_deadline(x)
   record.set(x, 'deadline_at', given)
 end
 
+local UNDECIDED = { blocked = true, held = true }
+
+-- Is it still open whether a member will run?
+local function is_open(x)
+  return UNDECIDED[x.state] and not runnable.has_begun(x) and decide(x) == 'wait'
+end
+
+-- What decides about a member that waits for upstreams, and where it is listed when it is freed.
+local read_downstream = record.reader { 'flow_id', 'dependencies', 'lane', 'created_at', 'priority',
+  'ageing_ms', 'delay_until', 'deadline_at', 'deadline_ms', 'held', 'attempt_count', 'waits_again',
+  'inputs', 'cancel_rest', 'kept' }
+
+-- How many more edges this call may follow.
+function edge.left(w) return w.edges_left or limit.edges_per_call end
+
+-- So many were followed, or looked at.
+function edge.spend(w, count) w.edges_left = edge.left(w) - count end
+
+-- Does somebody wait for an upstream for whom it is still open whether it will run? Of one with
+-- more edges than one call may follow that is taken for granted.
+local function is_needed(w, up, edges)
+  if edges > limit.edges_per_call then return true end
+  local list = edge.outgoing(up, 0, edges)
+  for i = 1, #list do
+    local down = list[i] and list[i].applied and read_downstream(w.p, list[i].down)
+    if down and is_open(down) then return true end
+  end
+  return false
+end
+
+-- A member that nobody needs any more does not decide about its flow.
+local function cancel_unneeded(w, up, now, finish)
+  record.set(up, 'optional', '1')
+  record.set(up, 'cancel_reason', 'not_needed')
+  record.set(up, 'cancelled_by', 'flow_cascade')
+  finish(w, up, now, 'cancelled', 'not_needed')
+end
+
+local function cancel_rest_later(w, x, from)
+  record.set(x, 'rest_from', number.text(from))
+  commit(w, x)
+  w[#w + 1] = { 'ZADD', w.p.due, w.now, edge.REST_PREFIX .. x.uuid }
+  writes.push(w, w.p.due_channel, w.now)
+end
+
+-- Cancels upstreams of a member that was freed, if nobody needs them any more, from one of its
+-- edges on; what this call may not look at is looked at by the next tick.
+function edge.cancel_rest(w, x, from, now, finish)
+  if edge.left(w) <= 0 then return cancel_rest_later(w, x, from) end
+  local _, total = runnable.dependencies(x)
+  local list = edge.incoming(x, from, edge.left(w))
+  for i = 1, #list do
+    local up = list[i] and record.read(w.p, list[i].up)
+    local edges = up and state.LIVE[up.state] and count_of(up.edges_out) or 0
+    local cost = edges > limit.edges_per_call and 1 or math.max(edges, 1)
+    if edge.left(w) < cost then return cancel_rest_later(w, x, from + i - 1) end
+    edge.spend(w, cost)
+    if edges > 0 and not is_needed(w, up, edges) then cancel_unneeded(w, up, now, finish) end
+  end
+  if #list > 0 and from + #list < (total or 0) then
+    return cancel_rest_later(w, x, from + #list)
+  end
+  if x.rest_from then
+    record.drop(x, { 'rest_from' })
+    commit(w, x)
+  end
+end
+
 -- What a change of its counts means for a member; `finish` ends one that can never run.
 local function apply(w, x, now, finish, decision)
-  if x.state ~= 'blocked' or x.attempt_count then return commit(w, x) end
+  if x.state ~= 'blocked' or runnable.has_begun(x) then return commit(w, x) end
   decision = decision or decide(x)
   if decision == 'free' then
     arm_deadline(x, now)
     put_freed(x, runnable.free_state(x, now), now)
     commit(w, x, 'freed')
+    if x.cancel_rest then edge.cancel_rest(w, x, 0, now, finish) end
   elseif decision == 'skip' then
     -- Whoever ends an execution looks at all of it.
     record.read(w.p, x.uuid)
@@ -232,11 +304,11 @@ end
 local function settle(w, x, up, one, now, finish)
   local needed, edges, satisfied, impossible = counts(x)
   -- Also for one that was ended meanwhile: it may be replayed.
-  local open = not x.attempt_count
+  local open = not runnable.has_begun(x)
     and verdict(needed, edges, satisfied, impossible) == 'wait'
   if satisfies(one.kind, up.state) then
     satisfied = satisfied + 1
-    if open then pass(w, x, up, one) end
+    if open and up.state == 'success' then pass(w, x, up, one) end
     if open and (up.kept or FAILURES[up.state]) then keep(w, x) end
   else
     impossible = impossible + 1
@@ -244,17 +316,6 @@ local function settle(w, x, up, one, now, finish)
   put_counts(x, needed, edges, satisfied, impossible)
   apply(w, x, now, finish, verdict(needed, edges, satisfied, impossible))
 end
-
--- What decides about a member that waits for upstreams, and where it is listed when it is freed.
-local read_downstream = record.reader { 'flow_id', 'dependencies', 'lane', 'created_at', 'priority',
-  'ageing_ms', 'delay_until', 'deadline_at', 'deadline_ms', 'held', 'attempt_count', 'inputs',
-  'kept' }
-
--- How many more edges this call may follow.
-function edge.left(w) return w.edges_left or limit.edges_per_call end
-
--- So many were followed, or looked at.
-function edge.spend(w, count) w.edges_left = edge.left(w) - count end
 
 local function continue_later(w, x)
   w[#w + 1] = { 'ZADD', w.p.due, w.now, edge.PREFIX .. x.uuid }
@@ -409,6 +470,16 @@ edge.reconsider = apply
 function edge.new(down, kind, pass_data, name, id, applied)
   return { down = down, kind = LETTERS[kind], pass = pass_data, name = name, id = id,
     applied = applied }
+end
+
+-- Would an edge of this kind pass what its upstream never gives?
+function edge.passes_nothing(kind, passes) return passes and kind == 'failure_only' end
+
+-- The upstream of the last edge that ends at a member; nil if there is none.
+function edge.last_upstream(x)
+  local text = redis.call('LINDEX', keys.incoming(x.key), -1)
+  local one = text and parse_incoming(text)
+  return one and one.up
 end
 
 -- The outgoing edges of a member, from a place on; false for what cannot be read.

@@ -26,7 +26,8 @@ function ending.finish(w, x, now, outcome, cause)
   -- Who reads along and has seen nothing yet is told by the push of the ended execution.
   if x.frames then stream.close(w, x, now) end
   put(x, outcome, now)
-  commit(w, x, 'ended', outcome .. ':' .. cause .. ':' .. (x.namespace or ''))
+  local why = outcome .. ':' .. cause .. ':' .. (x.namespace or '')
+  commit(w, x, 'ended', x.flow_id and why .. ':' .. x.flow_id or why)
   if x.parent then children.ended(w, x, now) end
   if x.flow_id then edge.ended(w, x, now, ending.finish) end
 end

@@ -93,6 +93,9 @@ return {
   content = 'cd',            -- digest of what a child was asked for
   children = 'ch',           -- how many children it has
   open_children = 'oc',      -- how many of them are not over
+  waits_again = 'wg',        -- 1 if it began, and a replay lets it wait for its upstreams again
+  cancel_rest = 'cx',        -- 1 if upstreams that nobody needs are cancelled when it is freed
+  rest_from = 'rf',          -- from which of its edges on that is still to be done
   kept = 'kp',               -- 1 if it makes up for a failure, which ends the others
   stream_rule = 'sr',        -- compiled stream policy (model/stream.lua)
   frames = 'fm',             -- what the latest attempt's stream holds (model/stream.lua)

@@ -23,6 +23,7 @@ local limit = require('kernel.limit')
 local number = require('kernel.number')
 local event = require('model.event')
 local log = require('model.log')
+local runnable = require('model.runnable')
 local state = require('model.state')
 local writes = require('kernel.writes')
 
@@ -176,7 +177,7 @@ end
 -- rest is cancelled.
 function flow.cancels(f, x)
   return f.cancel_policy == 'cancel_all' or f.cancel_policy == 'cancel_pending'
-    and not x.attempt_count
+    and not runnable.has_begun(x)
 end
 
 -- May an execution of this flow not run any more?

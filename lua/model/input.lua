@@ -42,6 +42,23 @@ function input.brought(p, x)
   return out, bytes
 end
 
+-- So many inputs from a place on, each with its bytes, until they are more than `bytes_max`; the
+-- first is told however large. Gives them, and where to go on; nil at the end.
+function input.page(p, x, from, most, bytes_max)
+  local list, out, bytes = redis.call('LRANGE', keys.inputs(x.key), from, from + most - 1), {}, 0
+  for i = 1, #list do
+    local uuid, name = parse(list[i])
+    local value = uuid and result_of(p, uuid)
+    bytes = bytes + (value and #value or 0)
+    if i > 1 and bytes > bytes_max then return out, from + i - 1 end
+    if uuid then
+      out[#out + 1], out[#out + 2] = name, p.tag .. uuid
+      out[#out + 1], out[#out + 2] = value and 1 or 0, value or ''
+    end
+  end
+  return out, #list == most and from + most or nil
+end
+
 -- The bytes of the first input, however many.
 function input.first(p, x)
   local one = redis.call('LRANGE', keys.inputs(x.key), 0, 0)[1]

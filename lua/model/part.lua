@@ -26,6 +26,7 @@ local MEMBER = {
   arg.optional(arg.int('needed', 1, limit.flow_edges_max)),
 }
 for i = 1, #creation.ARGS do MEMBER[#MEMBER + 1] = creation.ARGS[i] end
+MEMBER[#MEMBER + 1] = arg.optional(arg.int('cancel_rest', 0, 1), 0)
 kernel.prepare(MEMBER)
 
 local EDGE = kernel.prepare {

@@ -18,10 +18,13 @@ function runnable.dependencies(x)
   return tonumber(needed) or edges, edges, tonumber(satisfied), tonumber(impossible)
 end
 
+-- Has it begun to run? A replay may let it wait for its upstreams again.
+function runnable.has_begun(x) return x.attempt_count and not x.waits_again end
+
 -- Does the execution wait for upstreams of its flow?
 local function depends(x)
   local needed, _, satisfied = runnable.dependencies(x)
-  return needed and satisfied < needed and not x.attempt_count
+  return needed and satisfied < needed and not runnable.has_begun(x)
 end
 
 -- Is an attempt paused until children of the execution are over that are not?

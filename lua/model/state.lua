@@ -93,7 +93,7 @@ local function excerpt(text, bytes_max)
 end
 
 local function blocked_detail(x)
-  if x.attempt_count then
+  if x.attempt_count and not x.waits_again then
     return (x.open_children or 0) .. ' of ' .. (x.children or 0) .. ' children are not done'
   end
   local needed, edges, satisfied = string.match(x.dependencies or '', '^(%w*):(%d+):(%d+):')

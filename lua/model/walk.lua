@@ -86,7 +86,7 @@ local function remove(w, p, f, now)
   w.members_left = most - #list / 2
   for i = 1, #list, 2 do
     purge.member(w, p, list[i], now)
-    w[#w + 1] = { 'ZREM', p.due, edge.PREFIX .. list[i] }
+    w[#w + 1] = { 'ZREM', p.due, edge.PREFIX .. list[i], edge.REST_PREFIX .. list[i] }
     w[#w + 1] = { 'ZREM', keys.members(f.key), list[i] }
   end
   if #list < 2 * most then forget(w, p, f) end
@@ -191,6 +191,17 @@ due.on[edge.PREFIX] = function(w, p, member, now)
     edge.tell_on(w, x, now, ending.finish)
   else
     w[#w + 1] = { 'ZREM', p.due, member }
+  end
+  return 'edges'
+end
+
+-- Goes on cancelling the upstreams of a member that nobody needs any more.
+due.on[edge.REST_PREFIX] = function(w, p, member, now)
+  if edge.left(w) <= 0 then return 'edges' end
+  local x = record.read(p, string.sub(member, 3))
+  w[#w + 1] = { 'ZREM', p.due, member }
+  if x and x.rest_from then
+    edge.cancel_rest(w, x, number.stored(x.rest_from, 0), now, ending.finish)
   end
   return 'edges'
 end

@@ -78,6 +78,10 @@ local function checked(p, a)
   if not f then return nil, refusal end
   local up, down = members(p, f, a)
   if not up then return nil, down end
+  if edge.passes_nothing(a.dependency_kind, a.data_passing_ref ~= '') then
+    return nil, reply.refuse('invalid_input', 'data_passing_ref is for edges that success '
+      .. 'satisfies: a failure gives no result')
+  end
   local one, place = edge.between(f, up, down)
   if one then
     if same(up, one, place, a) then

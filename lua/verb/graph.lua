@@ -53,16 +53,42 @@ local function wrong_edge(p, f, by_id, one)
   local down = number_of(p, f, by_id, one.downstream)
   if not down then return reply.refuse('execution_not_in_flow', p.tag .. one.downstream) end
   if up == down then return reply.refuse('self_referencing_edge') end
-  return up > down and reply.refuse('cycle_detected') or nil
+  if up > down then return reply.refuse('cycle_detected') end
+  if edge.passes_nothing(one.kind, one.pass == 1) then
+    return reply.refuse('invalid_input', 'pass is for edges that success satisfies')
+  end
+  return nil
+end
+
+-- The number of the upstream of the last edge that a member has from earlier calls; 0 if it has
+-- none.
+local function last_number(p, by_id, uuid)
+  local x = not by_id[uuid] and record.read(p, uuid)
+  local up = x and edge.last_upstream(x)
+  up = up and record.read(p, up)
+  return up and number.stored(up.ordinal, 0) or 0
+end
+
+-- Edges of one member come in the order of their upstreams, so that a doubled one is found without
+-- looking at all of them. Nil if this one does, or a refusal.
+local function misplaced(p, f, by_id, one, latest)
+  local down, at = one.downstream, number_of(p, f, by_id, one.upstream)
+  local before = latest[down] or last_number(p, by_id, down)
+  latest[down] = at
+  if at == before then
+    return reply.refuse('dependency_already_exists', p.tag .. one.upstream, p.tag .. down)
+  end
+  return at < before and reply.refuse('invalid_input',
+    'edges of a member must come in the order of their upstreams') or nil
 end
 
 -- Reads and checks the edges that are new; nil and a refusal.
 local function read_edges(p, a, f, known, count, by_id, now)
-  local list = {}
+  local list, latest = {}, {}
   for i = math.max(known - a.edges_before, 0) + 1, count do
     local one, refusal = part.edge(p, a, i, now)
     if not one then return nil, refusal end
-    refusal = wrong_edge(p, f, by_id, one)
+    refusal = wrong_edge(p, f, by_id, one) or misplaced(p, f, by_id, one, latest)
     if refusal then return nil, refusal end
     local down = by_id[one.downstream]
     if down then down.expects = down.expects + 1 end
@@ -75,6 +101,7 @@ local function add_node(w, p, f, one, now, hold)
   local x = creation.member(w, p, one, one.compiled, one.tags, now, function(x)
     member.join(w, f, x, one.name, one.optional == 1, now)
     if hold then record.set(x, 'held', '1') end
+    if one.cancel_rest == 1 then record.set(x, 'cancel_rest', '1') end
     record.set(x, 'rank', one.number)
     if one.needed or one.expects > 0 then edge.expect(x, one.needed, one.expects) end
   end)
@@ -140,6 +167,7 @@ define {
     graph_too_large = {},
     stale_graph_revision = { 'graph_revision' }, execution_not_in_flow = { 'execution_id' },
     self_referencing_edge = {}, cycle_detected = {},
+    dependency_already_exists = { 'upstream', 'downstream' },
     invalid_policy_json = { 'text' }, invalid_capabilities = { 'text' },
     invalid_tag_key = { 'key' },
   },

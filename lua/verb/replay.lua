@@ -27,14 +27,20 @@ local OVER = { 'ended_at', 'cancel_reason', 'cancelled_by', 'retry_count', 'recl
 local ENDS = { success = 'done', failed = 'final', expired = 'timeout', cancelled = 'cancel' }
 
 -- A member that has to wait has as much time as its policy says from when it may run.
-local function set_deadline(x, a, now)
-  local given = a.deadline_at ~= 0 and a.deadline_at or nil
-  local own = not a.deadline_at and number.stored(x.deadline_ms, nil)
+local function set_deadline(x, deadline_at, now)
+  local given = deadline_at ~= 0 and deadline_at or nil
+  local own = not deadline_at and number.stored(x.deadline_ms, nil)
   if given then record.set(x, 'deadline_at', given) end
   if own and runnable.WAITING[x.state] then edge.arm_deadline(x, now) end
 end
 
-local function reopen(w, x, a, now)
+-- Does a member that ran have to wait for an upstream that runs again? Where nobody is freed any
+-- more it does not.
+local function must_wait(x, f)
+  return f and x.attempt_count and not flow.frees_nobody(f) and edge.decide(x) == 'wait'
+end
+
+local function reopen(w, x, a, now, deadline_at)
   if x.attempt_count and not x.attempt_end then
     record.set(x, 'attempt_end', ENDS[x.state] or 'cancel')
     record.set(x, 'attempt_ended_at', x.ended_at)
@@ -45,6 +51,7 @@ local function reopen(w, x, a, now)
   record.drop(x, OVER)
   local f = x.flow_id and flow.read(w.p, x.flow_id)
   if f and flow.holds(f) then record.set(x, 'held', '1') end
+  if must_wait(x, f) then record.set(x, 'waits_again', '1') end
   runnable.place(x, now)
   record.set(x, 'transition_at', now)
   record.set(x, 'next_attempt', 'replay')
@@ -52,11 +59,13 @@ local function reopen(w, x, a, now)
   request.note(x, a)
   if a.reason ~= '' then record.set(x, 'replay_reason', a.reason) end
   if a.requested_by ~= '' then record.set(x, 'replay_requested_by', a.requested_by) end
-  set_deadline(x, a, now)
+  set_deadline(x, deadline_at, now)
+  commit(w, x, 'replayed', a.requested_by)
+  if x.parent then children.reopened(w, x, now) end
 end
 
 -- What its flow has to say: nil and a refusal, or what is taken back with the replay.
-local function planned(p, x)
+local function planned(p, x, downstream)
   local f = flow.read(p, x.flow_id)
   if f and (f.expired or flow.is_removed(f)) then
     return nil, reply.refuse('flow_already_terminal')
@@ -66,14 +75,15 @@ local function planned(p, x)
     local up = edge.obstacle(p, x)
     return nil, reply.refuse('deps_not_satisfied', up and p.tag .. up or '')
   end
-  local list, ups = reopening.plan(p, x, f)
-  if not list then return nil, reply.refuse('graph_too_large') end
+  local list, ups, uuid = reopening.plan(p, x, f, downstream)
+  if not list then return nil, reply.refuse(ups, uuid and p.tag .. uuid) end
   return { list = list, ups = ups, flow = f }
 end
 
-local function take_back(w, plan, now)
+local function take_back(w, plan, a, now)
   if not plan then return end
-  reopening.apply(w, plan.list, plan.ups, plan.flow, now)
+  local run_again = function(x) reopen(w, x, a, now) end
+  reopening.apply(w, plan.list, plan.ups, plan.flow, now, run_again)
   if plan.flow and plan.flow.failing then flow.forgive(w, plan.flow) end
 end
 
@@ -88,13 +98,14 @@ define {
     arg.optional(arg.moment('deadline_at')),
     arg.optional(arg.int('expected_replay_count', 0, limit.max_replays_max)),
     request.arg(),
+    arg.optional(arg.int('downstream', 0, 1), 0),
   },
   gives = {
     OK = { 'public_state', 'replay_count' },
     DUPLICATE = { 'public_state', 'replay_count' },
     execution_not_found = {},
     execution_not_terminal = {},
-    max_replays_exhausted = {},
+    max_replays_exhausted = { 'execution_id' },
     flow_cancelled = {},
     flow_already_terminal = {},
     deps_not_satisfied = { 'upstream_execution_id' },
@@ -109,18 +120,17 @@ define {
       return reply.duplicate(state.public(x), count)
     end
     if not state.ENDED[x.state] then return reply.refuse('execution_not_terminal') end
-    if count >= number.stored(x.replays_max, limit.replays_default) then
-      return reply.refuse('max_replays_exhausted')
+    if reopening.is_exhausted(x) then
+      return reply.refuse('max_replays_exhausted', p.tag .. x.uuid)
     end
     local plan, refusal
     if x.flow_id then
-      plan, refusal = planned(p, x)
+      plan, refusal = planned(p, x, a.downstream == 1)
       if refusal then return refusal end
     end
-    take_back(w, plan, now)
-    reopen(w, x, a, now)
-    commit(w, x, 'replayed', a.requested_by)
-    if x.parent then children.reopened(w, x, now) end
+    take_back(w, plan, a, now)
+    reopen(w, x, a, now, a.deadline_at)
+    if x.waits_again then reopening.forget_open_inputs(w, x) end
     return reply.ok(state.public(x), count + 1)
   end,
 }

@@ -3,7 +3,7 @@
 //! A graph is written as edges, `a -> b, b -f> c, d`: members are named by words, and come in the
 //! order in which they first appear, but for those that edges put behind others. `->` is satisfied
 //! by success, `-f>` by failure, `-a>` by any end, and `=>` by success, whose result it passes on.
-//! `a?` is optional, `a*2` needs two of its edges.
+//! `a?` is optional, `a*2` needs two of its edges, and with `a*2!` the rest is cancelled.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -135,9 +135,20 @@ impl Graph {
         }
         assert_eq!(order.len(), self.nodes.len(), "a graph has no cycle");
         self.nodes = order.into_iter().map(|at| self.nodes[at].clone()).collect();
+        let rank: BTreeMap<ExecutionId, usize> = self
+            .nodes
+            .iter()
+            .enumerate()
+            .map(|(at, node)| (node.create.execution_id, at))
+            .collect();
+        self.edges.sort_by_key(|edge| (rank[&edge.downstream], rank[&edge.upstream]));
     }
 
     fn add(&mut self, d: &Deployment, word: &str) -> ExecutionId {
+        let (word, cancel_rest) = match word.strip_suffix('!') {
+            Some(word) => (word, true),
+            None => (word, false),
+        };
         let (name, needed) = match word.split_once('*') {
             Some((name, count)) => (name, Some(count.parse().expect("a count"))),
             None => (word, None),
@@ -151,7 +162,8 @@ impl Graph {
         }
         let create = d.create().call();
         let id = create.execution_id;
-        self.nodes.push(GraphNode { name: name.to_owned(), optional, needed, create });
+        let name = name.to_owned();
+        self.nodes.push(GraphNode { name, optional, needed, create, cancel_rest });
         id
     }
 }

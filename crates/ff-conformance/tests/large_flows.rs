@@ -31,7 +31,7 @@ fn graph(d: &Deployment, members: usize, upstreams: impl Fn(usize) -> Range<usiz
     for place in 0..members {
         let create = d.create().call();
         let (name, optional, needed) = (format!("n{place}"), false, None);
-        graph.nodes.push(GraphNode { name, optional, needed, create });
+        graph.nodes.push(GraphNode { name, optional, needed, create, cancel_rest: false });
         for up in upstreams(place) {
             let id = |place: usize| graph.nodes[place].create.execution_id;
             let (kind, name) = ("success_only".to_owned(), String::new());

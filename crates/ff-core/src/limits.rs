@@ -263,6 +263,8 @@ limits! {
     CHILDREN_MAX = 1000;
     /// Inputs and results of children that a claim brings along; what is larger is read separately.
     CLAIM_INPUTS_BYTES = 64 * KIB;
+    /// Inputs that one read brings; a larger one comes alone.
+    INPUTS_READ_BYTES_MAX = 4 * MIB;
     /// Inputs that a claim names.
     CLAIM_INPUTS_MAX = 256;
 

@@ -4,6 +4,8 @@ mod approvals;
 mod children;
 mod completions;
 mod executions;
+mod flow_replay;
+mod flow_rows;
 mod flows;
 mod following;
 mod grants;

@@ -19,6 +19,7 @@ pub mod flow_cancel;
 pub mod flow_reads;
 pub mod grant;
 pub mod graph;
+pub mod inputs;
 pub mod lease;
 pub mod library;
 pub mod list;
@@ -72,6 +73,7 @@ pub fn contracts() -> impl Iterator<Item = Contract> {
         children::CONTRACTS,
         flow_cancel::CONTRACTS,
         flow_reads::CONTRACTS,
+        inputs::CONTRACTS,
         events::CONTRACTS,
         tick::CONTRACTS,
     ]

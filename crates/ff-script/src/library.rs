@@ -39,9 +39,10 @@ modules! {
     "kernel/number" "kernel/time" "kernel/keys" "kernel/reply" "kernel/arg" "kernel/writes"
     "kernel/define" "kernel/json" "kernel/pack"
     "model/field" "model/record" "model/blob" "model/event" "model/state" "model/log"
-    "model/index" "model/flow" "model/commit" "model/due" "model/stream" "model/lease"
+    "model/index" "model/runnable" "model/flow" "model/commit" "model/due" "model/stream"
+    "model/lease"
     "model/secret" "model/token" "model/condition" "model/waitpoint" "model/signal"
-    "model/attempt" "model/retry" "model/runnable" "model/children" "model/edge" "model/ending"
+    "model/attempt" "model/retry" "model/children" "model/edge" "model/ending"
     "model/suspension" "model/decision" "model/failure" "model/loss" "model/timer"
     "model/capability" "model/policy" "model/tags" "model/purge" "model/walk" "model/rank"
     "model/member" "model/creation" "model/part" "model/reopening" "model/request" "model/input"
@@ -51,7 +52,7 @@ modules! {
     "verb/pause" "verb/suspend" "verb/waitpoint" "verb/signal" "verb/approval" "verb/secret"
     "verb/expire" "verb/replay" "verb/change" "verb/worker" "verb/mark" "verb/describe"
     "verb/list" "verb/waits" "verb/flow" "verb/flow_cancel" "verb/edge" "verb/graph"
-    "verb/children" "verb/flow_reads" "verb/events" "verb/tick"
+    "verb/children" "verb/flow_reads" "verb/inputs" "verb/events" "verb/tick"
 }
 
 /// What stands before the modules.

@@ -81,9 +81,10 @@ pub use ff_core::contracts::{
     AddEdge, AddFlowMember, CancelFlow, CancelFlowPolicy, CancelFlowResult, CancelFlowWait,
     CancelReceipt, CancelReceiptQuery, CancelledMember, ChildResult, ChildrenAdded,
     CreateExecution, CreateFlow, DependencyKind, EdgeDirection, EdgeList, EdgeQuery, EdgeSnapshot,
-    EdgeState, FailurePolicy, FlowGraph, FlowMember, FlowMembers, FlowQuery, FlowSnapshot,
-    FlowState, FlowSummary, GraphAccepted, GraphDependency, GraphQuery, GraphTask, ListFlowsPage,
-    MemberFate, MemberQuery, PassedInput, RetryStuck, StuckRetried, SubmitGraph,
+    EdgeState, FailedReplayed, FailurePolicy, FlowGraph, FlowMember, FlowMembers, FlowQuery,
+    FlowSnapshot, FlowState, FlowSummary, GraphAccepted, GraphDependency, GraphQuery, GraphTask,
+    InputPage, InputQuery, ListFlowsPage, MemberFate, MemberQuery, PassedInput, ReplayFailed,
+    ReplayRefused, RetryStuck, StuckRetried, SubmitGraph,
 };
 pub use ff_core::engine_backend::EngineBackend;
 pub use ff_core::error::{Code, EngineError, ErrorClass};

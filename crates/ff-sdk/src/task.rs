@@ -19,9 +19,12 @@ use std::time::Duration;
 use ff_core::backend::{
     FailOutcome, FailureClass, FailureReason, Frame, FrameKind, Handle, HandleKind,
 };
-use ff_core::contracts::{AppendFrameOutcome, Claimed, PassedInput, StreamFrames, Tags};
+use ff_core::contracts::{
+    AppendFrameOutcome, Claimed, InputPage, InputQuery, PassedInput, StreamFrames, Tags,
+};
 use ff_core::engine_backend::EngineBackend;
 use ff_core::error::{Code, EngineError};
+use ff_core::limits;
 use ff_core::types::{
     AttemptId, AttemptIndex, ExecutionId, LaneId, LeaseEpoch, LeaseFence, LeaseId, Moment,
     Namespace, StreamCursor, TimestampMs,
@@ -105,13 +108,48 @@ impl TaskCore {
     /// What an upstream passes under a name; none if nothing is. What was too large for the claim
     /// is read now.
     pub(crate) async fn input(&self, name: &str) -> Result<Option<Vec<u8>>, SdkError> {
-        let Some(input) = self.claimed.inputs.iter().find(|input| input.name == name) else {
-            return Ok(None);
-        };
-        if let Some(bytes) = &input.bytes_base64 {
-            return Ok(Some(bytes.0.clone()));
+        let brought = &self.claimed.inputs;
+        if let Some(input) = brought.iter().find(|input| input.name == name) {
+            if let Some(bytes) = &input.bytes_base64 {
+                return Ok(Some(bytes.0.clone()));
+            }
+            return self.engine.read_result(input.execution_id).await.context("input");
         }
-        self.engine.read_result(input.execution_id).await.context("input")
+        let mut from = self.unnamed();
+        while let Some(place) = from {
+            let page = self.read_inputs(place).await?;
+            from = page.next_from;
+            if let Some(input) = page.inputs.into_iter().find(|input| input.name == name) {
+                return Ok(input.bytes_base64.map(|bytes| bytes.0));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Everything that upstreams pass, with its bytes, however much that is.
+    pub(crate) async fn all_inputs(&self) -> Result<Vec<PassedInput>, SdkError> {
+        let brought = &self.claimed.inputs;
+        let is_here = |input: &&PassedInput| input.bytes_base64.is_some();
+        let mut inputs: Vec<PassedInput> = brought.iter().take_while(is_here).cloned().collect();
+        let is_more = inputs.len() < brought.len() || self.unnamed().is_some();
+        let mut from = is_more.then_some(inputs.len() as u64);
+        while let Some(place) = from {
+            let page = self.read_inputs(place).await?;
+            inputs.extend(page.inputs);
+            from = page.next_from;
+        }
+        Ok(inputs)
+    }
+
+    /// Where the inputs begin that the claim did not even name; none if it named all.
+    fn unnamed(&self) -> Option<u64> {
+        let named = self.claimed.inputs.len() as u64;
+        (named >= limits::CLAIM_INPUTS_MAX).then_some(named)
+    }
+
+    async fn read_inputs(&self, from: u64) -> Result<InputPage, SdkError> {
+        let query = InputQuery { from: Some(from), bytes_max: None };
+        self.engine.read_inputs(self.handle().execution_id, query).await.context("inputs")
     }
 
     /// After the loss of the lease the store would refuse: it need not be asked.

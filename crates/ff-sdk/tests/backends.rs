@@ -123,6 +123,7 @@ on_every_backend! {
         a_cancelled_flow_tells_what_became_of_each
         members_and_flows_are_listed_in_pages
         a_whole_graph_is_read_at_once
+        what_failed_in_a_flow_runs_again
     }
     children {
         a_handler_fans_out_waits_and_sums_the_results

@@ -38,7 +38,7 @@ pub(crate) fn replay(remote: &Remote, json: bool, options: &Options) -> Result<(
         for name in &options.ids {
             let engine = client.connection().engine();
             let (reason, requested_by) = (options.reason.clone(), "cli".to_owned());
-            let request = ReplayExecution { reason, requested_by, request_id: None };
+            let request = ReplayExecution { reason, requested_by, ..ReplayExecution::default() };
             let replayed = engine.replay(client.connection().resolve(*name)?, request).await;
             let state = replayed.map_err(|error| {
                 explain(*name, &error.in_context("replay").into(), "only what has ended can be")

@@ -378,6 +378,7 @@ fn replay(dice: &mut Dice, execution_id: ExecutionId, world: &World) -> ReplayEx
             false => moment(dice, world),
         }),
         expected_replay_count: dice.sometimes(50, |dice| dice.below(3) as u32),
+        downstream: dice.chance(25),
         request_id: request(dice),
     }
 }

@@ -80,22 +80,24 @@ fn submission(dice: &mut Dice, world: &mut World) -> Submission {
         create.execution_id = ExecutionId::from_parts(partition, create.execution_id.uuid());
         create.idempotency_key = None;
         let before = edges.len();
-        for up in nodes.iter().rev().take(6) {
+        for up in nodes.iter().skip(nodes.len().saturating_sub(6)) {
             edges.extend(dice.sometimes(density, |dice| edge(dice, up, create.execution_id)));
         }
         let own = (edges.len() - before) as u64;
         let needed = dice.sometimes(40, |dice| 1 + dice.below(own)).filter(|_| own > 0);
         world.ids.push(create.execution_id);
         let optional = dice.chance(15);
-        nodes.push(GraphNode { name: format!("n{place}"), optional, needed, create });
+        let name = format!("n{place}");
+        nodes.push(GraphNode { name, optional, needed, create, cancel_rest: false });
     }
     Submission { head: head(dice, world), nodes, edges }
 }
 
 fn edge(dice: &mut Dice, up: &GraphNode, downstream: ExecutionId) -> GraphEdge {
-    let pass = dice.chance(40);
     let upstream = up.create.execution_id;
     let kind = (*dice.pick(&KINDS)).to_owned();
+    // A failure has nothing to pass.
+    let pass = kind != "failure_only" && dice.chance(40);
     GraphEdge { upstream, downstream, kind, pass, name: up.name.clone() }
 }
 
@@ -249,13 +251,19 @@ fn add_edge(dice: &mut Dice, flow_id: FlowId, graph: &Graph, world: &World) -> O
     let waits = |id: &ExecutionId| {
         world.record(id).is_some_and(|record| matches!(record.state(), "waiting" | "blocked"))
     };
+    let dependency_kind = dice.sometimes(70, |dice| (*dice.pick(&KINDS)).to_owned());
+    // A failure has nothing to pass.
+    let passes = dependency_kind.as_deref() != Some("failure_only");
     let call = AddDependency {
         flow_id,
         edge_id: EdgeId::from_uuid(dice.uuid()),
         upstream_execution_id: *dice.recent(&uuids)?,
         downstream_execution_id: *dice.likely(&uuids, waits)?,
-        dependency_kind: dice.sometimes(70, |dice| (*dice.pick(&KINDS)).to_owned()),
-        data_passing_ref: dice.sometimes(40, |_| "in".to_owned()).unwrap_or_default(),
+        dependency_kind,
+        data_passing_ref: dice
+            .sometimes(40, |_| "in".to_owned())
+            .filter(|_| passes)
+            .unwrap_or_default(),
         expected_graph_revision: dice.sometimes(10, |dice| dice.below(9)),
     };
     Some(if dice.chance(70) { Sent::of(graph.partition, &call) } else { stage(call, graph) })

@@ -27,6 +27,7 @@ pub(super) mod field {
     pub(crate) const TIMEOUT_AT: &str = "ta";
     pub(crate) const NEXT_ATTEMPT: &str = "nx";
     pub(crate) const ATTEMPT_COUNT: &str = "ac";
+    pub(crate) const WAITS_AGAIN: &str = "wg";
     pub(crate) const ATTEMPT_ID: &str = "ai";
     pub(crate) const LEASE_ID: &str = "li";
     pub(crate) const LEASE_EPOCH: &str = "ep";
@@ -99,9 +100,9 @@ impl<'a> Fields<'a> {
         self.text(field::FLOW_ID)
     }
 
-    /// Has it begun?
+    /// Has it begun, and does no replay let it wait for its upstreams again?
     pub(super) fn has_begun(self) -> bool {
-        self.count(field::ATTEMPT_COUNT) > 0
+        self.count(field::ATTEMPT_COUNT) > 0 && self.bytes(field::WAITS_AGAIN).is_none()
     }
 
     pub(super) fn is_lost(self) -> bool {

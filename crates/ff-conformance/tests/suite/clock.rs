@@ -173,7 +173,7 @@ conformance! {
         let id = d.create_one().await;
         let page = d.read_events(page.next_cursor, 10).await;
         assert_eq!((page.events.len(), page.truncated), (1, false));
-        assert_eq!(page.events[0].execution_id, id);
+        assert_eq!(page.events[0].execution_id, Some(id));
     }
 
     async fn a_key_is_remembered_across_a_step_back(d: &Deployment) {

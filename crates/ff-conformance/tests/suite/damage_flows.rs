@@ -12,6 +12,7 @@ use ff_script::calls::flow_cancel::{AckCancelMember, ReadCancelReceipt, RetryStu
 use ff_script::calls::flow_reads::{
     DescribeEdge, DescribeFlow, ListEdges, ListFlows, ListMembers, ReadGraph,
 };
+use ff_script::calls::inputs::ReadInputs;
 use ff_script::wire::Rest;
 
 use super::edge::{applied, staged};
@@ -55,6 +56,10 @@ async fn call_all(d: &Deployment, flow: &Flow, (applied_id, staged_id): (EdgeId,
     let graph = ReadGraph { flow_id, cursor: None, limit: 10 };
     answer(d, "ff_read_graph", encode(&graph)).await;
     answer(d, "ff_list_flows", encode(&ListFlows { after: None, limit: 10, owing: false })).await;
+    for name in ["a", "b"] {
+        let inputs = ReadInputs { execution_id: id(name), from: 0, bytes_max: 100 };
+        answer(d, "ff_read_inputs", encode(&inputs)).await;
+    }
     for (name, direction) in [("a", "outgoing"), ("b", "incoming")] {
         let direction = direction.to_owned();
         let edges = ListEdges { execution_id: id(name), direction, from: 0, limit: 10 };

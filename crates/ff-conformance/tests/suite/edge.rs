@@ -60,6 +60,58 @@ async fn plant(d: &Deployment, id: ExecutionId, field: &str, value: &str) {
 }
 
 conformance! {
+    async fn nothing_is_passed_from_who_fails(d: &Deployment) {
+        let flow = d.open_flow("a b").await;
+        let mut call = d.edge(&flow, "a", "b");
+        call.dependency_kind = Some("failure_only".to_owned());
+        call.data_passing_ref = "left".to_owned();
+        assert_eq!(d.refused(call.clone()).await, Code::InvalidInput);
+        assert_eq!(d.refused(staged(call.clone())).await, Code::InvalidInput);
+        call.dependency_kind = Some("any_outcome".to_owned());
+        d.call(call).await;
+        d.fail(&flow, "a").await;
+        assert_eq!(d.take(&flow, "b").await.row.inputs.0, []);
+    }
+
+    async fn the_rest_that_nobody_needs_is_cancelled_when_a_join_is_freed(d: &Deployment) {
+        let flow = d.flow("a -> join*1!, b -> join, c -> join, c -> other").await;
+        let held = d.take(&flow, "b").await;
+        d.complete(&flow, "a").await;
+        assert_eq!(d.refused(held.complete(b"")).await, Code::ExecutionNotActive);
+        let told = d.describe(flow.id("b")).await;
+        assert_eq!(told.public_state(), PublicState::Cancelled);
+        assert_eq!(told.cancel.map(|cancel| cancel.reason).as_deref(), Some("not_needed"));
+        // Another one waits for this one.
+        assert_eq!(d.describe(flow.id("c")).await.public_state(), PublicState::Waiting);
+        d.complete(&flow, "join c other").await;
+        assert_eq!(d.flow_state(&flow).await, "completed: 1 cancelled, 4 completed");
+    }
+
+    async fn who_is_needed_by_the_last_of_several_is_cancelled_with_it(d: &Deployment) {
+        let flow = d.flow("a -> one*1!, a -> two*1!, b -> one, b -> two").await;
+        d.complete(&flow, "a").await;
+        assert_eq!(d.describe(flow.id("b")).await.public_state(), PublicState::Cancelled);
+        d.complete(&flow, "one two").await;
+        let plain = d.flow("a -> join*1, b -> join").await;
+        d.complete(&plain, "a join").await;
+        assert_eq!(d.flow_state(&plain).await, "open: 1 waiting, 2 completed");
+        d.complete(&plain, "b").await;
+    }
+
+    async fn more_upstreams_than_one_call_looks_at_are_cancelled_in_steps(d: &Deployment) {
+        let count = 2 * limits::EDGES_PER_CALL;
+        let edges: Vec<String> = (0..count).map(|number| format!("n{number} -> join*1!")).collect();
+        let flow = d.flow(&edges.join(", ")).await;
+        d.complete(&flow, "n0").await;
+        d.settle().await;
+        assert_eq!(
+            d.flow_state(&flow).await,
+            format!("open: 1 completed, 1 waiting, {} cancelled", count - 1)
+        );
+        d.complete(&flow, "join").await;
+        assert!(d.flow_state(&flow).await.starts_with("completed: "));
+    }
+
     async fn an_edge_is_staged_and_applied_in_two_steps(d: &Deployment) {
         let flow = d.open_flow("a b").await;
         let edge = d.edge(&flow, "a", "b");

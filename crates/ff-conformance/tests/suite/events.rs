@@ -21,6 +21,22 @@ async fn raw(d: &Deployment, cursor: &str, limit: u32) -> (usize, Option<String>
 }
 
 conformance! {
+    async fn an_event_names_a_flow_or_an_execution(d: &Deployment) {
+        let flow = d.flow("a").await;
+        d.complete(&flow, "a").await;
+        let (events, _) = events(d, None).await;
+        for event in &events {
+            let (to_flow, to_member) = (Some(flow.id), Some(flow.id("a")));
+            let right = if event.kind.starts_with("flow_") { (to_flow, None) }
+                else { (None, to_member) };
+            assert_eq!((event.flow_id, event.execution_id), right, "{event:?}");
+        }
+        let ended = events.iter().find(|event| event.kind == "ended").expect("it has ended");
+        let reason = ended.reason.as_deref().expect("a reason");
+        assert!(reason.ends_with(&format!(":{}", flow.id)), "{reason}");
+        assert!(events.iter().any(|event| event.kind == "flow_ended"));
+    }
+
     async fn an_event_says_what_happened_to_whom(d: &Deployment) {
         let id = d.create_one().await;
         let held = d.claim(LANE).await;
@@ -28,7 +44,7 @@ conformance! {
         let (events, _) = events(d, None).await;
         let kinds: Vec<&str> = events.iter().map(|event| event.kind.as_str()).collect();
         assert_eq!(kinds, ["created", "claimed", "ended"]);
-        assert!(events.iter().all(|event| event.execution_id == id));
+        assert!(events.iter().all(|event| event.execution_id == Some(id)));
         assert_eq!(events[0].attempt_index, None);
         assert_eq!((events[0].lease_epoch, events[0].worker_instance_id.as_ref()), (None, None));
         for event in &events[1..] {

@@ -119,6 +119,17 @@ conformance! {
         assert_eq!(d.refused(twice.whole()).await, Code::IdempotencyConflict);
     }
 
+    async fn an_edge_that_came_in_an_earlier_part_does_not_come_again(d: &Deployment) {
+        let mut graph = d.graph("a -> c, b -> c");
+        graph.edges.push(graph.edges[1].clone());
+        d.call(graph.part(0..3, 0..2, false)).await;
+        assert_eq!(d.refused(graph.part(3..3, 2..3, true)).await, Code::DependencyAlreadyExists);
+        graph.edges[2] = graph.edges[0].clone();
+        assert_eq!(d.refused(graph.part(3..3, 2..3, true)).await, Code::InvalidInput);
+        d.call(graph.part(3..3, 2..2, true)).await;
+        d.complete(&graph.flow(), "a b c").await;
+    }
+
     async fn a_graph_with_something_wrong_is_refused_whole(d: &Deployment) {
         let graph = d.graph("a -> b");
         let mut back = graph.clone();
@@ -128,6 +139,12 @@ conformance! {
         let mut itself = graph.clone();
         itself.edges[0].upstream = itself.edges[0].downstream;
         assert_eq!(d.refused(itself.whole()).await, Code::SelfReferencingEdge);
+        let mut twice = graph.clone();
+        twice.edges.push(twice.edges[0].clone());
+        assert_eq!(d.refused(twice.whole()).await, Code::DependencyAlreadyExists);
+        let mut nothing = graph.clone();
+        (nothing.edges[0].pass, nothing.edges[0].kind) = (true, "failure_only".to_owned());
+        assert_eq!(d.refused(nothing.whole()).await, Code::InvalidInput);
         for end in 0..2 {
             let mut unknown = graph.clone();
             let id = d.create_one().await;

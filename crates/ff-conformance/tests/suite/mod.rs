@@ -34,6 +34,7 @@ mod following;
 mod grant;
 mod graph;
 mod hosts;
+mod inputs;
 mod json;
 mod lease;
 mod library;
@@ -135,6 +136,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         weakness_resumed::CASES,
         weakness_flows::CASES,
         arg::CASES,
+        inputs::CASES,
         json::CASES,
         policy::CASES,
         capability::CASES,

@@ -16,6 +16,7 @@ fn replay(flow: &Flow, name: &str) -> ReplayExecution {
         deadline_at: None,
         expected_replay_count: None,
         request_id: None,
+        downstream: false,
     }
 }
 
@@ -68,6 +69,71 @@ conformance! {
             assert_eq!((code, &*details[0]), (Code::DepsNotSatisfied,
                 &*flow.id(upstream).to_string()));
         }
+    }
+
+    async fn f14_all_that_ran_behind_it_runs_again_if_that_is_asked_for(d: &Deployment) {
+        let flow = d.flow("a => b => c, a => e, x -> e").await;
+        d.complete(&flow, "a b c x").await;
+        let again = ReplayExecution { downstream: true, ..replay(&flow, "a") };
+        d.call(again.clone()).await;
+        assert_eq!(d.states(&flow).await,
+            "a waiting, b waiting_children, c waiting_children, x completed, e waiting_children");
+        let held = d.take(&flow, "a").await;
+        d.call(held.complete(b"anew")).await;
+        let held = d.take(&flow, "b").await;
+        assert_eq!((&*held.row.payload, held.row.inputs.0.len()), (&b"anew"[..], 1));
+        assert_eq!(d.describe(flow.id("b")).await.total_attempt_count, 2);
+        d.call(held.complete(b"of b")).await;
+        assert_eq!(d.take(&flow, "c").await.row.payload, b"of b");
+        d.complete(&flow, "e").await;
+        assert_eq!(d.states(&flow).await,
+            "a completed, b completed, c active, x completed, e completed");
+    }
+
+    async fn f14_who_waits_again_is_skipped_if_its_upstream_fails_and_reopened(d: &Deployment) {
+        let flow = d.flow("a -> b -> c").await;
+        d.complete(&flow, "a b c").await;
+        d.call(ReplayExecution { downstream: true, ..replay(&flow, "a") }).await;
+        d.fail(&flow, "a").await;
+        assert_eq!(d.flow_state(&flow).await, "failed: 1 failed, 2 skipped");
+        replayed(d, &flow, "a").await;
+        assert_eq!(d.states(&flow).await, "a waiting, b waiting_children, c waiting_children");
+        d.complete(&flow, "a b c").await;
+        assert_eq!(d.flow_state(&flow).await, "completed: 3 completed");
+        assert_eq!(d.describe(flow.id("c")).await.total_attempt_count, 2);
+    }
+
+    async fn f14_who_ran_waits_for_an_upstream_that_runs_again(d: &Deployment) {
+        let mut graph = d.graph("a => b");
+        graph.create("b").policy_json =
+            r#"{"timeout_policy":{"execution_deadline_ms":1000}}"#.to_owned();
+        let flow = d.submit(&graph).await;
+        d.complete(&flow, "a").await;
+        d.fail(&flow, "b").await;
+        replayed(d, &flow, "a").await;
+        assert_eq!(replayed(d, &flow, "b").await, PublicState::WaitingChildren);
+        d.advance(5000).await;
+        d.tick().await;
+        let held = d.take(&flow, "a").await;
+        d.call(held.complete(b"anew")).await;
+        let held = d.take(&flow, "b").await;
+        assert_eq!((&*held.row.payload, held.row.inputs.0.len()), (&b"anew"[..], 1));
+        d.call(held.complete(b"")).await;
+        assert_eq!(d.flow_state(&flow).await, "completed: 2 completed");
+    }
+
+    async fn nobody_behind_it_may_have_run_too_often(d: &Deployment) {
+        let mut graph = d.graph("a -> b");
+        graph.create("b").policy_json = r#"{"max_replay_count":0}"#.to_owned();
+        let flow = d.submit(&graph).await;
+        d.complete(&flow, "a b").await;
+        let again = ReplayExecution { downstream: true, ..replay(&flow, "a") };
+        let (code, details) = d.refusal(again).await;
+        assert_eq!((code, &*details[0]), (Code::MaxReplaysExhausted,
+            &*flow.id("b").to_string()));
+        replayed(d, &flow, "a").await;
+        assert_eq!(d.states(&flow).await, "a waiting, b completed");
+        d.complete(&flow, "a").await;
     }
 
     async fn f13_a_member_that_was_cancelled_while_it_waited_waits_again(d: &Deployment) {

@@ -21,6 +21,7 @@ pub(crate) fn replay(execution_id: ExecutionId) -> ReplayExecution {
         deadline_at: None,
         expected_replay_count: None,
         request_id: None,
+        downstream: false,
     }
 }
 

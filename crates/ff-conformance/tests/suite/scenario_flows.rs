@@ -14,6 +14,7 @@ use ff_script::calls::flow_cancel::{
 use ff_script::calls::flow_reads::{
     DescribeEdge, DescribeFlow, ListEdges, ListFlows, ListMembers, ReadGraph,
 };
+use ff_script::calls::inputs::ReadInputs;
 use ff_script::wire::Rest;
 
 use super::edge::{applied, staged};
@@ -98,6 +99,9 @@ async fn prepare_connected(d: &Deployment, name: &str, flow: &Flow) -> Vec<Vec<u
         "ff_list_members" => encode(&ListMembers { flow_id, state: None, from: 0, limit: 10 }),
         "ff_read_graph" => {
             encode(&ReadGraph { flow_id, cursor: Some("1:1".to_owned()), limit: 10 })
+        }
+        "ff_read_inputs" => {
+            encode(&ReadInputs { execution_id: flow.id("b"), from: 1, bytes_max: 100 })
         }
         "ff_list_flows" => encode(&ListFlows { after: Some(flow_id), limit: 10, owing: true }),
         other => panic!("{other} needs a scenario"),

@@ -155,7 +155,7 @@ conformance! {
             .events
             .iter()
             .filter(|event| event.kind == "ended")
-            .map(|event| event.execution_id)
+            .filter_map(|event| event.execution_id)
             .collect();
         assert_eq!(ended, ids);
         let dump = d.dump().await;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::list::page_limit;
 use crate::error::EngineError;
 use crate::types::{
-    AttemptIndex, EventCursor, ExecutionId, LeaseEpoch, TimestampMs, WorkerInstanceId,
+    AttemptIndex, EventCursor, ExecutionId, FlowId, LeaseEpoch, TimestampMs, WorkerInstanceId,
 };
 
 /// One transition.
@@ -16,8 +16,12 @@ pub struct Event {
     pub cursor: EventCursor,
     /// What happened, in one word.
     pub kind: String,
-    /// To which execution.
-    pub execution_id: ExecutionId,
+    /// To which execution; none if it happened to a flow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execution_id: Option<ExecutionId>,
+    /// To which flow; none if it happened to an execution.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flow_id: Option<FlowId>,
     /// To which of its attempts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt_index: Option<AttemptIndex>,

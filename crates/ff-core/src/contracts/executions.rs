@@ -134,6 +134,9 @@ pub struct ReplayExecution {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[cfg_attr(feature = "schema", schema(max_length = 256))]
     pub requested_by: String,
+    /// What ran behind it in its flow runs again, too, as soon as its upstreams have.
+    #[serde(default)]
+    pub downstream: bool,
     /// A fresh id for this change: a repetition with the same one has no second effect, whatever
     /// was done in between.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -158,6 +161,7 @@ impl Operation for ReplayExecution {
     const SUMMARY: &'static str = "Runs an ended execution again.";
     const ANSWERS: &'static str = "It will run again.";
     const INPUT: Input = Input::OptionalBody;
+    const REFUSES: &'static [u16] = &[404, 409, 413];
 }
 
 /// Takes a lease away; another worker may take over.

@@ -9,16 +9,19 @@ use super::flow_reads::{
     EdgeList, EdgeOf, EdgeQuery, EdgeSnapshot, FlowGraph, FlowMembers, FlowQuery, FlowSnapshot,
     GraphQuery, ListFlowsPage, MemberQuery,
 };
+use super::flow_replay::{FailedReplayed, ReplayFailed};
 use super::graph::{GraphAccepted, SubmitGraph};
+use super::inputs::{InputPage, InputQuery};
 use super::tags::{Tags, check_tags};
 use crate::argument::check_bytes;
-use crate::bytes::Base64;
 use crate::engine_backend::Answer;
 use crate::error::EngineError;
 use crate::limits;
 use crate::literal::literals;
 use crate::operation::{Method, Nothing, Operation};
-use crate::types::{EdgeId, ExecutionId, ExecutionKind, FlowId, Moment, Namespace, TimestampMs};
+use crate::types::{
+    EdgeId, ExecutionId, ExecutionKind, ExecutionRef, FlowId, Moment, Namespace, TimestampMs,
+};
 
 /// Makes graphs of executions, changes and reads them.
 pub trait Flows: Send + Sync {
@@ -62,6 +65,10 @@ pub trait Flows: Send + Sync {
     fn retry_stuck_members(&self, flow_id: FlowId, request: RetryStuck)
     -> Answer<'_, StuckRetried>;
 
+    /// Runs members again that failed, expired or were cancelled, and that no upstream stands in the
+    /// way of.
+    fn replay_failed(&self, flow_id: FlowId, request: ReplayFailed) -> Answer<'_, FailedReplayed>;
+
     /// Everything about a flow but its members and edges; none if it does not exist. A read.
     fn describe_flow(&self, flow_id: FlowId) -> Answer<'_, Option<FlowSnapshot>>;
 
@@ -76,6 +83,12 @@ pub trait Flows: Send + Sync {
 
     /// The members of a flow and the edges between them, by pages. A read.
     fn read_graph(&self, flow_id: FlowId, query: GraphQuery) -> Answer<'_, FlowGraph>;
+
+    /// What upstreams pass to a member, so many bytes at a time. A read.
+    fn read_inputs(&self, execution_id: ExecutionId, query: InputQuery) -> Answer<'_, InputPage>;
+
+    /// The flow that an execution belongs to; none if it belongs to none, or does not exist. A read.
+    fn resolve_execution_flow_id(&self, execution_id: ExecutionId) -> Answer<'_, Option<FlowId>>;
 
     /// The flows of a partition. A read.
     fn list_flows(&self, query: FlowQuery) -> Answer<'_, ListFlowsPage>;
@@ -179,7 +192,7 @@ pub struct FlowCreated {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct AddFlowMember {
     /// The execution, which must live where the flow lives.
-    pub execution_id: ExecutionId,
+    pub execution_id: ExecutionRef,
     /// Its name in the flow.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::MemberName>))]
@@ -221,9 +234,9 @@ pub struct AddEdge {
     /// The edge's id, by which a repetition is recognised.
     pub edge_id: EdgeId,
     /// Who must be over first.
-    pub upstream_execution_id: ExecutionId,
+    pub upstream_execution_id: ExecutionRef,
     /// Who waits.
-    pub downstream_execution_id: ExecutionId,
+    pub downstream_execution_id: ExecutionRef,
     /// Which outcomes satisfy it; success if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dependency_kind: Option<DependencyKind>,
@@ -244,6 +257,10 @@ impl AddEdge {
     /// Checks what the types do not already hold.
     pub fn validate(&self) -> Result<(), EngineError> {
         let name = self.data_passing_ref.as_deref().unwrap_or_default();
+        if !name.is_empty() && self.dependency_kind == Some(DependencyKind::FailureOnly) {
+            let rule = "is for edges that success satisfies: a failure gives no result";
+            return Err(EngineError::invalid("data_passing_ref", rule));
+        }
         check_bytes("data_passing_ref", name.len(), limits::MEMBER_NAME_BYTES_MAX)
     }
 }
@@ -281,7 +298,7 @@ pub struct ApplyEdge {
     /// The edge.
     pub edge_id: EdgeId,
     /// Its downstream.
-    pub downstream_execution_id: ExecutionId,
+    pub downstream_execution_id: ExecutionRef,
 }
 
 impl Operation for ApplyEdge {
@@ -350,18 +367,4 @@ impl Operation for SetFlowTags {
     const ANSWERS: &'static str = "They are set.";
     const STATUS: u16 = 204;
     const REFUSES: &'static [u16] = &[404];
-}
-
-/// What an upstream of a flow passes to a member: its result, under a name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-pub struct PassedInput {
-    /// The name of the input.
-    pub name: String,
-    /// Whose result it is.
-    pub execution_id: ExecutionId,
-    /// The result; none if it is too large for a claim: it is read as that execution's result.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::Base64>))]
-    pub bytes_base64: Option<Base64>,
 }

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::children::ChildResult;
-use super::flows::PassedInput;
+use super::inputs::PassedInput;
 use super::suspensions::Resumption;
 use super::tags::Tags;
 use crate::argument;

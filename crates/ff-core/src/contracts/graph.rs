@@ -53,6 +53,9 @@ pub struct GraphTask {
     /// Its failure is not the flow's.
     #[serde(default)]
     pub optional: bool,
+    /// Once it is freed, those of `after` that nobody else needs any more are cancelled.
+    #[serde(default)]
+    pub cancel_rest: bool,
 }
 
 /// For whom a member of a graph waits.
@@ -141,6 +144,8 @@ pub struct PlannedNode {
     pub optional: bool,
     /// How many of its edges must be satisfied; all if absent.
     pub needs: Option<u32>,
+    /// Upstreams that nobody needs any more are cancelled when it is freed.
+    pub cancel_rest: bool,
     /// What it is created from.
     pub new: NewExecution,
 }
@@ -240,7 +245,14 @@ impl GraphTask {
     /// A task that waits for nobody.
     pub fn new(name: impl Into<String>, execution: CreateExecution) -> Self {
         let name = name.into();
-        Self { name, execution, after: Vec::new(), needs: None, optional: false }
+        Self {
+            name,
+            execution,
+            after: Vec::new(),
+            needs: None,
+            optional: false,
+            cancel_rest: false,
+        }
     }
 
     fn planned(
@@ -268,7 +280,8 @@ impl GraphTask {
             return Err(invalid(&field("idempotency_key"), "is the flow's: give it a key"));
         }
         let new = self.execution.under(id, config)?;
-        Ok(PlannedNode { name: self.name, optional: self.optional, needs: self.needs, new })
+        let (optional, needs, cancel_rest) = (self.optional, self.needs, self.cancel_rest);
+        Ok(PlannedNode { name: self.name, optional, needs, cancel_rest, new })
     }
 }
 
@@ -310,12 +323,19 @@ pub(super) fn edges(
                 return Err(refused(Code::SelfReferencingEdge, task.name.clone()));
             }
             if !seen.insert(upstream) {
-                return Err(invalid(&field, format!("names {:?} twice", one.task)));
+                let twice = format!("{field} names {:?} twice", one.task);
+                return Err(refused(Code::DependencyAlreadyExists, twice));
+            }
+            if one.pass.is_some() && one.on == Some(DependencyKind::FailureOnly) {
+                let rule =
+                    format!("{:?} gives no result when it fails: nothing is passed", one.task);
+                return Err(invalid(&field, rule));
             }
             one.check_pass(&field)?;
             let (kind, pass) = (one.kind(), one.pass.clone());
             edges.push(PlannedEdge { upstream, downstream, kind, pass });
         }
+        check_rest(task)?;
     }
     if edges.len() as u64 > limits::FLOW_EDGES_MAX {
         return Err(refused(Code::GraphTooLarge, format!("{} edges", edges.len())));
@@ -332,6 +352,16 @@ pub(super) fn check_needs(task: &GraphTask) -> Result<(), EngineError> {
         }
         _ => Ok(()),
     }
+}
+
+/// Who needs all of those it waits for leaves nobody to cancel.
+fn check_rest(task: &GraphTask) -> Result<(), EngineError> {
+    let needs_all = task.needs.is_none_or(|needs| needs as usize == task.after.len());
+    if task.cancel_rest && needs_all {
+        let rule = "is for a task that does not need all of those it waits for";
+        return Err(invalid(&format!("tasks.{}.cancel_rest", task.name), rule));
+    }
+    Ok(())
 }
 
 /// The places so that every edge goes forward; a cycle is named.
@@ -458,6 +488,13 @@ mod tests {
         let mut needs = graph("a>b");
         needs.tasks[1].needs = Some(2);
         assert!(plan(needs).is_err_and(|error| error.to_string().contains("tasks.b.needs")));
+        let mut rest = graph("a>b");
+        rest.tasks[1].cancel_rest = true;
+        assert!(plan(rest).is_err_and(|error| error.to_string().contains("tasks.b.cancel_rest")));
+        let mut passes = graph("a>b");
+        passes.tasks[1].after[0].on = Some(DependencyKind::FailureOnly);
+        passes.tasks[1].after[0].pass = Some("a".to_owned());
+        assert!(plan(passes).is_err_and(|error| error.to_string().contains("gives no result")));
     }
 
     #[test]

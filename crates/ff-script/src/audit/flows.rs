@@ -18,9 +18,12 @@ const DUE_PREFIX: &[u8] = b"f:";
 /// What stands there for an execution whose end not all of its edges were told.
 const EDGES_PREFIX: &[u8] = b"e:";
 
+/// What stands there for a member whose other upstreams are still to be cancelled.
+const REST_PREFIX: &[u8] = b"r:";
+
 /// Is this an entry of the index of times that is about a flow?
 pub(super) fn is_due(member: &[u8]) -> bool {
-    member.starts_with(DUE_PREFIX) || member.starts_with(EDGES_PREFIX)
+    [DUE_PREFIX, EDGES_PREFIX, REST_PREFIX].iter().any(|prefix| member.starts_with(prefix))
 }
 
 /// The fields of a flow whose values are numbers.
@@ -442,7 +445,7 @@ fn wrong_wait(flow: &Flow<'_>, member: &Record<'_>) -> Option<&'static str> {
     let counts = member.bytes(field::DEPENDENCIES).and_then(Dependencies::parse);
     let (free, hopeless) =
         (counts.is_none_or(Dependencies::is_free), counts.is_some_and(Dependencies::is_hopeless));
-    let started = member.has(field::ATTEMPT_COUNT);
+    let started = member.has(field::ATTEMPT_COUNT) && !member.has(field::WAITS_AGAIN);
     match member.state()? {
         State::Blocked if children::are_awaited(member) => None,
         State::Blocked if started => Some("waits although it has begun"),
@@ -493,6 +496,10 @@ pub(super) fn due(contents: &Contents<'_>) -> impl Iterator<Item = (Vec<u8>, i64
             if at.is_some() || !flow.frees_nobody() && !flow.is_removed() {
                 entries.push((member, at.unwrap_or(0)));
             }
+        }
+        for record in flow.members.iter().filter(|record| record.has(field::REST_FROM)) {
+            let member = [REST_PREFIX, record.uuid.as_bytes()].concat();
+            entries.push((member.clone(), listed(&member).unwrap_or(0)));
         }
     }
     entries.into_iter()

@@ -144,6 +144,9 @@ fields! {
     CONTENT b"cd" Form::Text;
     CHILDREN b"ch" Form::Number;
     OPEN_CHILDREN b"oc" Form::Number;
+    WAITS_AGAIN b"wg" Form::Word(&["1"]);
+    CANCEL_REST b"cx" Form::Word(&["1"]);
+    REST_FROM b"rf" Form::Number;
     KEPT b"kp" Form::Word(&["1"]);
     STREAM_RULE b"sr" Form::StreamRule;
     FRAMES b"fm" Form::Frames;

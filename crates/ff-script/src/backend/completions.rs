@@ -13,6 +13,7 @@ use ff_core::contracts::Event;
 use ff_core::engine_backend::{Answer, EngineBackend, Reads};
 use ff_core::error::EngineError;
 use ff_core::partition::{Partition, PartitionConfig};
+use ff_core::types::FlowId;
 use futures_core::Stream;
 use tokio::sync::mpsc;
 
@@ -195,20 +196,52 @@ impl Look {
     }
 }
 
-/// The completion that an `ended` event tells of: its reason is `outcome:cause:namespace`.
+/// The completion that an `ended` event tells of: its reason is `outcome:cause:namespace`, and for a
+/// member of a flow `:flow` behind that.
 fn completion(event: &Event) -> Option<CompletionPayload> {
     if event.kind != "ended" {
         return None;
     }
-    let mut parts = event.reason.as_deref()?.splitn(3, ':');
+    let mut parts = event.reason.as_deref()?.splitn(4, ':');
     let (outcome, _cause, namespace) = (parts.next()?, parts.next()?, parts.next()?);
     Some(CompletionPayload {
-        execution_id: event.execution_id,
+        execution_id: event.execution_id?,
         outcome: outcome.parse().ok()?,
         namespace: namespace.parse().ok()?,
         produced_at: event.at,
-        flow_id: None,
+        flow_id: parts.next().and_then(|id| FlowId::parse(id).ok()),
         cursor: event.cursor.clone(),
         after_gap: false,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ff_core::types::{EventCursor, TimestampMs};
+
+    fn ended(reason: &str) -> Event {
+        Event {
+            cursor: EventCursor::parse("7-0").expect("a cursor"),
+            kind: "ended".to_owned(),
+            execution_id: "{fp:3}:00000000-0000-4000-8000-000000000003".parse().ok(),
+            flow_id: None,
+            attempt_index: None,
+            lease_epoch: None,
+            worker_instance_id: None,
+            at: TimestampMs::new(7),
+            reason: Some(reason.to_owned()),
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_member_names_its_flow() {
+        let flow = "00000000-0000-4000-8000-000000000007";
+        let member = completion(&ended(&format!("success:completed:tests:{flow}")));
+        let member = member.expect("an end");
+        assert_eq!(member.flow_id.map(|id| id.to_string()).as_deref(), Some(flow));
+        assert_eq!(member.namespace.as_str(), "tests");
+        let alone = completion(&ended("success:completed:tests")).expect("an end");
+        assert_eq!((alone.flow_id, alone.namespace.as_str()), (None, "tests"));
+    }
 }

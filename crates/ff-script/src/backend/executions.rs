@@ -130,6 +130,7 @@ impl<H: Host + ?Sized> Executions for ScriptBackend<H> {
                 deadline_at: None,
                 expected_replay_count: None,
                 request_id: named(request.request_id),
+                downstream: request.downstream,
             };
             let (ReplayExecutionReply::Replayed { public_state, .. }
             | ReplayExecutionReply::ReplayedBefore { public_state, .. }) =

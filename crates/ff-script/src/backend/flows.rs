@@ -6,19 +6,20 @@ use std::collections::BTreeSet;
 use ff_core::contracts::{
     AddEdge, AddFlowMember, ApplyEdge, CancelFlow, CancelFlowPolicy, CancelFlowResult,
     CancelReceipt, CancelReceiptQuery, CreateFlow, EdgeAdded, EdgeApplied, EdgeList, EdgeOf,
-    EdgeQuery, EdgeSnapshot, FlowCreated, FlowGraph, FlowMember, FlowMemberAdded, FlowMembers,
-    FlowQuery, FlowSealed, FlowSnapshot, GraphAccepted, GraphQuery, ListFlowsPage, MemberQuery,
-    PlannedEdge, PlannedGraph, PlannedNode, RetryStuck, SetFlowTags, StuckRetried, SubmitGraph,
-    found,
+    EdgeQuery, EdgeSnapshot, FailedReplayed, FlowCreated, FlowGraph, FlowMemberAdded, FlowMembers,
+    FlowQuery, FlowSealed, FlowSnapshot, GraphAccepted, GraphQuery, InputPage, InputQuery,
+    ListFlowsPage, MemberQuery, PlannedEdge, PlannedGraph, PlannedNode, ReplayFailed, RetryStuck,
+    SetFlowTags, StuckRetried, SubmitGraph, found,
 };
-use ff_core::engine_backend::{Answer, Flows};
+use ff_core::engine_backend::{Answer, Flows, Reads as _};
 use ff_core::error::{Code, EngineError};
 use ff_core::limits;
 use ff_core::operation::Nothing;
 use ff_core::partition::Partition;
-use ff_core::types::{ExecutionId, FlowId, LaneId};
+use ff_core::types::{ExecutionId, ExecutionRef, FlowId, LaneId};
 
 use super::ScriptBackend;
+use super::flow_rows::{edge_of, member, receipt, snapshot};
 use crate::calls;
 use crate::calls::create::{CreateExecution, tags_json};
 use crate::calls::edge::{
@@ -29,21 +30,23 @@ use crate::calls::flow::{
     AddExecutionToFlow, AddExecutionToFlowReply, CreateFlowReply, SealFlow, SealFlowReply,
 };
 use crate::calls::flow_cancel::{
-    CancelFlowReply, ReadCancelReceipt, ReadCancelReceiptReply, RetryStuckMembers,
-    RetryStuckMembersReply,
+    CancelFlowReply, ReadCancelReceipt, RetryStuckMembers, RetryStuckMembersReply,
 };
 use crate::calls::flow_reads::{
-    DescribeEdge, DescribeEdgeReply, DescribeFlow, DescribeFlowReply, EdgeRow, ListEdges,
-    ListEdgesReply, ListFlows, ListFlowsReply, ListMembers, ListMembersReply, ReadGraph,
-    ReadGraphReply,
+    DescribeEdge, DescribeEdgeReply, DescribeFlow, ListEdges, ListEdgesReply, ListFlows,
+    ListFlowsReply, ListMembers, ListMembersReply, ReadGraph, ReadGraphReply,
 };
 use crate::calls::graph::{GraphEdge, GraphNode, SubmitGraphReply};
+use crate::calls::inputs::{ReadInputs, ReadInputsReply};
 use crate::host::Host;
 use crate::ids::{IdSource, SystemIds};
 use crate::wire::Rest;
 
 /// How many a page has if nothing else is said.
 const PAGE: u32 = 100;
+
+/// How many bytes of inputs are read if nothing else is said.
+const INPUT_BYTES: u64 = 1 << 20;
 
 impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
     fn create_flow(&self, request: CreateFlow) -> Answer<'_, FlowCreated> {
@@ -74,8 +77,8 @@ impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
     ) -> Answer<'_, FlowMemberAdded> {
         Box::pin(async move {
             let partition = self.flow_home(&flow_id);
-            check_home(partition, request.execution_id)?;
             let AddFlowMember { execution_id, name, optional } = request;
+            let execution_id = self.at_home(partition, execution_id)?;
             let call = AddExecutionToFlow { flow_id, execution_id, name, optional };
             Ok(match self.call(partition, call).await? {
                 AddExecutionToFlowReply::Added { execution_id, node_count } => {
@@ -91,8 +94,6 @@ impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
     fn add_edge(&self, flow_id: FlowId, request: AddEdge) -> Answer<'_, EdgeAdded> {
         Box::pin(async move {
             request.validate()?;
-            check_home(self.flow_home(&flow_id), request.upstream_execution_id)?;
-            check_home(self.flow_home(&flow_id), request.downstream_execution_id)?;
             self.send_edge(flow_id, request).await
         })
     }
@@ -100,7 +101,8 @@ impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
     fn apply_edge(&self, flow_id: FlowId, request: ApplyEdge) -> Answer<'_, EdgeApplied> {
         Box::pin(async move {
             let ApplyEdge { edge_id, downstream_execution_id } = request;
-            check_home(self.flow_home(&flow_id), downstream_execution_id)?;
+            let home = self.flow_home(&flow_id);
+            let downstream_execution_id = self.at_home(home, downstream_execution_id)?;
             let call = ApplyDependencyToChild { flow_id, edge_id, downstream_execution_id };
             Ok(match self.call(self.flow_home(&flow_id), call).await? {
                 ApplyDependencyToChildReply::Applied { unsatisfied_count } => {
@@ -180,6 +182,10 @@ impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
         })
     }
 
+    fn replay_failed(&self, flow_id: FlowId, request: ReplayFailed) -> Answer<'_, FailedReplayed> {
+        Box::pin(self.replay_some(flow_id, request))
+    }
+
     fn describe_flow(&self, flow_id: FlowId) -> Answer<'_, Option<FlowSnapshot>> {
         Box::pin(async move {
             let described = self.call(self.flow_home(&flow_id), DescribeFlow { flow_id }).await;
@@ -240,6 +246,21 @@ impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
         })
     }
 
+    fn read_inputs(&self, execution_id: ExecutionId, query: InputQuery) -> Answer<'_, InputPage> {
+        Box::pin(async move {
+            let bytes_max = query.bytes_max.unwrap_or(INPUT_BYTES);
+            let call = ReadInputs { execution_id, from: query.from.unwrap_or(0), bytes_max };
+            let ReadInputsReply::Inputs { input_count, inputs, next_from } =
+                self.call_on(execution_id, call).await?;
+            Ok(InputPage { input_count, inputs: inputs.0, next_from })
+        })
+    }
+
+    fn resolve_execution_flow_id(&self, execution_id: ExecutionId) -> Answer<'_, Option<FlowId>> {
+        let described = self.describe_execution(execution_id);
+        Box::pin(async move { Ok(described.await?.and_then(|snapshot| snapshot.flow_id)) })
+    }
+
     fn list_flows(&self, query: FlowQuery) -> Answer<'_, ListFlowsPage> {
         Box::pin(self.flow_page(query))
     }
@@ -251,13 +272,23 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         self.config.flow_partition_of(flow_id.as_bytes())
     }
 
+    /// An execution joins a flow only where the flow lives.
+    fn at_home(&self, home: Partition, name: ExecutionRef) -> Result<ExecutionId, EngineError> {
+        let id = name.resolve(&self.config)?;
+        if id.partition() == home {
+            return Ok(id);
+        }
+        let details = vec![id.to_string(), home.to_string()];
+        Err(EngineError::Refused { code: Code::PartitionMismatch, details })
+    }
+
     async fn send_edge(&self, flow_id: FlowId, it: AddEdge) -> Result<EdgeAdded, EngineError> {
         let home = self.flow_home(&flow_id);
         let edge = StageDependencyEdge {
             flow_id,
             edge_id: it.edge_id,
-            upstream_execution_id: it.upstream_execution_id,
-            downstream_execution_id: it.downstream_execution_id,
+            upstream_execution_id: self.at_home(home, it.upstream_execution_id)?,
+            downstream_execution_id: self.at_home(home, it.downstream_execution_id)?,
             dependency_kind: it.dependency_kind.map(|kind| kind.as_str().to_owned()),
             data_passing_ref: it.data_passing_ref.unwrap_or_default(),
             expected_graph_revision: it.expected_graph_revision,
@@ -337,15 +368,6 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
     }
 }
 
-/// An execution joins a flow only where the flow lives.
-fn check_home(partition: Partition, execution_id: ExecutionId) -> Result<(), EngineError> {
-    if execution_id.partition() == partition {
-        return Ok(());
-    }
-    let details = vec![execution_id.to_string(), partition.to_string()];
-    Err(EngineError::Refused { code: Code::PartitionMismatch, details })
-}
-
 fn create_call(flow_id: FlowId, it: CreateFlow) -> Result<calls::flow::CreateFlow, EngineError> {
     Ok(calls::flow::CreateFlow {
         flow_id,
@@ -385,6 +407,7 @@ pub(super) fn graph_node(node: PlannedNode) -> Result<GraphNode, EngineError> {
         optional: node.optional,
         needed: node.needs.map(u64::from),
         create: CreateExecution::try_from(node.new)?,
+        cancel_rest: node.cancel_rest,
     })
 }
 
@@ -426,73 +449,6 @@ fn parts(nodes: &[GraphNode], edges: &[PlannedEdge]) -> Vec<Part> {
         parts.push(Part { nodes: first_node..node, edges: first_edge..edge });
     }
     parts
-}
-
-fn snapshot(flow_id: FlowId, flow: DescribeFlowReply) -> FlowSnapshot {
-    let DescribeFlowReply::Flow {
-        kind,
-        namespace,
-        public_flow_state,
-        graph_revision,
-        node_count,
-        edge_count,
-        created_at,
-        last_mutation_at,
-        started_at,
-        ended_at,
-        sealed,
-        on_failure,
-        deadline_at,
-        cancelled_at,
-        cancel_reason,
-        cancellation_policy,
-        being_cancelled,
-        stuck,
-        counts,
-        tags,
-    } = flow;
-    let state = public_flow_state;
-    let mut told = FlowSnapshot::new(flow_id, kind, namespace, state, created_at, last_mutation_at);
-    (told.graph_revision, told.node_count, told.edge_count) =
-        (graph_revision, node_count, edge_count);
-    (told.started_at, told.completed_at, told.deadline_at) = (started_at, ended_at, deadline_at);
-    (told.sealed, told.being_cancelled, told.stuck_count) = (sealed, being_cancelled, stuck);
-    (told.cancelled_at, told.cancel_reason) = (cancelled_at, cancel_reason);
-    (told.on_failure, told.cancellation_policy) = (on_failure, cancellation_policy);
-    (told.counts, told.tags) = (counts.into_iter().collect(), tags);
-    told
-}
-
-fn edge_of(flow_id: FlowId, row: EdgeRow) -> EdgeSnapshot {
-    let mut edge = EdgeSnapshot::new(
-        EdgeOf { flow_id, edge_id: row.edge_id },
-        row.upstream_execution_id,
-        row.downstream_execution_id,
-        row.dependency_kind,
-        row.edge_state,
-    );
-    edge.applied = row.applied;
-    edge.data_passing_ref = row.input_name.filter(|_| row.passes_data);
-    edge
-}
-
-/// Only of one that was cancelled the end of its lease is told.
-fn member(row: FlowMember) -> FlowMember {
-    let fenced_until = row.fenced_until.filter(|_| row.cancelled_by.is_some());
-    FlowMember { fenced_until, ..row }
-}
-
-fn receipt(told: ReadCancelReceiptReply) -> CancelReceipt {
-    let ReadCancelReceiptReply::Receipt { policy, cancelled_at, done, stuck, entries, next_from } =
-        told;
-    CancelReceipt {
-        cancellation_policy: policy,
-        cancelled_at,
-        done,
-        stuck_count: stuck,
-        members: entries.0,
-        next_from,
-    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use ff_core::error::{Code, EngineError};
 use ff_core::limits;
 use ff_core::partition::{Partition, PartitionConfig};
 use ff_core::state::PublicState;
-use ff_core::types::{AttemptIndex, EventCursor, ExecutionId, LaneId, TimestampMs};
+use ff_core::types::{AttemptIndex, EventCursor, ExecutionId, FlowId, LaneId, TimestampMs};
 use tokio::task::JoinSet;
 
 use super::partition::depths;
@@ -154,7 +154,7 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
             let page = self.events(execution_id.partition(), after, limit).await?;
             let full = page.events.len() == limit as usize;
             let events = page.events.into_iter();
-            history.events.extend(events.filter(|event| event.execution_id == execution_id));
+            history.events.extend(events.filter(|event| event.execution_id == Some(execution_id)));
             after = page.next_cursor;
             if !full {
                 break;
@@ -404,16 +404,28 @@ impl Row for Event {
     fn take(values: &mut std::vec::IntoIter<Value>) -> Option<Self> {
         let cursor = EventCursor::read(values.next()?)?;
         let at = cursor.as_str().split('-').next()?.parse().ok()?;
+        let kind: String = Reading::read(values.next()?)?;
+        let (execution_id, flow_id) = subject(&kind, Reading::read(values.next()?)?);
         Some(Self {
             at: TimestampMs::new(at),
             cursor,
-            kind: Reading::read(values.next()?)?,
-            execution_id: Reading::read(values.next()?)?,
+            kind,
+            execution_id,
+            flow_id,
             attempt_index: Reading::read(values.next()?)?,
             reason: Reading::read(values.next()?)?,
             lease_epoch: Reading::read(values.next()?)?,
             worker_instance_id: Reading::read(values.next()?)?,
         })
+    }
+}
+
+/// What an event happened to. Where the id of an execution stands, an event of a flow has its own.
+fn subject(kind: &str, id: ExecutionId) -> (Option<ExecutionId>, Option<FlowId>) {
+    if kind.starts_with("flow_") {
+        (None, Some(FlowId::from_uuid(id.uuid())))
+    } else {
+        (Some(id), None)
     }
 }
 

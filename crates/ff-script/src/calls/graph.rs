@@ -32,8 +32,9 @@ functions! {
         "OK" => Accepted { flow_id: FlowId, node_count: u32 },
         "ALREADY_SATISFIED" => AcceptedBefore { flow_id: FlowId, node_count: u32 },
     }
-    refuses [IdempotencyConflict, FlowCancelled, FlowAlreadyTerminal, GraphTooLarge, StaleGraphRevision,
-        ExecutionNotInFlow, SelfReferencingEdge, CycleDetected, InvalidPolicyJson,
+    refuses [IdempotencyConflict, FlowCancelled, FlowAlreadyTerminal, GraphTooLarge,
+        StaleGraphRevision, ExecutionNotInFlow, SelfReferencingEdge, CycleDetected,
+        DependencyAlreadyExists, InvalidPolicyJson,
         InvalidCapabilities, InvalidTagKey];
 }
 
@@ -48,6 +49,8 @@ pub struct GraphNode {
     pub needed: Option<u64>,
     /// What it is created from.
     pub create: CreateExecution,
+    /// Upstreams that nobody needs any more are cancelled when it is freed.
+    pub cancel_rest: bool,
 }
 
 /// An edge of a graph.
@@ -69,7 +72,7 @@ pub struct GraphEdge {
 const OWN_WIDTH: usize = 3;
 
 /// How many arguments a member has.
-pub(super) const NODE_WIDTH: usize = OWN_WIDTH + CreateExecution::CONTRACT.args.len();
+pub(super) const NODE_WIDTH: usize = OWN_WIDTH + CreateExecution::CONTRACT.args.len() + 1;
 
 /// Members and then edges, as arguments.
 pub(super) fn encode(nodes: &[GraphNode], edges: &[GraphEdge]) -> Rest<Vec<u8>> {
@@ -81,6 +84,9 @@ pub(super) fn encode(nodes: &[GraphNode], edges: &[GraphEdge]) -> Rest<Vec<u8>> 
         node.needed.encode(&mut own);
         items.extend(own.iter().map(<[u8]>::to_vec));
         items.extend(node.create.encode().iter().map(<[u8]>::to_vec));
+        let mut last = Args::with_capacity(1);
+        node.cancel_rest.encode(&mut last);
+        items.extend(last.iter().map(<[u8]>::to_vec));
     }
     let mut rest = Args::with_capacity(edges.len() * 5);
     for edge in edges {
@@ -128,6 +134,9 @@ impl GraphNode {
         digest.text(&it.policy_json).text(&it.tags_json).bytes(&it.payload);
         digest.number(it.priority.into()).number(self.optional.into());
         digest.number(self.needed.unwrap_or(0));
+        if self.cancel_rest {
+            digest.text("cancel_rest");
+        }
     }
 }
 
@@ -169,7 +178,13 @@ mod tests {
         let new = contracts::CreateExecution::new("encode".parse().expect("a kind")).with_id(id);
         let new = new.place(uuid::Uuid::nil(), &PartitionConfig::default()).expect("it is right");
         let create = CreateExecution::try_from(new).expect("it fits");
-        GraphNode { name: name.to_owned(), optional: false, needed: None, create }
+        GraphNode {
+            name: name.to_owned(),
+            optional: false,
+            needed: None,
+            create,
+            cancel_rest: false,
+        }
     }
 
     fn edge(nodes: &[GraphNode]) -> GraphEdge {
@@ -203,7 +218,8 @@ mod tests {
             change(&mut changed);
             digests.push(changed.content_digest(&nodes(), &[edge(&nodes())]));
         }
-        let members: [fn(&mut GraphNode); 9] = [
+        let members: [fn(&mut GraphNode); 10] = [
+            |it| it.cancel_rest = true,
             |it| it.name = "c".to_owned(),
             |it| it.optional = true,
             |it| it.needed = Some(1),

@@ -14,6 +14,7 @@ functions! {
         deadline_at: Option<TimestampMs>,
         expected_replay_count: Option<u32>,
         request_id: Option<RequestId>,
+        downstream: bool,
     })
     -> ReplayExecutionReply {
         "OK" => Replayed { public_state: PublicState, replay_count: u32 },

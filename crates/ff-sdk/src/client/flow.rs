@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use ff_core::contracts::{
-    CancelFlow, CancelFlowResult, CancelFlowWait, CancelReceipt, CancelReceiptQuery, FlowGraph,
-    FlowMember, FlowMembers, FlowQuery, FlowSnapshot, GraphAccepted, GraphQuery, ListFlowsPage,
-    MemberQuery, RetryStuck, StuckRetried, SubmitGraph,
+    CancelFlow, CancelFlowResult, CancelFlowWait, CancelReceipt, CancelReceiptQuery,
+    FailedReplayed, FlowGraph, FlowMember, FlowMembers, FlowQuery, FlowSnapshot, GraphAccepted,
+    GraphQuery, ListFlowsPage, MemberQuery, ReplayFailed, RetryStuck, StuckRetried, SubmitGraph,
 };
-use ff_core::types::FlowId;
+use ff_core::types::{ExecutionRef, FlowId, RequestId};
+use ff_script::ids::{IdSource as _, SystemIds};
 use tokio::time::{Instant, sleep};
 
 use super::Client;
@@ -103,6 +104,16 @@ impl Client {
         }
     }
 
+    /// The flow that an execution belongs to; none if it belongs to none, or does not exist.
+    pub async fn resolve_execution_flow_id(
+        &self,
+        execution: impl Into<ExecutionRef>,
+    ) -> Result<Option<FlowId>, SdkError> {
+        let id = self.connection().resolve(execution)?;
+        let flow = self.engine().resolve_execution_flow_id(id).await;
+        flow.map_err(|error| error.in_context("resolve_execution_flow_id").into())
+    }
+
     /// A page of flows, partition by partition.
     pub async fn list_flows(&self, query: FlowQuery) -> Result<ListFlowsPage, SdkError> {
         self.engine().list_flows(query).await.context("list_flows")
@@ -115,6 +126,27 @@ impl Client {
         request: CancelFlow,
     ) -> Result<CancelFlowResult, SdkError> {
         self.engine().cancel_flow(*flow_id, request).await.context("cancel_flow")
+    }
+
+    /// Runs all members of a flow again that failed, expired or were cancelled, and that no upstream
+    /// stands in the way of. What was skipped because of them waits again by itself.
+    pub async fn replay_failed(
+        &self,
+        flow_id: &FlowId,
+        mut request: ReplayFailed,
+    ) -> Result<FailedReplayed, SdkError> {
+        request.request_id.get_or_insert_with(|| RequestId::from_uuid(SystemIds.random()));
+        let mut whole = FailedReplayed::default();
+        loop {
+            let page = self.engine().replay_failed(*flow_id, request.clone()).await;
+            let page = page.map_err(|error| error.in_context("replay_failed"))?;
+            whole.replayed.extend(page.replayed);
+            whole.refused.extend(page.refused);
+            request.from = page.next_from;
+            if request.from.is_none() {
+                return Ok(whole);
+            }
+        }
     }
 
     /// Cancels a flow, waits until nothing of it runs any more, as long as that is asked for, and

@@ -140,6 +140,11 @@ impl Flows for HttpBackend {
         self.send::<RetryStuck>(id, it)
     }
 
+    fn replay_failed(&self, id: FlowId, mut it: ReplayFailed) -> Answer<'_, FailedReplayed> {
+        name(&mut it.request_id);
+        self.send::<ReplayFailed>(id, it)
+    }
+
     fn describe_flow(&self, id: FlowId) -> Answer<'_, Option<FlowSnapshot>> {
         let described = self.send::<DescribeFlow>(id, Nothing {});
         Box::pin(async move { found(described.await) })
@@ -160,6 +165,15 @@ impl Flows for HttpBackend {
 
     fn read_graph(&self, id: FlowId, query: GraphQuery) -> Answer<'_, FlowGraph> {
         self.send::<GraphQuery>(id, query)
+    }
+
+    fn read_inputs(&self, id: ExecutionId, query: InputQuery) -> Answer<'_, InputPage> {
+        self.send::<InputQuery>(id, query)
+    }
+
+    fn resolve_execution_flow_id(&self, execution_id: ExecutionId) -> Answer<'_, Option<FlowId>> {
+        let described = self.describe_execution(execution_id);
+        Box::pin(async move { Ok(described.await?.and_then(|snapshot| snapshot.flow_id)) })
     }
 
     fn list_flows(&self, query: FlowQuery) -> Answer<'_, ListFlowsPage> {

@@ -86,7 +86,8 @@ impl<S> Context<S> {
         &self.core.claimed.payload
     }
 
-    /// What upstreams of its flow pass to it, by name, in the order in which they came.
+    /// What upstreams of its flow pass to it, by name, in the order in which they came, as far as
+    /// the claim brought it: the first 256, with their bytes while those are at most 64 KiB in all.
     pub fn inputs(&self) -> &[PassedInput] {
         &self.core.claimed.inputs
     }
@@ -102,6 +103,11 @@ impl<S> Context<S> {
     pub async fn passed<T: DeserializeOwned>(&self, input: &Input<T>) -> Result<T, TaskError> {
         let missing = || TaskError::fail(format!("nothing is passed as {}", input.name()));
         self.input(input.name()).await?.ok_or_else(missing)
+    }
+
+    /// All inputs with their bytes. What the claim did not bring is read, a mebibyte at a time.
+    pub async fn all_inputs(&self) -> Result<Vec<PassedInput>, SdkError> {
+        self.core.all_inputs().await
     }
 
     /// What is passed under a name, with its bytes as they are; none if nothing is.

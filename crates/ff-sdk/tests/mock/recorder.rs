@@ -200,11 +200,14 @@ impl Flows for Recorder {
         fn cancel_flow<'a>(id: FlowId, request: CancelFlow) -> CancelFlowResult;
         fn read_cancel_receipt<'a>(id: FlowId, query: CancelReceiptQuery) -> CancelReceipt;
         fn retry_stuck_members<'a>(id: FlowId, request: RetryStuck) -> StuckRetried;
+        fn replay_failed<'a>(id: FlowId, request: ReplayFailed) -> FailedReplayed;
         fn describe_flow<'a>(id: FlowId) -> Option<FlowSnapshot>;
         fn describe_edge<'a>(edge: EdgeOf) -> Option<EdgeSnapshot>;
         fn list_edges<'a>(id: ExecutionId, query: EdgeQuery) -> EdgeList;
         fn list_members<'a>(id: FlowId, query: MemberQuery) -> FlowMembers;
         fn read_graph<'a>(id: FlowId, query: GraphQuery) -> FlowGraph;
+        fn read_inputs<'a>(id: ExecutionId, query: InputQuery) -> InputPage;
+        fn resolve_execution_flow_id<'a>(id: ExecutionId) -> Option<FlowId>;
         fn list_flows<'a>(query: FlowQuery) -> ListFlowsPage;
     }
 }

@@ -2,9 +2,9 @@
 
 use ff_sdk::{
     CancelFlow, CancelFlowWait, Client, Code, Context, CreateExecution, CreateFlow, DependencyKind,
-    EdgeState, EngineError, ExecutionId, ExecutionKind, FlowId, FlowQuery, FlowState,
-    GraphDependency, GraphQuery, GraphTask, MemberFate, MemberQuery, PublicState, StuckRetried,
-    SubmitGraph, TaskError,
+    EdgeState, EngineError, ExecutionId, ExecutionKind, FailedReplayed, FlowId, FlowQuery,
+    FlowState, GraphDependency, GraphQuery, GraphTask, MemberFate, MemberQuery, PublicState,
+    ReplayFailed, StuckRetried, SubmitGraph, TaskError,
 };
 
 use crate::site::{LANE, LONG, Site, claim};
@@ -66,6 +66,8 @@ pub(crate) async fn a_member_is_given_what_it_waited_for(site: Site) {
             let brought = context.inputs().iter().filter(|it| it.bytes_base64.is_some()).count();
             let left: String = context.input("left").await?.expect("it is passed");
             let right: u32 = context.input("right").await?.expect("it is passed");
+            let all = context.all_inputs().await?;
+            assert!(all.len() == 2 && all.iter().all(|it| it.bytes_base64.is_some()), "{all:?}");
             let none: Option<u32> = context.input("nobody").await?;
             Ok::<_, TaskError>(format!("{names} {brought} {} {right} {none:?}", left.len()))
         })
@@ -140,6 +142,10 @@ pub(crate) async fn edges_are_read_from_both_ends(site: Site) {
     let described = worker.describe_edge(&flow_id, &outgoing[0].edge_id).await.expect("read");
     assert_eq!(described.as_ref(), Some(&outgoing[0]));
     let alone = site.submit("x").await;
+    let flow_of = site.client.resolve_execution_flow_id(alone).await;
+    assert_eq!(flow_of.expect("read"), None);
+    let flow_of = site.client.resolve_execution_flow_id(join).await;
+    assert_eq!(flow_of.expect("read"), Some(flow_id));
     assert!(worker.list_incoming_edges(&alone).await.expect("listed").is_empty());
 }
 
@@ -184,6 +190,26 @@ pub(crate) async fn a_cancelled_flow_tells_what_became_of_each(site: Site) {
     let tried = site.client.retry_stuck_members(&flow_id).await.expect("nothing to try");
     assert_eq!(tried, StuckRetried::default());
     drop(task);
+}
+
+pub(crate) async fn what_failed_in_a_flow_runs_again(site: Site) {
+    let worker = site.worker("w-1", 1).await;
+    let flow_id = submitted(&site.client, graph(join())).await;
+    for _ in 0..2 {
+        claim(&worker).await.fail("boom", "permanent").await.expect("failed");
+    }
+    let flow = site.client.await_flow(&flow_id, LONG).await.expect("answered").expect("a flow");
+    assert_eq!(flow.public_flow_state, FlowState::Failed);
+    let request = ReplayFailed { limit: Some(1), ..ReplayFailed::default() };
+    let again = site.client.replay_failed(&flow_id, request).await.expect("replayed");
+    assert_eq!((again.replayed.len(), again.refused.len()), (2, 0), "{again:?}");
+    for _ in 0..3 {
+        claim(&worker).await.complete(None).await.expect("completed");
+    }
+    let flow = site.client.await_flow(&flow_id, LONG).await.expect("answered").expect("a flow");
+    assert_eq!(flow.public_flow_state, FlowState::Completed);
+    let none = site.client.replay_failed(&flow_id, ReplayFailed::default()).await;
+    assert_eq!(none.expect("nothing failed"), FailedReplayed::default());
 }
 
 pub(crate) async fn a_whole_graph_is_read_at_once(site: Site) {

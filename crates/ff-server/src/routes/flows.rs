@@ -9,7 +9,8 @@ use ff_api::flow::CancelFlowRequest;
 use ff_core::argument::check_range;
 use ff_core::contracts::{
     AddEdge, AddFlowMember, ApplyEdge, CancelReceiptQuery, CreateFlow, DescribeEdge, DescribeFlow,
-    EdgeQuery, FlowQuery, GraphQuery, MemberQuery, RetryStuck, SealFlow, SetFlowTags, SubmitGraph,
+    EdgeQuery, FlowQuery, GraphQuery, InputQuery, MemberQuery, ReplayFailed, RetryStuck, SealFlow,
+    SetFlowTags, SubmitGraph,
 };
 use ff_core::error::{Code, EngineError};
 use ff_core::limits;
@@ -33,6 +34,7 @@ pub(super) fn routes() -> Vec<Route> {
         json::<CancelFlowRequest, _, _>(cancel),
         direct::<CancelReceiptQuery, _>(|engine, id, it| engine.read_cancel_receipt(id, it)),
         direct::<RetryStuck, _>(|engine, id, it| engine.retry_stuck_members(id, it)),
+        direct::<ReplayFailed, _>(|engine, id, it| engine.replay_failed(id, it)),
         direct::<SealFlow, _>(|engine, id, _| engine.seal_flow(id)),
         direct::<SetFlowTags, _>(|engine, id, it| engine.set_flow_tags(id, it)),
         direct::<AddFlowMember, _>(|engine, id, it| engine.add_flow_member(id, it)),
@@ -45,6 +47,7 @@ pub(super) fn routes() -> Vec<Route> {
             Box::pin(async move { described.await?.ok_or_else(|| missing(Code::EdgeNotFound)) })
         })
         .path_parameter::<EdgeId>("edge_id", "The edge."),
+        direct::<InputQuery, _>(|engine, id, query| engine.read_inputs(id, query)),
         direct::<EdgeQuery, _>(|engine, id, query| engine.list_edges(id, query)),
     ]
 }

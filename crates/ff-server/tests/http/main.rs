@@ -125,6 +125,7 @@ on_every_store! {
     flows::a_cancelled_flow_is_claimed_no_more,
     flows::members_and_flows_come_in_pages,
     flows::a_graph_is_read_in_pages,
+    flows::what_failed_runs_again,
     waits::a_waiting_claim_is_answered_by_push,
     waits::a_waiting_result_is_answered_by_push,
     waits::a_client_that_hangs_up_loses_no_work,

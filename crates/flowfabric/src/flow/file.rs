@@ -51,6 +51,9 @@ struct Task {
     pass: Pass,
     #[serde(default)]
     optional: bool,
+    /// Those of `after` that nobody needs any more are cancelled.
+    #[serde(default)]
+    cancel_rest: bool,
 }
 
 /// What `after` may be.
@@ -162,6 +165,7 @@ impl Task {
         let (waits_for, needs) = self.after.resolve(&name)?;
         let mut task = GraphTask::new(name.clone(), execution);
         (task.needs, task.optional) = (needs, self.optional);
+        task.cancel_rest = self.cancel_rest;
         task.after = waits_for.into_iter().map(|task| dependency(task, self.on)).collect();
         self.pass.apply(&name, &mut task.after)?;
         Ok(task)

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{claim, claim_some, complete, path, state, submit, text};
+use super::{claim, claim_some, complete, path, state, submit, text, token};
 use crate::client::Client;
 
 const NOWHERE: &str = "00000000-0000-4000-8000-000000000000";
@@ -191,6 +191,8 @@ pub(crate) fn every_wrong_step_is_refused_by_its_code(client: &Client) {
     stale["expected_graph_revision"] = json!(0);
     client.post(&flow(&id, "/edges"), &stale).problem(409, "stale_graph_revision");
     let elsewhere = json!({"execution_id": other_home(&first)});
+    let bare = first.rsplit_once(':').expect("a whole id").1;
+    client.post(&flow(&id, "/members"), &json!({"execution_id": bare})).expect(200);
     client.post(&flow(&id, "/members"), &elsewhere).problem(400, "partition_mismatch");
     let gone = format!("{}:{NOWHERE}", first.rsplit_once(':').expect("a whole id").0);
     let missing = json!({"execution_id": gone});
@@ -258,11 +260,16 @@ pub(crate) fn a_cancelled_flow_is_claimed_no_more(client: &Client) {
     let whole = client.post(&flow(&id, "/cancel"), &waited).expect(200).json();
     assert_eq!(whole["status"], "cancelled");
     let receipt = client.get(&flow(&id, "/cancel/receipt")).expect(200).json();
-    let fates: Vec<String> = list(&receipt["members"]).iter().map(|it| text(&it["fate"])).collect();
+    let mut fates: Vec<String> =
+        list(&receipt["members"]).iter().map(|it| text(&it["fate"])).collect();
+    fates.sort();
     assert_eq!(fates, ["fenced", "stopped", "stopped"], "{receipt}");
-    assert!(receipt["members"][0]["fenced_until"].is_u64(), "{receipt}");
-    let fenced = client.get(&flow(&id, "/cancel/receipt?fate=fenced&limit=1")).expect(200).json();
-    assert_eq!((list(&fenced["members"]).len(), &fenced["next_from"]), (1, &json!(2)));
+    let fenced = client.get(&flow(&id, "/cancel/receipt?fate=fenced")).expect(200).json();
+    assert_eq!(list(&fenced["members"]).len(), 1, "{fenced}");
+    assert_eq!(fenced["members"][0]["execution_id"], running["execution_id"]);
+    assert!(fenced["members"][0]["fenced_until"].is_u64(), "{fenced}");
+    let page = client.get(&flow(&id, "/cancel/receipt?limit=1")).expect(200).json();
+    assert_eq!((list(&page["members"]).len(), &page["next_from"]), (1, &json!(2)));
     let tried = client.post(&flow(&id, "/cancel/retry"), &json!({})).expect(200).json();
     assert_eq!(tried, json!({"tried_count": 0, "settled_count": 0, "stuck_count": 0}));
     let long = json!({"wait_ms": 10_000_000});
@@ -277,6 +284,24 @@ pub(crate) fn a_cancelled_flow_is_claimed_no_more(client: &Client) {
     assert_eq!(state(client, &stopped), "cancelled");
     assert_eq!(member(client, &id, "join")["cancelled_by"], "flow_cascade");
     client.post(&path(&stopped, "/replay"), &json!({})).problem(409, "flow_cancelled");
+}
+
+pub(crate) fn what_failed_runs_again(client: &Client) {
+    let id = submit_graph(client, &join("again"));
+    for _ in 0..2 {
+        let task = claim(client, "again");
+        let fail = json!({"task_token": token(&task), "reason": "boom", "category": "permanent"});
+        client.post("/v1/tasks/fail", &fail).expect(200);
+    }
+    assert_eq!(describe(client, &id)["public_flow_state"], "failed");
+    let request = json!({"request_id": "00000000-0000-4000-8000-00000000000a", "limit": 1000});
+    let first = client.post(&flow(&id, "/replay"), &request).expect(200).json();
+    assert_eq!((list(&first["replayed"]).len(), list(&first["refused"]).len()), (2, 0));
+    assert_eq!(describe(client, &id)["public_flow_state"], "open");
+    let again = client.post(&flow(&id, "/replay"), &request).expect(200).json();
+    assert_eq!(again["replayed"], json!([]), "nothing is failed any more");
+    client.post(&flow(&id, "/cancel"), &json!({})).expect(200);
+    client.post(&flow(&id, "/replay"), &json!({})).problem(409, "flow_cancelled");
 }
 
 pub(crate) fn a_graph_is_read_in_pages(client: &Client) {

@@ -66,11 +66,18 @@ fn may(seen: &Seen<'_>, standing: &Standing<'_>, uuid: &str, before: Fields<'_>,
             !before.is_ended() && (is_stopped(standing.view, before) || is_given_up(standing))
         }
         ("waiting" | "delayed", "blocked") => replayed && !before.has_begun(),
-        ("cancelled" | "skipped", "blocked" | "waiting" | "delayed" | "held") => {
-            replayed && !before.has_begun()
+        ("skipped", "blocked" | "waiting" | "delayed" | "held") => replayed,
+        (_, "blocked" | "waiting" | "delayed" | "held") if before.is_ended() => {
+            let ran = before.has_begun();
+            replayed && if ran { asks_for_downstream(seen) } else { before.state() == "cancelled" }
         }
         _ => false,
     }
+}
+
+/// Shall all that ran behind a member run again, too?
+fn asks_for_downstream(seen: &Seen<'_>) -> bool {
+    seen.sent.text("downstream") == "1"
 }
 
 /// Does the call let it wait for somebody?

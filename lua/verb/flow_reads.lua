@@ -172,7 +172,9 @@ local CURSOR = arg.custom('cursor', function(text)
   return { ordinal = ordinal, told = told }
 end)
 
-local function cursor_text(ordinal, told) return number.text(ordinal) .. ':' .. number.text(told) end
+local function cursor_text(ordinal, told)
+  return number.text(ordinal) .. ':' .. number.text(told)
+end
 
 -- Adds what is not told yet of a member, as far as `left` goes. Gives how much of it is told now,
 -- and what is left.

@@ -32,8 +32,8 @@ functions! {
         "OK" => Accepted { flow_id: FlowId, node_count: u32 },
         "ALREADY_SATISFIED" => AcceptedBefore { flow_id: FlowId, node_count: u32 },
     }
-    refuses [IdempotencyConflict, FlowCancelled, FlowAlreadyTerminal, GraphTooLarge, StaleGraphRevision,
-        ExecutionNotInFlow, SelfReferencingEdge, CycleDetected, InvalidPolicyJson,
+    refuses [IdempotencyConflict, FlowCancelled, FlowAlreadyTerminal, GraphTooLarge,
+        StaleGraphRevision, ExecutionNotInFlow, SelfReferencingEdge, CycleDetected, InvalidPolicyJson,
         InvalidCapabilities, InvalidTagKey];
 }
 

@@ -33,8 +33,8 @@ functions! {
         "ALREADY_SATISFIED" => AcceptedBefore { flow_id: FlowId, node_count: u32 },
     }
     refuses [IdempotencyConflict, FlowCancelled, FlowAlreadyTerminal, GraphTooLarge,
-        StaleGraphRevision, ExecutionNotInFlow, SelfReferencingEdge, CycleDetected, InvalidPolicyJson,
-        InvalidCapabilities, InvalidTagKey];
+        StaleGraphRevision, ExecutionNotInFlow, SelfReferencingEdge, CycleDetected,
+        InvalidPolicyJson, InvalidCapabilities, InvalidTagKey];
 }
 
 /// A member of a graph.

@@ -52,6 +52,7 @@ function writes.forget(p) p.first_read, p.read, p.waitpoints, p.flows_read = nil
 -- Writes what was collected so far, and the call goes on. The pushes wait.
 function writes.flush(w)
   apply(w)
+  w.shared = nil
   writes.forget(w.p)
 end
 

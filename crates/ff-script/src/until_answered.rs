@@ -1,5 +1,5 @@
-//! Calls that are sent again until they are answered, and the one that every holder of a lease owes:
-//! handing back what it does not work on.
+//! Calls that are sent again until they are answered, and the one that every holder of a lease
+//! owes: handing back what it does not work on.
 
 use std::time::Duration;
 

@@ -34,8 +34,7 @@ functions! {
     }
     refuses [IdempotencyConflict, FlowCancelled, FlowAlreadyTerminal, GraphTooLarge,
         StaleGraphRevision, ExecutionNotInFlow, SelfReferencingEdge, CycleDetected,
-        DependencyAlreadyExists, InvalidPolicyJson,
-        InvalidCapabilities, InvalidTagKey];
+        DependencyAlreadyExists, InvalidPolicyJson, InvalidCapabilities, InvalidTagKey];
 }
 
 /// A member of a graph.

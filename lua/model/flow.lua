@@ -217,10 +217,12 @@ function flow.is_removed(f) return flow.walks(f) == 'remove' end
 -- Is it going away because nobody made it whole?
 function flow.is_abandoned(f) return flow.holds(f) and flow.is_removed(f) end
 
--- A member failed whose failure ends the others.
+-- A member failed whose failure ends the others. What makes up for it is known when the graph is
+-- whole.
 function flow.fail(w, f, x)
   if f.failing or f.state then return end
   flow.set(w, f, { 'failing', x.uuid })
+  if flow.holds(f) then return end
   local walks = flow.walks(f)
   if not walks or walks == 'release' then flow.begin_walk(w, f, 'fail') end
 end

@@ -146,7 +146,8 @@ fn numbered(stored: Stored) -> Stored {
 /// trimmed by whole blocks, whose size is the store's: only the end that both have can be compared.
 pub fn common_end(mut dump: Dump, other: &Dump) -> Dump {
     for (key, stored) in &mut dump {
-        if let (Stored::Stream(here), Some(Stored::Stream(there))) = (&mut *stored, other.get(key)) {
+        if let (Stored::Stream(here), Some(Stored::Stream(there))) = (&mut *stored, other.get(key))
+        {
             let last = here.split_off(here.len() - here.len().min(there.len()));
             *stored = numbered(Stored::Stream(last));
         }

@@ -7,8 +7,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use ff_conformance::{cramped, library};
 use ff_conformance::model::{Failure, Plan, Played, Store, play, shrink};
+use ff_conformance::{cramped, library};
 use ff_script::calls;
 use ff_script::library::Library;
 use ff_test_seed::{RandomTest, random_test};

@@ -168,9 +168,8 @@ fn submit(dice: &mut Dice, world: &mut World) -> Sent {
 
 /// Some of the edges between the members that are there.
 fn edges_within(one: &Submission, nodes: usize, dice: &mut Dice) -> usize {
-    let known = |id: ExecutionId| {
-        one.nodes[..nodes].iter().any(|node| node.create.execution_id == id)
-    };
+    let known =
+        |id: ExecutionId| one.nodes[..nodes].iter().any(|node| node.create.execution_id == id);
     let within = one.edges.iter().take_while(|edge| known(edge.downstream)).count();
     within - dice.below(within as u64 + 1).min(2) as usize
 }
@@ -233,8 +232,12 @@ fn join(
     };
     let execution_id = *dice.likely(&world.ids, fits)?;
     let name = dice.sometimes(80, |dice| format!("j{}", dice.below(100)));
-    (execution_id.partition() == graph.partition)
-        .then(|| AddExecutionToFlow { flow_id, execution_id, name, optional: dice.chance(15) })
+    (execution_id.partition() == graph.partition).then(|| AddExecutionToFlow {
+        flow_id,
+        execution_id,
+        name,
+        optional: dice.chance(15),
+    })
 }
 
 fn member(dice: &mut Dice, graph: &Graph) -> Option<ExecutionId> {

@@ -141,10 +141,15 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Is the plan of a seed mostly about flows?
+    pub fn is_about_flows(seed: u64) -> bool {
+        seed.is_multiple_of(2)
+    }
+
     /// The plan of a seed. Every other one is mostly about flows.
     pub fn random(seed: u64, steps: usize) -> Self {
         let mut dice = Dice::new(seed);
-        let flows = seed.is_multiple_of(2);
+        let flows = Self::is_about_flows(seed);
         let step = |place| {
             let first = if flows { FIRST_OF_FLOWS } else { &CREATED_FIRST };
             let op = match first.get(place) {

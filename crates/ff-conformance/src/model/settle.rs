@@ -1,8 +1,8 @@
 //! I10: once nothing goes wrong any more, everything ends, and what has ended is forgotten.
 
 use ff_core::capability::CapabilitySet;
-use ff_core::types::{ExecutionId, LaneId, LeaseId, WorkerId, WorkerInstanceId};
 use ff_core::limits;
+use ff_core::types::{ExecutionId, LaneId, LeaseId, WorkerId, WorkerInstanceId};
 use ff_script::calls::claim::ClaimRow;
 use ff_script::calls::claim_next::ClaimNext;
 use ff_script::calls::complete::CompleteExecution;
@@ -13,8 +13,8 @@ use ff_script::calls::tick::Tick;
 use ff_script::wire::{Joined, Rest};
 
 use super::dice::Dice;
-use super::graph::Graph;
 use super::eligible::is_due;
+use super::graph::Graph;
 use super::play::Game;
 use super::sent::Sent;
 use super::view::{View, records};

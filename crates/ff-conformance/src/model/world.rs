@@ -4,8 +4,8 @@
 use ff_core::contracts::OpenWaitpoint;
 use ff_core::partition::Partition;
 use ff_core::types::{
-    AttemptId, ExecutionId, FlowId, GrantId, LeaseEpoch, LeaseId, WaitpointId, WaitpointToken, WorkerId,
-    WorkerInstanceId,
+    AttemptId, ExecutionId, FlowId, GrantId, LeaseEpoch, LeaseId, WaitpointId, WaitpointToken,
+    WorkerId, WorkerInstanceId,
 };
 use ff_script::calls::claim::ClaimRow;
 use ff_script::dump::Dump;

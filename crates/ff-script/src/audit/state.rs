@@ -132,7 +132,8 @@ impl Rules<'_> {
             State::Waiting | State::Held | State::Blocked => {}
             _ => self.bars("I1", DELAY),
         }
-        let pauses = [State::Waiting, State::Delayed, State::Suspended, State::Blocked, State::Held];
+        let pauses =
+            [State::Waiting, State::Delayed, State::Suspended, State::Blocked, State::Held];
         if !pauses.contains(&state) {
             self.bars("I1", &[field::NEXT_ATTEMPT]);
         }

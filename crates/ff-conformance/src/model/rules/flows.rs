@@ -176,7 +176,8 @@ impl<'a> Standing<'a> {
         rule(!(lives && is_stopped(self.view, record)), || "its flow ends it".to_owned())?;
         let cut_off = lives && record.state() == "blocked" && frees_nobody(self.flow);
         rule(!cut_off, || "nobody will ever free it".to_owned())?;
-        let compensates = record.state() == "cancelled" && !began && self.was_freed_by_failure(uuid);
+        let compensates =
+            record.state() == "cancelled" && !began && self.was_freed_by_failure(uuid);
         let by_failure = record.text(field::CANCELLED_BY) == "flow_cascade"
             && record.text("cr") == "flow_failed";
         rule(!(compensates && by_failure), || "makes up for the failure".to_owned())
@@ -186,12 +187,12 @@ impl<'a> Standing<'a> {
     fn was_freed_by_failure(&self, uuid: &str) -> bool {
         let failing = self.flow.text("failing");
         let failed = |up: &str| end_of(self.view, up).filter(|_| up == failing);
-        let by_it = self.graph.before(uuid).any(|edge| {
-            edge.kind == "failure_only" && failed(&edge.up).is_some()
-        });
-        let without = self.graph.verdict(uuid, |up| {
-            end_of(self.view, up).filter(|_| up != failing)
-        });
+        let by_it = self
+            .graph
+            .before(uuid)
+            .any(|edge| edge.kind == "failure_only" && failed(&edge.up).is_some());
+        let without =
+            self.graph.verdict(uuid, |up| end_of(self.view, up).filter(|_| up != failing));
         by_it && without == Verdict::Waits && self.verdict(uuid) == Verdict::Free
     }
 
@@ -211,9 +212,8 @@ impl<'a> Standing<'a> {
 
     /// The state that its members give it.
     pub(super) fn state(&self) -> &'static str {
-        let is = |words: &[&str]| {
-            self.members.iter().any(|(_, record)| words.contains(&record.state()))
-        };
+        let is =
+            |words: &[&str]| self.members.iter().any(|(_, record)| words.contains(&record.state()));
         let bad = self.members.iter().any(|(uuid, record)| {
             !self.graph.members[*uuid].optional
                 && matches!(record.state(), "failed" | "expired" | "cancelled")

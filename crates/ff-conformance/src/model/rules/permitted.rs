@@ -59,16 +59,10 @@ fn may(seen: &Seen<'_>, uuid: &str, record: Fields<'_>) -> Option<bool> {
         "ff_expire_suspension" => state == "suspended" && passed(field::SUSPEND_UNTIL),
         "ff_change_priority" => !record.is_ended(),
         "ff_replay_execution" => {
-            record.is_ended()
-                && may_replay(sent, record)
-                && flows::may_replay(seen, uuid, record)?
+            record.is_ended() && may_replay(sent, record) && flows::may_replay(seen, uuid, record)?
         }
-        "ff_issue_claim_grant" => {
-            state == "waiting" && !stopped && may_reserve(sent, record, now)
-        }
-        "ff_issue_reclaim_grant" => {
-            record.is_lost() && !stopped && may_reserve(sent, record, now)
-        }
+        "ff_issue_claim_grant" => state == "waiting" && !stopped && may_reserve(sent, record, now),
+        "ff_issue_reclaim_grant" => record.is_lost() && !stopped && may_reserve(sent, record, now),
         "ff_claim_execution" => {
             state == "waiting"
                 && !stopped

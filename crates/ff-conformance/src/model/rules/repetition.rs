@@ -37,8 +37,8 @@ pub(in super::super) fn check_repetition(
         return Ok(());
     }
     // Who got nothing has ended what a flow does not let run, which may have freed others.
-    let nothing = claim_rows(sent, first).is_empty()
-        && matches!(name, "ff_claim_next" | "ff_grant_next");
+    let nothing =
+        claim_rows(sent, first).is_empty() && matches!(name, "ff_claim_next" | "ff_grant_next");
     if nothing && !unchanged {
         return Ok(());
     }

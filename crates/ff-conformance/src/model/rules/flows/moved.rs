@@ -21,13 +21,29 @@ pub(super) fn check(seen: &Seen<'_>, standing: &Standing<'_>) -> Checked {
             continue;
         }
         let reason = !frees_unduly(seen, standing, uuid, before, *after)
-            && (direct(seen, uuid) || is_timed(seen, uuid) || may(seen, standing, uuid, before, is));
+            && (direct(seen, uuid)
+                || is_timed(seen, uuid)
+                || may(seen, standing, uuid, before, is));
         rule(reason, || format!("{uuid} went from {was} to {is} without a reason"))?;
+        fails_fast(standing, uuid, before, is)?;
         if matches!(was, "blocked" | "held") && matches!(is, "waiting" | "delayed") {
             in_time(seen, standing, uuid, *after).map_err(|what| format!("{uuid}: {what}"))?;
         }
     }
     Ok(())
+}
+
+/// A failure that counts ends the others, if the flow says so and is not being ended already.
+fn fails_fast(standing: &Standing<'_>, uuid: &str, before: Fields<'_>, is: &str) -> Checked {
+    let (graph, flow) = (standing.graph, standing.flow);
+    let counts = graph.fails_fast
+        && graph.members.get(uuid).is_some_and(|member| !member.optional)
+        && !before.is_ended()
+        && matches!(is, "failed" | "expired" | "cancelled");
+    let ends = flow.bytes("failing").is_some()
+        || flow.bytes("expired").is_some()
+        || graph.cancelled.is_some();
+    rule(!counts || ends, || format!("{uuid} is {is}, and that ends nobody"))
 }
 
 /// Nothing frees a member of a flow whose cancel or deadline frees nobody.
@@ -51,13 +67,7 @@ fn is_timed(seen: &Seen<'_>, uuid: &str) -> bool {
 }
 
 /// May somebody else's move have moved it?
-fn may(
-    seen: &Seen<'_>,
-    standing: &Standing<'_>,
-    uuid: &str,
-    before: Fields<'_>,
-    is: &str,
-) -> bool {
+fn may(seen: &Seen<'_>, standing: &Standing<'_>, uuid: &str, before: Fields<'_>, is: &str) -> bool {
     let verdict = standing.verdict(uuid);
     let replayed = seen.sent.name() == "ff_replay_execution"
         && seen.sent.execution().is_some_and(|up| standing.graph.behind(up).contains(uuid));
@@ -91,12 +101,7 @@ fn is_given_up(standing: &Standing<'_>) -> bool {
 }
 
 /// The time of a member counts from when it is freed, up to what its submission gave it.
-fn in_time(
-    seen: &Seen<'_>,
-    standing: &Standing<'_>,
-    uuid: &str,
-    record: Fields<'_>,
-) -> Checked {
+fn in_time(seen: &Seen<'_>, standing: &Standing<'_>, uuid: &str, record: Fields<'_>) -> Checked {
     let given = standing.graph.members.get(uuid).and_then(|member| member.deadline_at);
     let Some(given) = given.filter(|_| record.count(field::REPLAY_COUNT) == 0) else {
         return Ok(());

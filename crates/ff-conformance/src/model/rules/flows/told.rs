@@ -36,9 +36,8 @@ fn inputs(seen: &Seen<'_>, row: &ClaimRow) -> Checked {
         .iter()
         .map(|input| (input.execution_id.uuid().to_string(), input.name.clone()))
         .collect();
-    let passed = |edge: &super::super::super::graph::Edge| {
-        Some((edge.up.clone(), edge.input.clone()?))
-    };
+    let passed =
+        |edge: &super::super::super::graph::Edge| Some((edge.up.clone(), edge.input.clone()?));
     let all: BTreeSet<(String, String)> = graph.before(&uuid).filter_map(passed).collect();
     rule(told.is_subset(&all), || format!("{uuid} was passed {told:?}, of {all:?}"))?;
     let needs_all = graph.members.get(&uuid).is_none_or(|member| member.needed.is_none());

@@ -223,9 +223,9 @@ local function settle(w, x, up, one, now, finish)
 end
 
 local read_downstream = record.reader { 'lane', 'priority', 'ageing_ms', 'created_at',
-  'delay_until', 'deadline_at', 'deadline_ms', 'deadline_given', 'flow_id', 'held', 'dependencies', 'attempt_count',
-  'inputs', 'edges_out', 'edges_resolved', 'optional', 'namespace', 'kept',
-  'grant_expires_at', 'pause_kind', 'next_attempt', 'lease_epoch',
+  'delay_until', 'deadline_at', 'deadline_ms', 'deadline_given', 'flow_id', 'held',
+  'dependencies', 'attempt_count', 'inputs', 'edges_out', 'edges_resolved', 'optional',
+  'namespace', 'kept', 'grant_expires_at', 'pause_kind', 'next_attempt', 'lease_epoch',
   'worker_instance_id', 'retention_ms', 'remembered_until' }
 
 -- How many more edges this call may follow.
@@ -247,6 +247,9 @@ function edge.tell(w, x, now, finish)
   if most > 0 then
     edge.spend(w, most)
     local list = redis.call('LRANGE', keys.outgoing(x.key), from, from + most - 1)
+    -- Edges that came in this very call are not listed yet: the next one tells them.
+    local f = #list < most and flow.read(w.p, x.flow_id)
+    if f and f.linked then most = #list end
     record.set(x, 'edges_resolved', from + most)
     for i = 1, #list do
       local one = parse_outgoing(list[i])

@@ -103,6 +103,7 @@ function flow.grow(w, f, nodes, edges, now)
   flow.set(w, f, { 'changed_at', number.text(now), 'nodes', more('nodes', nodes), 'edges',
     more('edges', edges), 'revision', more('revision', nodes + edges) })
   if nodes > 0 then f.joined = true end
+  if edges > 0 then f.linked = true end
 end
 
 local BAD = { failed = true, cancelled = true, expired = true }

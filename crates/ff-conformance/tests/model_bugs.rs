@@ -254,8 +254,8 @@ const FLOW_BUGS: &[Bug] = &[
     Bug {
         what: "a cancel frees somebody",
         module: "model/flow",
-        right: "return f.expired ~= nil or f.state == 'cancelled' and f.cancel_policy ~= 'flow_only'",
-        wrong: "return f.expired ~= nil",
+        right: " or f.state == 'cancelled' and f.cancel_policy ~= 'flow_only'",
+        wrong: "",
     },
     Bug {
         what: "a member runs before its graph is whole",

@@ -259,6 +259,16 @@ conformance! {
         assert_eq!(d.states(&flow).await, "a cancelled, b skipped, c waiting, e waiting");
     }
 
+    async fn an_edge_that_comes_with_the_seal_is_told_of_a_skip_that_follows(d: &Deployment) {
+        let graph = d.graph("a -> b -> c");
+        d.call(graph.part(0..2, 0..1, false)).await;
+        let flow = graph.flow();
+        d.call(outside(flow.id("a"), "operator_override")).await;
+        d.call(graph.part(2..3, 1..2, true)).await;
+        d.settle().await;
+        assert_eq!(d.states(&flow).await, "a cancelled, b skipped, c skipped");
+    }
+
     async fn a_member_that_was_cancelled_while_it_was_held_stays_so(d: &Deployment) {
         let graph = d.graph("a -> b, c");
         d.call(graph.part(0..3, 0..0, false)).await;

@@ -32,9 +32,9 @@ functions! {
         "OK" => Accepted { flow_id: FlowId, node_count: u32 },
         "ALREADY_SATISFIED" => AcceptedBefore { flow_id: FlowId, node_count: u32 },
     }
-    refuses [IdempotencyConflict, FlowCancelled, FlowAlreadyTerminal, GraphTooLarge, StaleGraphRevision,
-        ExecutionNotInFlow, SelfReferencingEdge, CycleDetected, InvalidPolicyJson,
-        InvalidCapabilities, InvalidTagKey];
+    refuses [IdempotencyConflict, FlowCancelled, FlowAlreadyTerminal, GraphTooLarge,
+        StaleGraphRevision, ExecutionNotInFlow, SelfReferencingEdge, CycleDetected,
+        InvalidPolicyJson, InvalidCapabilities, InvalidTagKey];
 }
 
 /// A member of a graph.

@@ -330,6 +330,9 @@ function edge.tell(w, x, now, finish)
   if most > 0 then
     edge.spend(w, most)
     local list = redis.call('LRANGE', keys.outgoing(x.key), from, from + most - 1)
+    -- Edges that came in this very call are not listed yet: the next one tells them.
+    local f = #list < most and flow.read(w.p, x.flow_id)
+    if f and f.linked then most = #list end
     record.set(x, 'edges_resolved', from + most)
     for i = 1, #list do
       local one = parse_outgoing(list[i])

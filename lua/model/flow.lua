@@ -121,7 +121,10 @@ function flow.grow(w, f, nodes, edges, now)
   touch(w, f)
   change(f, 'changed_at', now)
   change(f, 'revision', flow.number(f, 'revision') + nodes + edges)
-  if edges > 0 then change(f, 'edges', flow.number(f, 'edges') + edges) end
+  if edges > 0 then
+    change(f, 'edges', flow.number(f, 'edges') + edges)
+    f.linked = true
+  end
   if nodes == 0 then return end
   change(f, 'nodes', flow.number(f, 'nodes') + nodes)
   f.joined = true
@@ -254,10 +257,12 @@ function flow.is_removed(f) return flow.walks(f) == 'remove' end
 -- Is it going away because nobody made it whole?
 function flow.is_abandoned(f) return flow.holds(f) and flow.is_removed(f) end
 
--- A member failed whose failure ends the others.
+-- A member failed whose failure ends the others. What makes up for it is known when the graph is
+-- whole.
 function flow.fail(w, f, x)
   if f.failing or f.state then return end
   flow.set(w, f, { 'failing', x.uuid })
+  if flow.holds(f) then return end
   local walks = flow.walks(f)
   if not walks or walks == 'release' then flow.begin_walk(w, f, 'fail') end
 end

@@ -68,8 +68,11 @@ function member.seal(w, p, f, now, are_held)
   flow.set(w, f, { 'sealed', '1', 'changed_at', number.text(now) })
   flow.retime(w, f)
   w[#w + 1] = log.entry(p, event.flow_text(f, 'flow_sealed'))
-  -- A member may have failed although it was held: its time was over, or it was cancelled.
-  if are_held then walk.begin(w, p, f, f.failing and 'fail' or 'release', now) end
+  if not are_held then return end
+  if not f.failing then return walk.begin(w, p, f, 'release', now) end
+  -- A member failed although it was held: its time was over, or it was cancelled. Edges that came
+  -- in this very call are not listed yet.
+  flow.begin_walk(w, f, 'fail')
 end
 
 return member

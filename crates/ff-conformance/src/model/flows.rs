@@ -52,16 +52,35 @@ pub(super) fn choose(op: Op, dice: &mut Dice, world: &mut World) -> Option<Sent>
         Op::GraphPart => part(dice, world),
         Op::CreateFlow => Some(create(dice, world)),
         _ => {
-            let live = |id: &FlowId| is_live(id, world);
-            let id = *dice.likely(&world.flows, live)?;
+            let fits = |id: &FlowId| fits(op, id, world);
+            let id = *dice.likely(&world.flows, fits)?;
             about(op, dice, id, world)
         }
     }
 }
 
-fn is_live(id: &FlowId, world: &World) -> bool {
-    let stored = stored(id, world);
-    stored.is_some_and(|flow| flow.text("state").is_empty())
+/// Is this a flow that the call could do something with?
+fn fits(op: Op, id: &FlowId, world: &World) -> bool {
+    let Some(flow) = stored(id, world).filter(|flow| flow.text("state").is_empty()) else {
+        return false;
+    };
+    let open = flow.bytes("sealed").is_none() && flow.bytes("graph").is_none();
+    match op {
+        Op::Join => open,
+        Op::AddEdge => open && flow.count("nodes") > 1,
+        Op::SealFlow => flow.bytes("sealed").is_none(),
+        Op::MendFlow => owed(id, world).is_some(),
+        _ => true,
+    }
+}
+
+/// A member of the flow whose end was not told to all.
+fn owed<'a>(id: &FlowId, world: &'a World) -> Option<(&'a str, Fields<'a>)> {
+    let graph = world.graphs.0.get(&id.to_string())?;
+    let view = View::new(&world.held, graph.partition);
+    let mut owed = view.ranked("due").into_iter().filter_map(|(it, _)| it.strip_prefix("e:"));
+    let uuid = owed.find(|uuid| graph.members.contains_key(*uuid))?;
+    Some((uuid, view.record(uuid)?))
 }
 
 fn stored<'a>(id: &FlowId, world: &'a World) -> Option<Fields<'a>> {
@@ -77,7 +96,7 @@ fn submission(dice: &mut Dice, world: &mut World) -> Submission {
     let (mut nodes, mut edges) = (Vec::new(), Vec::new());
     for place in 0..count as usize {
         let mut create = new_execution(dice, world);
-        create.execution_id = ExecutionId::from_parts(partition, create.execution_id.uuid());
+        create.execution_id = ExecutionId::from_parts(partition, dice.uuid());
         create.idempotency_key = None;
         let before = edges.len();
         for up in nodes.iter().skip(nodes.len().saturating_sub(6)) {
@@ -181,7 +200,7 @@ fn part(dice: &mut Dice, world: &World) -> Option<Sent> {
 fn create(dice: &mut Dice, world: &mut World) -> Sent {
     let call = new_flow(dice, world);
     world.flows.push(call.flow_id);
-    Sent::of(world.partitions[dice.below(2) as usize], &call)
+    Sent::of(world.partitions[usize::from(dice.chance(10))], &call)
 }
 
 fn about(op: Op, dice: &mut Dice, flow_id: FlowId, world: &World) -> Option<Sent> {
@@ -196,7 +215,7 @@ fn about(op: Op, dice: &mut Dice, flow_id: FlowId, world: &World) -> Option<Sent
             let grace_ms = dice.sometimes(20, |_| 500);
             Sent::of(on, &CancelFlow { flow_id, reason, policy, grace_ms })
         }
-        Op::MendFlow => return mend(dice, flow_id, graph),
+        Op::MendFlow => return mend(dice, flow_id, graph, world),
         _ => return read(dice, flow_id, graph),
     })
 }
@@ -254,11 +273,12 @@ fn add_edge(dice: &mut Dice, flow_id: FlowId, graph: &Graph, world: &World) -> O
     let dependency_kind = dice.sometimes(70, |dice| (*dice.pick(&KINDS)).to_owned());
     // A failure has nothing to pass.
     let passes = dependency_kind.as_deref() != Some("failure_only");
+    let downstream_execution_id = *dice.likely(&uuids, waits)?;
     let call = AddDependency {
         flow_id,
         edge_id: EdgeId::from_uuid(dice.uuid()),
-        upstream_execution_id: *dice.recent(&uuids)?,
-        downstream_execution_id: *dice.likely(&uuids, waits)?,
+        upstream_execution_id: *dice.likely(&uuids, |id| *id != downstream_execution_id)?,
+        downstream_execution_id,
         dependency_kind,
         data_passing_ref: dice
             .sometimes(40, |_| "in".to_owned())
@@ -285,16 +305,30 @@ fn stage(call: AddDependency, graph: &Graph) -> Sent {
 fn edge_id(dice: &mut Dice, graph: &Graph) -> EdgeId {
     let ids: Vec<&String> = graph.edges.iter().map(|edge| &edge.id).collect();
     let known = dice.recent(&ids).and_then(|id| id.parse().ok());
-    known.unwrap_or_else(|| {
-        let place = u128::from(dice.below(3));
-        EdgeId::from_uuid(uuid::Uuid::from_u128((1 << 96) + (0x8000_8000 << 48) + place))
-    })
+    known.unwrap_or_else(|| made_id(1 + dice.below(NODES_MAX), dice.below(3)))
+}
+
+/// The id of an edge that nobody named: by its upstream's number, and its place there.
+fn made_id(ordinal: u64, place: u64) -> EdgeId {
+    let id = (u128::from(ordinal) << 96) + (0x8000_8000 << 48) + u128::from(place);
+    EdgeId::from_uuid(uuid::Uuid::from_u128(id))
+}
+
+/// The last edge of a member that was not told yet.
+fn untold(flow_id: FlowId, graph: &Graph, world: &World) -> Option<EdgeId> {
+    let (uuid, record) = owed(&flow_id, world)?;
+    let last = graph.edges.iter().rfind(|edge| edge.up == uuid)?;
+    let made = || made_id(record.count("on"), record.count("eo").saturating_sub(1));
+    Some(last.id.parse().unwrap_or_else(|_| made()))
 }
 
 /// What nobody needs while nothing goes wrong.
-fn mend(dice: &mut Dice, flow_id: FlowId, graph: &Graph) -> Option<Sent> {
+fn mend(dice: &mut Dice, flow_id: FlowId, graph: &Graph, world: &World) -> Option<Sent> {
     let on = graph.partition;
     let execution_id = member(dice, graph)?;
+    if let Some(edge_id) = untold(flow_id, graph, world).filter(|_| dice.chance(70)) {
+        return Some(Sent::of(on, &ResolveDependency { flow_id, edge_id }));
+    }
     Some(match dice.below(4) {
         0 => Sent::of(on, &PromoteBlockedToEligible { execution_id }),
         1 => Sent::of(on, &AckCancelMember { flow_id, execution_id }),

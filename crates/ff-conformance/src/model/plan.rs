@@ -141,16 +141,21 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Is the plan of a seed mostly about flows?
+    pub fn is_about_flows(seed: u64) -> bool {
+        seed.is_multiple_of(2)
+    }
+
     /// The plan of a seed. Every other one is mostly about flows.
     pub fn random(seed: u64, steps: usize) -> Self {
         let mut dice = Dice::new(seed);
-        let flows = seed.is_multiple_of(2);
+        let flows = Self::is_about_flows(seed);
         let step = |place| {
-            let op = match (place < CREATED_FIRST, flows) {
-                (true, false) => Op::Create,
-                (true, true) => FIRST_OF_FLOWS[place],
-                (false, true) if dice.chance(65) => one_of(FLOW_WEIGHTS, &mut dice),
-                (false, _) => one_of(WEIGHTS, &mut dice),
+            let first = if flows { FIRST_OF_FLOWS } else { &CREATED_FIRST };
+            let op = match first.get(place) {
+                Some(op) => *op,
+                None if flows && dice.chance(65) => one_of(FLOW_WEIGHTS, &mut dice),
+                None => one_of(WEIGHTS, &mut dice),
             };
             Step { op, seed: dice.roll() }
         };
@@ -165,10 +170,21 @@ impl Plan {
 }
 
 /// Without executions there is little to do.
-const CREATED_FIRST: usize = 5;
+const CREATED_FIRST: [Op; 5] = [Op::Create; 5];
 
-const FIRST_OF_FLOWS: [Op; CREATED_FIRST] =
-    [Op::SubmitGraph, Op::CreateFlow, Op::Create, Op::Create, Op::Create];
+const FIRST_OF_FLOWS: &[Op] = &[
+    Op::SubmitGraph,
+    Op::CreateFlow,
+    Op::Create,
+    Op::Create,
+    Op::CreateMany,
+    Op::CreateMany,
+    Op::Join,
+    Op::Join,
+    Op::Join,
+    Op::AddEdge,
+    Op::AddEdge,
+];
 
 /// What flows are about.
 const FLOW_WEIGHTS: &[(Op, u64)] = &[
@@ -180,7 +196,7 @@ const FLOW_WEIGHTS: &[(Op, u64)] = &[
     (Op::AddEdge, 12),
     (Op::SealFlow, 3),
     (Op::CancelFlow, 3),
-    (Op::MendFlow, 2),
+    (Op::MendFlow, 5),
     (Op::ReadFlow, 3),
     (Op::ClaimNext, 24),
     (Op::Grant, 2),

@@ -1,7 +1,7 @@
 //! Edges: who waits for whom, from the stage to the end of the upstream.
 
 use ff_conformance::record::key_of;
-use ff_conformance::{Deployment, Flow, LANE, conformance};
+use ff_conformance::{Deployment, Flow, LANE, conformance, joining, lane};
 use ff_core::error::Code;
 use ff_core::limits;
 use ff_core::state::PublicState;
@@ -11,6 +11,7 @@ use ff_script::calls::edge::{
     EvaluateFlowEligibility, EvaluateFlowEligibilityReply, PromoteBlockedToEligible,
     ResolveDependency, ResolveDependencyReply, StageDependencyEdge, StageDependencyEdgeReply,
 };
+use ff_script::host::Topic;
 
 use super::flow::{fillers, nowhere};
 
@@ -368,5 +369,34 @@ conformance! {
         assert_eq!(d.states(&flow).await, "a failed, b waiting, c waiting");
         let held = d.claim(LANE).await;
         assert_eq!(held.id, flow.id("b"));
+    }
+
+    async fn the_time_of_who_has_to_wait_begins_when_it_is_freed(d: &Deployment) {
+        let policy = r#"{"timeout_policy":{"execution_deadline_ms":1000}}"#;
+        let flow = d.open_flow("a").await;
+        let id = d.create().policy(policy).send().await;
+        d.call(joining(&flow, id, "b")).await;
+        let mut named = flow.clone();
+        named.ids.insert("b".to_owned(), id);
+        d.connect(&named, "a", "b").await;
+        assert_eq!(d.describe(id).await.deadline_at, None);
+        d.advance(5000).await;
+        d.tick().await;
+        d.complete(&named, "a").await;
+        assert_eq!(d.describe(id).await.deadline_at, Some(d.now().plus_millis(1000)));
+    }
+
+    async fn one_call_wakes_each_lane_once(d: &Deployment) {
+        let mut graph = d.graph("a -> b, a -> c, a -> e, a -f> s, a -> g, s -a> h");
+        for name in ["c", "h"] {
+            graph.create(name).lane = lane("side");
+        }
+        let flow = d.submit(&graph).await;
+        let held = d.take(&flow, "a").await;
+        let mut ready = d.listen(Topic::Ready).await;
+        d.call(held.complete(b"")).await;
+        d.create().lane("last").send().await;
+        let heard = [ready.next().await, ready.next().await, ready.next().await];
+        assert_eq!(heard, [LANE, "side", "last"]);
     }
 }

@@ -147,8 +147,9 @@ conformance! {
         let mut ready = d.listen(Topic::Ready).await;
         let calls = ["a", "a", "b", "c", "c", "a"].map(|lane| d.create().lane(lane).call());
         d.call(CreateExecutions::of(&calls)).await;
-        for lane in ["a", "b", "c", "a"] {
-            assert_eq!(ready.next().await, lane, "who was just woken is not woken again");
+        d.create().lane("e").send().await;
+        for lane in ["a", "b", "c", "e"] {
+            assert_eq!(ready.next().await, lane, "who was woken is not woken again");
         }
     }
 

@@ -360,6 +360,28 @@ conformance! {
         d.settle().await;
         assert_eq!(left(d).await, Vec::<String>::new());
     }
+
+    async fn nobody_joins_a_flow_whose_members_a_failure_ends(d: &Deployment) {
+        let call = CreateFlow { on_failure: Some("fail_fast".to_owned()), ..d.create_flow() };
+        let flow = Flow { id: call.flow_id, ids: [("a".to_owned(), d.create_one().await)].into() };
+        d.call(call).await;
+        d.call(joining(&flow, flow.id("a"), "a")).await;
+        d.fail(&flow, "a").await;
+        let late = d.create_one().await;
+        assert_eq!(d.refused(joining(&flow, late, "b")).await, Code::FlowAlreadyTerminal);
+    }
+
+    async fn the_deadline_of_a_flow_that_was_closed_ends_what_goes_on(d: &Deployment) {
+        let mut graph = d.graph(&format!("{}, a, b", fillers()));
+        graph.head.deadline_at = Some(d.now().plus_millis(1000));
+        let flow = d.submit(&graph).await;
+        d.call(d.cancelling(&flow, "flow_only")).await;
+        d.advance(1000).await;
+        d.tick().await;
+        assert_eq!(d.refused(d.claim_grant_call(flow.id("b"))).await, Code::FlowCancelled);
+        d.settle().await;
+        assert_eq!(d.flow_state(&flow).await, "cancelled: 66 expired");
+    }
 }
 
 /// How many members a flow has; none if it is gone.

@@ -8,7 +8,9 @@ use ff_script::calls::flow::SealFlow;
 use ff_script::calls::graph::{SubmitGraph, SubmitGraphReply};
 use ff_script::wire::Rest;
 
+use super::cancel::outside;
 use super::flow::{fillers, left};
+use super::replay::replay;
 
 /// How many executions a listing shows.
 async fn shown(d: &Deployment) -> usize {
@@ -262,5 +264,96 @@ conformance! {
         assert_eq!(d.flow_state(&flow).await, "open: 1 failed, 1 waiting, 65 cancelled");
         d.complete(&flow, "undo").await;
         assert_eq!(d.flow_state(&flow).await, "failed: 1 completed, 1 failed, 65 cancelled");
+    }
+
+    async fn an_upstream_that_is_over_before_its_edge_came_is_told_at_once(d: &Deployment) {
+        let graph = d.graph("a -> b, a -f> c, b -a> e");
+        d.call(graph.part(0..1, 0..0, false)).await;
+        let flow = graph.flow();
+        d.call(outside(flow.id("a"), "operator_override")).await;
+        d.call(graph.part(1..4, 0..3, true)).await;
+        d.settle().await;
+        assert_eq!(d.states(&flow).await, "a cancelled, b skipped, c waiting, e waiting");
+    }
+
+    async fn an_edge_that_comes_with_the_seal_is_told_of_a_skip_that_follows(d: &Deployment) {
+        let graph = d.graph("a -> b -> c");
+        d.call(graph.part(0..2, 0..1, false)).await;
+        let flow = graph.flow();
+        d.call(outside(flow.id("a"), "operator_override")).await;
+        d.call(graph.part(2..3, 1..2, true)).await;
+        d.settle().await;
+        assert_eq!(d.states(&flow).await, "a cancelled, b skipped, c skipped");
+    }
+
+    async fn a_member_that_was_cancelled_while_it_was_held_stays_so(d: &Deployment) {
+        let graph = d.graph("a -> b, c");
+        d.call(graph.part(0..3, 0..0, false)).await;
+        let flow = graph.flow();
+        for name in ["b", "c"] {
+            d.call(outside(flow.id(name), "operator_override")).await;
+        }
+        d.call(replay(flow.id("c"))).await;
+        assert!(d.try_claim(LANE).await.is_none());
+        d.call(graph.part(3..3, 0..1, false)).await;
+        assert_eq!(d.states(&flow).await, "a waiting_children, b cancelled, c waiting_children");
+        d.call(SealFlow { flow_id: flow.id }).await;
+        assert_eq!(d.states(&flow).await, "a waiting, b cancelled, c waiting");
+        d.complete(&flow, "a c").await;
+        assert_eq!(d.flow_state(&flow).await, "failed: 1 cancelled, 2 completed");
+    }
+
+    async fn what_was_given_up_takes_nothing_while_it_goes_away(d: &Deployment) {
+        let graph = d.graph(&format!("{}, a -> b", fillers()));
+        d.call(graph.part(0..66, 0..0, false)).await;
+        d.advance(limits::GRAPH_ABANDONED_MS).await;
+        d.tick().await;
+        let flow = graph.flow();
+        let again = graph.part(0..66, 0..1, true);
+        assert_eq!(d.refused(again.clone()).await, Code::FlowAlreadyTerminal);
+        assert_eq!(d.refused(SealFlow { flow_id: flow.id }).await, Code::FlowNotFound);
+        assert_eq!(d.refused(d.cancelling(&flow, "cancel_all")).await, Code::FlowNotFound);
+        d.settle().await;
+        d.call(again).await;
+        assert_eq!(d.flow_state(&flow).await, "open: 1 waiting_children, 65 waiting");
+    }
+
+    async fn a_member_whose_time_comes_while_it_goes_away_leaves_nothing(d: &Deployment) {
+        let mut graph = d.graph("a -> b");
+        let late = d.now().plus_millis(limits::GRAPH_ABANDONED_MS + 5);
+        graph.create("b").deadline_at = Some(late);
+        d.call(graph.part(0..2, 0..1, false)).await;
+        d.advance(limits::GRAPH_ABANDONED_MS + 10).await;
+        d.settle().await;
+        d.advance(limits::PURGED_REMEMBERED_MS).await;
+        d.settle().await;
+        assert_eq!(left(d).await, Vec::<String>::new());
+    }
+
+    async fn a_failure_before_the_graph_is_whole_ends_the_others_when_it_is(d: &Deployment) {
+        let mut graph = d.graph("a -f> undo -> after, c");
+        graph.head.on_failure = Some("fail_fast".to_owned());
+        d.call(graph.part(0..4, 0..0, false)).await;
+        let flow = graph.flow();
+        d.call(outside(flow.id("a"), "operator_override")).await;
+        d.settle().await;
+        d.call(graph.part(4..4, 0..2, true)).await;
+        d.settle().await;
+        assert_eq!(
+            d.states(&flow).await,
+            "a cancelled, undo waiting, after waiting_children, c cancelled"
+        );
+    }
+
+    async fn who_was_not_released_yet_is_when_the_failure_is_tried_again(d: &Deployment) {
+        let mut graph = d.graph(&format!("a, {}, y, z", fillers()));
+        graph.head.on_failure = Some("fail_fast".to_owned());
+        d.call(graph.part(0..67, 0..0, false)).await;
+        d.call(graph.part(67..67, 0..0, true)).await;
+        let flow = graph.flow();
+        d.fail(&flow, "a").await;
+        d.call(replay(flow.id("a"))).await;
+        d.settle().await;
+        assert_eq!(d.flow_state(&flow).await, "open: 67 waiting");
     }
 }

@@ -14,6 +14,7 @@ use ff_script::host::Topic;
 
 use super::edge::{applied, staged};
 use super::flow::fillers;
+use super::replay::replay;
 
 async fn state(d: &Deployment, id: ExecutionId) -> PublicState {
     d.describe(id).await.public_state()
@@ -323,5 +324,25 @@ conformance! {
         d.call(graph.part(2..2, 0..1, true)).await;
         assert_eq!(d.claim(LANE).await.id, graph.flow().id("a"));
         assert!(d.try_claim(LANE).await.is_none());
+    }
+
+    async fn f15_a_replay_has_nothing_of_the_run_before(d: &Deployment) {
+        let mut graph = d.graph("a -> b");
+        graph.create("a").policy_json = r#"{"timeout_policy":{"execution_deadline_ms":1000},
+            "retry_policy":{"max_retries":1,"backoff":{"type":"fixed","delay_ms":0}}}"#.to_owned();
+        let flow = d.submit(&graph).await;
+        d.fail(&flow, "a a").await;
+        d.advance(5000).await;
+        d.call(replay(flow.id("a"))).await;
+        let stored = record(&d.dump().await, flow.id("a"));
+        for field in ["et", "rc", "rl", "out", "cr", "cb", "du"] {
+            assert!(!stored.contains_key(field), "{field} is left");
+        }
+        assert_eq!(stored["dl"], d.now().plus_millis(1000).get().to_string());
+        let held = d.take(&flow, "a").await;
+        assert_eq!(held.row.attempt_index.get(), 2);
+        assert!(!record(&d.dump().await, held.id).contains_key("fr"));
+        d.call(held.fail("boom", "transient")).await;
+        assert_eq!(state(d, flow.id("a")).await, PublicState::Waiting, "its retries begin anew");
     }
 }

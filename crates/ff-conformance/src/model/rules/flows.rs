@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::graph::{Graph, Verdict};
+use super::super::graph::{Edge, Graph, Verdict};
 use super::super::sent::uuid_of;
 use super::super::view::{Fields, View, field};
 use super::super::world::claim_rows;
@@ -78,6 +78,11 @@ pub(super) fn may_replay(seen: &Seen<'_>, uuid: &str, record: Fields<'_>) -> Opt
         _ => false,
     };
     let graph = seen.known.0.get(record.flow_id())?;
+    // The next tick tells it what keeps it from running.
+    let untold = |edge: &Edge| is_owed(seen.before(), &edge.up);
+    if graph.before(uuid).any(untold) {
+        return None;
+    }
     let hopeless = graph.verdict(uuid, |up| end_of(seen.before(), up)) == Verdict::Hopeless;
     Some(!over && !stopped && !hopeless)
 }
@@ -138,8 +143,8 @@ impl<'a> Standing<'a> {
 
     /// Is something left that the next tick does?
     fn is_settled(&self) -> bool {
-        let owed = |uuid: &str| self.view.ranked("due").iter().any(|(it, _)| is_owed(it, uuid));
-        self.flow.bytes("walk").is_none() && !self.members.iter().any(|(uuid, _)| owed(uuid))
+        let owed = |(uuid, _): &(&str, Fields<'_>)| is_owed(self.view, uuid);
+        self.flow.bytes("walk").is_none() && !self.members.iter().any(owed)
     }
 
     fn check(&self) -> Checked {
@@ -167,7 +172,7 @@ impl<'a> Standing<'a> {
             _ => true,
         };
         rule(right, || format!("its upstreams say {verdict:?}"))?;
-        let lives = !record.is_ended() && settled;
+        let lives = !record.is_ended() && record.state() != "held" && settled;
         rule(!(lives && is_stopped(self.view, record)), || "its flow ends it".to_owned())?;
         let cut_off = lives && record.state() == "blocked" && frees_nobody(self.flow);
         rule(!cut_off, || "nobody will ever free it".to_owned())?;
@@ -237,9 +242,9 @@ fn public_state(flow: Fields<'_>) -> &str {
     }
 }
 
-/// Is this the entry of an end that was not told to all?
-fn is_owed(entry: &str, uuid: &str) -> bool {
-    entry.strip_prefix("e:") == Some(uuid)
+/// Was the end of an execution not told to all who wait for it?
+fn is_owed(view: View<'_>, uuid: &str) -> bool {
+    view.ranked("due").iter().any(|(entry, _)| entry.strip_prefix("e:") == Some(uuid))
 }
 
 /// The executions that the call was about by itself.

@@ -15,7 +15,7 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
     let record = seen.before().record(uuid);
     let may = match record {
         Some(record) => may(seen, uuid, record),
-        None if seen.sent.name().starts_with("ff_create_") => None,
+        None if needs_nobody(seen.sent.name()) => None,
         None => Some(false),
     };
     let word = &seen.answer.word;
@@ -23,6 +23,12 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
         Some(true) => format!("must be done, and was answered by {word}"),
         _ => "must not be done".to_owned(),
     })
+}
+
+/// May the execution that it names be missing?
+fn needs_nobody(name: &str) -> bool {
+    name.starts_with("ff_create_")
+        || matches!(name, "ff_ack_cancel_member" | "ff_evaluate_flow_eligibility")
 }
 
 /// Nothing if the rules are elsewhere: fenced calls, creations and reads.

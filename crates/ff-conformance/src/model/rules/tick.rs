@@ -28,6 +28,7 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
         waitpoints,
         flows,
         edges,
+        ..,
     ] = counts[..]
     else {
         return Err(format!("a tick answered {:?}", seen.answer));

@@ -17,16 +17,33 @@ pub(super) fn check(seen: &Seen<'_>, standing: &Standing<'_>) -> Checked {
             continue;
         }
         let (was, is) = (before.state(), after.state());
+        if was == "running" && seen.sent.name() == "ff_release_worker_leases" {
+            continue;
+        }
         let reason = !frees_unduly(seen, standing, uuid, before, *after)
             && (direct(seen, uuid)
                 || is_timed(seen, uuid)
                 || may(seen, standing, uuid, before, is));
         rule(reason, || format!("{uuid} went from {was} to {is} without a reason"))?;
+        fails_fast(standing, uuid, before, is)?;
         if matches!(was, "blocked" | "held") && matches!(is, "waiting" | "delayed") {
             in_time(seen, standing, uuid, *after).map_err(|what| format!("{uuid}: {what}"))?;
         }
     }
     Ok(())
+}
+
+/// A failure that counts ends the others, if the flow says so and is not being ended already.
+fn fails_fast(standing: &Standing<'_>, uuid: &str, before: Fields<'_>, is: &str) -> Checked {
+    let (graph, flow) = (standing.graph, standing.flow);
+    let counts = graph.fails_fast
+        && graph.members.get(uuid).is_some_and(|member| !member.optional)
+        && !before.is_ended()
+        && matches!(is, "failed" | "expired" | "cancelled");
+    let ends = flow.bytes("failing").is_some()
+        || flow.bytes("expired").is_some()
+        || graph.cancelled.is_some();
+    rule(!counts || ends, || format!("{uuid} is {is}, and that ends nobody"))
 }
 
 /// Nothing frees a member of a flow whose cancel or deadline frees nobody.

@@ -330,9 +330,8 @@ function edge.tell(w, x, now, finish)
   if most > 0 then
     edge.spend(w, most)
     local list = redis.call('LRANGE', keys.outgoing(x.key), from, from + most - 1)
-    -- Edges that came in this very call are not listed yet: the next one tells them.
-    local f = #list < most and flow.read(w.p, x.flow_id)
-    if f and f.linked then most = #list end
+    -- Edges that come in this very call are not listed yet: the next tick tells them.
+    if x.unlisted then most = #list end
     record.set(x, 'edges_resolved', from + most)
     for i = 1, #list do
       local one = parse_outgoing(list[i])
@@ -406,6 +405,7 @@ end
 function edge.add(w, f, up, down, one, now, finish)
   local place = count_of(up.edges_out)
   record.set(up, 'edges_out', place + 1)
+  up.unlisted = true
   writes.extend(w, 'RPUSH', keys.outgoing(up.key), pack_outgoing(one))
   if one.id ~= '' then
     local at = up.uuid .. ':' .. number.text(place)
@@ -430,6 +430,7 @@ end
 function edge.link(w, f, up, down, one, now, finish)
   local place = count_of(up.edges_out)
   record.set(up, 'edges_out', place + 1)
+  up.unlisted = true
   writes.extend(w, 'RPUSH', keys.outgoing(up.key), pack_outgoing(one))
   list_incoming(w, up, down, one, place)
   flow.grow(w, f, 0, 1, now)

@@ -121,10 +121,7 @@ function flow.grow(w, f, nodes, edges, now)
   touch(w, f)
   change(f, 'changed_at', now)
   change(f, 'revision', flow.number(f, 'revision') + nodes + edges)
-  if edges > 0 then
-    change(f, 'edges', flow.number(f, 'edges') + edges)
-    f.linked = true
-  end
+  if edges > 0 then change(f, 'edges', flow.number(f, 'edges') + edges) end
   if nodes == 0 then return end
   change(f, 'nodes', flow.number(f, 'nodes') + nodes)
   f.joined = true

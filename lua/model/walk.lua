@@ -52,8 +52,9 @@ local function fail(w, f, x, now)
     record.set(x, 'kept', '1')
     commit(w, x)
   end
-  if x.kept then return release(w, f, x, now) end
-  ending.end_member(w, x, now, f)
+  if not x.kept then return ending.end_member(w, x, now, f) end
+  -- Nothing of a graph runs before it is whole.
+  if not flow.holds(f) then release(w, f, x, now) end
 end
 
 local function expire(w, f, x, now) ending.end_member(w, x, now, f) end

@@ -128,8 +128,8 @@ conformance! {
             let (mut names, mut edges, mut cursor) = (Vec::new(), Vec::new(), None);
             loop {
                 let call = ReadGraph { flow_id: flow.id, cursor, limit };
-                let ReadGraphReply::Graph { members, edges: more, next_cursor } =
-                    d.call(call).await;
+                let page = d.call(call).await;
+                let ReadGraphReply::Graph { members, edges: more, next_cursor } = page;
                 assert!(members.0.len() + more.0.len() <= limit as usize);
                 names.extend(members.0.into_iter().filter_map(|row| row.name));
                 edges.extend(more.0);

@@ -65,8 +65,8 @@ pub trait Flows: Send + Sync {
     fn retry_stuck_members(&self, flow_id: FlowId, request: RetryStuck)
     -> Answer<'_, StuckRetried>;
 
-    /// Runs members again that failed, expired or were cancelled, and that no upstream stands in the
-    /// way of.
+    /// Runs members again that failed, expired or were cancelled, if no upstream stands in their
+    /// way.
     fn replay_failed(&self, flow_id: FlowId, request: ReplayFailed) -> Answer<'_, FailedReplayed>;
 
     /// Everything about a flow but its members and edges; none if it does not exist. A read.
@@ -87,7 +87,7 @@ pub trait Flows: Send + Sync {
     /// What upstreams pass to a member, so many bytes at a time. A read.
     fn read_inputs(&self, execution_id: ExecutionId, query: InputQuery) -> Answer<'_, InputPage>;
 
-    /// The flow that an execution belongs to; none if it belongs to none, or does not exist. A read.
+    /// The flow of an execution; none if it belongs to none, or does not exist. A read.
     fn resolve_execution_flow_id(&self, execution_id: ExecutionId) -> Answer<'_, Option<FlowId>>;
 
     /// The flows of a partition. A read.

@@ -196,8 +196,8 @@ impl Look {
     }
 }
 
-/// The completion that an `ended` event tells of: its reason is `outcome:cause:namespace`, and for a
-/// member of a flow `:flow` behind that.
+/// The completion that an `ended` event tells of: its reason is `outcome:cause:namespace`, with
+/// `:flow` behind that for a member of a flow.
 fn completion(event: &Event) -> Option<CompletionPayload> {
     if event.kind != "ended" {
         return None;

@@ -128,8 +128,8 @@ impl Client {
         self.engine().cancel_flow(*flow_id, request).await.context("cancel_flow")
     }
 
-    /// Runs all members of a flow again that failed, expired or were cancelled, and that no upstream
-    /// stands in the way of. What was skipped because of them waits again by itself.
+    /// Runs all members of a flow again that failed, expired or were cancelled, if no upstream
+    /// stands in their way. What was skipped because of them waits again by itself.
     pub async fn replay_failed(
         &self,
         flow_id: &FlowId,

@@ -28,11 +28,13 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
         waitpoints,
         flows,
         edges,
-        ..,
+        owing,
     ] = counts[..]
     else {
         return Err(format!("a tick answered {:?}", seen.answer));
     };
+    let owed = seen.after().ranked("owing").len() as u64;
+    rule(owing == Some(owed), || format!("told {owing:?} flows that owe instead of {owed}"))?;
     let late = first(seen.before()).map_or(0, |at| seen.now.saturating_sub(at));
     rule(late_ms == Some(late), || format!("{late_ms:?} ms late instead of {late}"))?;
     let items_max = seen.sent.number("items_max") as usize;

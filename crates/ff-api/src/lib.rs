@@ -12,6 +12,7 @@
 //! | submitting, raw bytes | [`create`], [`raw`] |
 //! | the worker protocol | [`worker`], [`task`], [`wait`], [`grant`] |
 //! | output, written and followed | [`frames`], [`frame_stream`], [`events`] |
+//! | what happens in a flow | [`flow_events`] |
 //! | links of approvers | [`approval`] |
 //! | the server itself | [`deployment`] |
 #![deny(missing_docs)]
@@ -23,6 +24,7 @@ pub mod create;
 pub mod raw;
 
 pub mod events;
+pub mod flow_events;
 pub mod frame_stream;
 pub mod frames;
 pub mod grant;

@@ -14,6 +14,7 @@ pub mod events;
 pub mod expire;
 pub mod fail;
 pub mod flow;
+pub mod flow_events;
 pub mod flow_reads;
 pub mod grant;
 pub mod graph;
@@ -69,6 +70,7 @@ pub fn contracts() -> impl Iterator<Item = Contract> {
         graph::CONTRACTS,
         flow_reads::CONTRACTS,
         events::CONTRACTS,
+        flow_events::CONTRACTS,
         tick::CONTRACTS,
     ]
     .into_iter()

@@ -51,7 +51,7 @@ modules! {
     "verb/pause" "verb/suspend" "verb/waitpoint" "verb/signal" "verb/approval" "verb/secret"
     "verb/expire" "verb/replay" "verb/change" "verb/worker" "verb/mark" "verb/describe"
     "verb/list" "verb/waits" "verb/flow" "verb/edge" "verb/graph" "verb/flow_reads" "verb/events"
-    "verb/tick"
+    "verb/flow_events" "verb/tick"
 }
 
 /// What stands before the modules.

@@ -40,7 +40,7 @@ mod runtime;
 
 pub use admin::{ClaimForWorkerRequest, ClaimForWorkerResponse, FlowFabricAdminClient};
 pub use backend_config::{BackendConfig, BackendConnection, ServerConnection};
-pub use client::{AwaitError, Call, Client, Follow, Listing, Submission};
+pub use client::{AwaitError, Call, Client, Follow, FollowFlow, Listing, Submission};
 pub use config::WorkerConfig;
 pub use connection::Connection;
 pub use error::{HttpError, HttpErrorKind, SdkError, TerminalError};
@@ -80,9 +80,9 @@ pub use ff_core::contracts::{
 pub use ff_core::contracts::{
     AddEdge, AddFlowMember, CancelFlow, CancelFlowPolicy, CancelFlowResult, CreateExecution,
     CreateFlow, DependencyKind, EdgeDirection, EdgeList, EdgeQuery, EdgeSnapshot, EdgeState,
-    FailurePolicy, FlowMember, FlowMembers, FlowQuery, FlowSnapshot, FlowState, FlowSummary,
-    GraphAccepted, GraphDependency, GraphTask, ListFlowsPage, MemberQuery, PassedInput,
-    SubmitGraph,
+    FailurePolicy, FlowActivity, FlowEvent, FlowMember, FlowMembers, FlowPosition, FlowQuery,
+    FlowSnapshot, FlowState, FlowSummary, GraphAccepted, GraphDependency, GraphTask, ListFlowsPage,
+    MemberQuery, PassedInput, SubmitGraph,
 };
 pub use ff_core::engine_backend::EngineBackend;
 pub use ff_core::error::{Code, EngineError, ErrorClass};
@@ -93,9 +93,10 @@ pub use ff_core::policy::{
 };
 pub use ff_core::state::PublicState;
 pub use ff_core::types::{
-    Approver, AttemptId, AttemptIndex, EdgeId, ExecutionId, ExecutionKind, ExecutionRef, FlowId,
-    LaneId, LeaseEpoch, LeaseFence, LeaseId, Namespace, SignalId, StreamCursor, SuspensionId,
-    TimestampMs, WaitpointHmac, WaitpointId, WaitpointToken, WorkerId, WorkerInstanceId,
+    Approver, AttemptId, AttemptIndex, EdgeId, EventCursor, ExecutionId, ExecutionKind,
+    ExecutionRef, FlowId, LaneId, LeaseEpoch, LeaseFence, LeaseId, Namespace, SignalId,
+    StreamCursor, SuspensionId, TimestampMs, WaitpointHmac, WaitpointId, WaitpointToken, WorkerId,
+    WorkerInstanceId,
 };
 pub use ff_core::value::Value;
 pub use ff_core::work_source::WorkSource;

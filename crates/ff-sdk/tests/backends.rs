@@ -123,6 +123,14 @@ on_every_backend! {
         a_cancelled_flow_tells_what_became_of_each
         members_and_flows_are_listed_in_pages
     }
+    typed {
+        a_call_by_kind_gives_the_kind_s_result
+        a_flow_with_types_gives_the_results_of_its_tasks
+        failures_free_those_who_wait_for_them
+        what_is_wrong_with_a_flow_is_named_and_nothing_is_sent
+        the_end_of_a_flow_is_heard_by_push
+        who_follows_a_flow_sees_everything_that_happens_in_it
+    }
     runtime {
         a_handler_s_output_is_the_result
         handlers_share_the_state

@@ -198,7 +198,7 @@ functions! {
     ff_set_flow_tags ff_cancel_flow ff_ack_cancel_member ff_stage_dependency_edge
     ff_add_dependency ff_apply_dependency_to_child ff_resolve_dependency
     ff_evaluate_flow_eligibility ff_promote_blocked_to_eligible ff_submit_graph ff_describe_flow
-    ff_describe_edge ff_list_edges ff_list_members ff_list_flows
+    ff_describe_edge ff_list_edges ff_list_members ff_list_flows ff_read_flow_events
 }
 
 /// A function that nobody attacks fails the run.

@@ -8,6 +8,7 @@ use ff_script::calls::edge::{
     EvaluateFlowEligibility, PromoteBlockedToEligible, ResolveDependency,
 };
 use ff_script::calls::flow::{AckCancelMember, SealFlow, SetFlowTags};
+use ff_script::calls::flow_events::ReadFlowEvents;
 use ff_script::calls::flow_reads::{DescribeEdge, DescribeFlow, ListEdges, ListFlows, ListMembers};
 use ff_script::wire::Rest;
 
@@ -50,6 +51,8 @@ async fn call_all(d: &Deployment, flow: &Flow, (applied_id, staged_id): (EdgeId,
     let members = ListMembers { flow_id, state: None, from: 0, limit: 10 };
     answer(d, "ff_list_members", encode(&members)).await;
     answer(d, "ff_list_flows", encode(&ListFlows { after: None, limit: 10 })).await;
+    let events = ReadFlowEvents { flow_id, cursor: String::new(), limit: 10, seek: false };
+    answer(d, "ff_read_flow_events", encode(&events)).await;
     for (name, direction) in [("a", "outgoing"), ("b", "incoming")] {
         let direction = direction.to_owned();
         let edges = ListEdges { execution_id: id(name), direction, from: 0, limit: 10 };

@@ -14,7 +14,8 @@ const FIRST: u16 = 50_000;
 /// What these functions answer depends on the host: its library has another clock and therefore
 /// another hash, and a server names log entries by a clock of its own. Where one call has hundreds
 /// of events, the log is trimmed by blocks, whose size is the store's.
-const DIFFER: [&str; 3] = ["ff_version", "ff_read_events", "ff_resolve_dependency"];
+const DIFFER: [&str; 4] =
+    ["ff_version", "ff_read_events", "ff_read_flow_events", "ff_resolve_dependency"];
 
 /// One test for each function.
 pub(crate) fn trials() -> Vec<Trial> {

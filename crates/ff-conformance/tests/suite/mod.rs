@@ -26,6 +26,7 @@ mod expire;
 mod fail;
 mod fence;
 mod flow;
+mod flow_events;
 mod flow_reads;
 mod following;
 mod grant;
@@ -106,6 +107,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         graph::CASES,
         flow_reads::CASES,
         events::CASES,
+        flow_events::CASES,
         tick::CASES,
         worker::CASES,
         mark::CASES,

@@ -8,6 +8,7 @@ use ff_script::calls::edge::{
     EvaluateFlowEligibility, PromoteBlockedToEligible, ResolveDependency,
 };
 use ff_script::calls::flow::{AckCancelMember, CancelFlow, SealFlow, SetFlowTags};
+use ff_script::calls::flow_events::ReadFlowEvents;
 use ff_script::calls::flow_reads::{DescribeEdge, DescribeFlow, ListEdges, ListFlows, ListMembers};
 use ff_script::wire::Rest;
 
@@ -85,6 +86,10 @@ async fn prepare_connected(d: &Deployment, name: &str, flow: &Flow) -> Vec<Vec<u
         }
         "ff_list_members" => encode(&ListMembers { flow_id, state: None, from: 0, limit: 10 }),
         "ff_list_flows" => encode(&ListFlows { after: Some(flow_id), limit: 10 }),
+        "ff_read_flow_events" => {
+            let cursor = String::new();
+            encode(&ReadFlowEvents { flow_id, cursor, limit: 10, seek: true })
+        }
         other => panic!("{other} needs a scenario"),
     }
 }

@@ -2,13 +2,14 @@
 //! repetition goes on where one broke off.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use ff_core::contracts::{
     AddEdge, AddFlowMember, ApplyEdge, CancelFlow, CancelFlowPolicy, CancelFlowResult, CreateFlow,
-    EdgeAdded, EdgeApplied, EdgeList, EdgeOf, EdgeQuery, EdgeSnapshot, FlowCreated, FlowMember,
-    FlowMemberAdded, FlowMembers, FlowQuery, FlowSealed, FlowSnapshot, FlowSummary, GraphAccepted,
-    ListFlowsPage, MemberQuery, PlannedEdge, PlannedGraph, PlannedNode, SetFlowTags, SubmitGraph,
-    found,
+    EdgeAdded, EdgeApplied, EdgeList, EdgeOf, EdgeQuery, EdgeSnapshot, FlowActivityStream,
+    FlowCreated, FlowMember, FlowMemberAdded, FlowMembers, FlowPosition, FlowQuery, FlowSealed,
+    FlowSnapshot, FlowSummary, GraphAccepted, ListFlowsPage, MemberQuery, PlannedEdge,
+    PlannedGraph, PlannedNode, SetFlowTags, SubmitGraph, found,
 };
 use ff_core::engine_backend::{Answer, Flows};
 use ff_core::error::{Code, EngineError};
@@ -18,6 +19,7 @@ use ff_core::partition::Partition;
 use ff_core::types::{ExecutionId, FlowId, LaneId};
 
 use super::ScriptBackend;
+use super::following::follow_flow;
 use crate::calls;
 use crate::calls::create::{CreateExecution, tags_json};
 use crate::calls::edge::{
@@ -200,6 +202,11 @@ impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
 
     fn list_flows(&self, query: FlowQuery) -> Answer<'_, ListFlowsPage> {
         Box::pin(self.flow_page(query))
+    }
+
+    fn follow_flow(&self, flow_id: FlowId, after: FlowPosition) -> Answer<'_, FlowActivityStream> {
+        let home = self.flow_home(&flow_id);
+        Box::pin(follow_flow(Arc::clone(&self.host), home, flow_id, after))
     }
 }
 
@@ -405,7 +412,10 @@ fn word<T: std::str::FromStr>(what: &'static str, text: &str) -> Result<T, Engin
     text.parse().map_err(|_| EngineError::corrupt("flow", what, text))
 }
 
-fn snapshot(flow_id: FlowId, flow: DescribeFlowReply) -> Result<FlowSnapshot, EngineError> {
+pub(super) fn snapshot(
+    flow_id: FlowId,
+    flow: DescribeFlowReply,
+) -> Result<FlowSnapshot, EngineError> {
     let DescribeFlowReply::Flow {
         kind,
         namespace,

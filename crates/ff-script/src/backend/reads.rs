@@ -403,9 +403,8 @@ row!(ExecutionSummary {
 impl Row for Event {
     fn take(values: &mut std::vec::IntoIter<Value>) -> Option<Self> {
         let cursor = EventCursor::read(values.next()?)?;
-        let at = cursor.as_str().split('-').next()?.parse().ok()?;
         Some(Self {
-            at: TimestampMs::new(at),
+            at: time_of(&cursor)?,
             cursor,
             kind: Reading::read(values.next()?)?,
             execution_id: Reading::read(values.next()?)?,
@@ -417,7 +416,12 @@ impl Row for Event {
     }
 }
 
-fn parse_cursor(text: &str) -> Result<EventCursor, EngineError> {
+/// When an event happened: its position begins with the time.
+pub(super) fn time_of(cursor: &EventCursor) -> Option<TimestampMs> {
+    cursor.as_str().split('-').next()?.parse().ok().map(TimestampMs::new)
+}
+
+pub(super) fn parse_cursor(text: &str) -> Result<EventCursor, EngineError> {
     EventCursor::parse(text).map_err(|_| EngineError::corrupt("event log", "cursor", text))
 }
 

@@ -106,6 +106,8 @@ macro_rules! rows {
     )*};
 }
 
+pub(super) use rows;
+
 rows! {
     /// An edge, as `lua/verb/flow_reads.lua` tells it.
     EdgeRow {

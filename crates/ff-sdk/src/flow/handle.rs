@@ -11,7 +11,7 @@ use ff_core::types::{ExecutionId, FlowId};
 use serde::de::DeserializeOwned;
 
 use super::{CONTEXT, Draft, Flow, FlowTask};
-use crate::client::{AwaitError, Client};
+use crate::client::{AwaitError, Client, FollowFlow};
 use crate::error::SdkError;
 use crate::kind::Kind;
 
@@ -85,6 +85,11 @@ impl FlowHandle {
     /// Its tasks, and how each stands.
     pub async fn members(&self) -> Result<Vec<FlowMember>, SdkError> {
         self.client.members(&self.flow_id).await
+    }
+
+    /// What happens in it, from its first event to its end.
+    pub async fn follow(&self) -> Result<FollowFlow, SdkError> {
+        self.client.follow_flow(&self.flow_id).await
     }
 
     /// Cancels all that has not ended: nothing of it is claimed from then on.

@@ -202,6 +202,7 @@ impl Flows for Recorder {
         fn list_edges<'a>(id: ExecutionId, query: EdgeQuery) -> EdgeList;
         fn list_members<'a>(id: FlowId, query: MemberQuery) -> FlowMembers;
         fn list_flows<'a>(query: FlowQuery) -> ListFlowsPage;
+        fn follow_flow<'a>(id: FlowId, after: FlowPosition) -> FlowActivityStream;
     }
 }
 

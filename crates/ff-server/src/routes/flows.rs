@@ -1,8 +1,8 @@
-//! Flows: submitted whole or made step by step, cancelled and read.
+//! Flows: made step by step, cancelled and read.
 
 use ff_core::contracts::{
     AddEdge, AddFlowMember, ApplyEdge, CancelFlow, CreateFlow, DescribeEdge, DescribeFlow,
-    EdgeQuery, FlowQuery, MemberQuery, SealFlow, SetFlowTags, SubmitGraph,
+    EdgeQuery, FlowQuery, MemberQuery, SealFlow, SetFlowTags,
 };
 use ff_core::error::{Code, EngineError};
 use ff_core::types::EdgeId;
@@ -11,7 +11,6 @@ use crate::route::{Route, direct};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        direct::<SubmitGraph, _>(|engine, _, it| engine.submit_graph(it)),
         direct::<CreateFlow, _>(|engine, _, it| engine.create_flow(it)),
         direct::<FlowQuery, _>(|engine, _, query| engine.list_flows(query)),
         direct::<DescribeFlow, _>(|engine, id, _| {
@@ -34,6 +33,6 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-fn missing(code: Code) -> EngineError {
+pub(super) fn missing(code: Code) -> EngineError {
     EngineError::Refused { code, details: Vec::new() }
 }

@@ -2,6 +2,7 @@
 //! server.
 
 pub(crate) mod approvals;
+pub(crate) mod flow_events;
 pub(crate) mod flows;
 pub(crate) mod frames;
 pub(crate) mod grant;

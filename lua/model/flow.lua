@@ -15,6 +15,7 @@
 --   started_at, ended_at, deadline_at, retention_ms
 --   expired       1 once the deadline has passed
 --   walk          what is being done to all members, and from which ordinal on
+--   stuck         members that could not be dealt with, which are listed apart
 
 local keys = require('kernel.keys')
 local limit = require('kernel.limit')
@@ -35,7 +36,7 @@ local STATES = { 'held', 'blocked', 'waiting', 'delayed', 'running', 'suspended'
 -- What a change of a member may have to know.
 local READ = { 'created_at', 'state', 'sealed', 'live', 'bad', 'on_failure', 'failing',
   'cancel_policy', 'cancel_reason', 'started_at', 'ended_at', 'deadline_at', 'graph', 'changed_at',
-  'retention_ms', 'expired', 'walk', 'nodes', 'edges', 'revision' }
+  'retention_ms', 'expired', 'walk', 'nodes', 'edges', 'revision', 'stuck', 'cancelled_at' }
 local COMMAND = { 'HMGET', '' }
 for i = 1, #READ do COMMAND[i + 2] = READ[i] end
 
@@ -164,25 +165,32 @@ end
 
 function flow.is_over(f) return f.state ~= nil or f.expired ~= nil end
 
--- May an execution of this flow not run any more? What was started before runs to its end if only
--- the rest is cancelled.
-function flow.stops(f, x)
-  if f.state == 'cancelled' then
-    return f.cancel_policy == 'cancel_all'
-      or f.cancel_policy == 'cancel_pending' and not x.attempt_count
-  end
-  return f.expired ~= nil or f.failing ~= nil and not x.kept
+-- Nobody is freed by what a cancel or the flow's deadline ended.
+function flow.frees_nobody(f)
+  return f.expired ~= nil or f.state == 'cancelled' and f.cancel_policy ~= 'flow_only'
 end
+
+-- Does the cancel of its flow end an execution? What was started before runs to its end if only the
+-- rest is cancelled.
+function flow.cancels(f, x)
+  return f.cancel_policy == 'cancel_all' or f.cancel_policy == 'cancel_pending'
+    and not x.attempt_count
+end
+
+-- May an execution of this flow not run any more?
+function flow.stops(f, x)
+  if f.expired then return true end
+  if flow.frees_nobody(f) then return flow.cancels(f, x) end
+  return f.failing ~= nil and not x.kept
+end
+
+-- Are members held until the graph is whole?
+function flow.holds(f) return f.graph ~= nil and not f.sealed end
 
 -- The same, asked about an execution: the flow that does not let it run; nil if none does not.
 function flow.stopped(p, x)
   local f = x.flow_id and flow.read(p, x.flow_id)
   return f and flow.stops(f, x) and f or nil
-end
-
--- Nobody is freed by what a cancel or the flow's deadline ended.
-function flow.frees_nobody(f)
-  return f.expired ~= nil or f.state == 'cancelled' and f.cancel_policy ~= 'flow_only'
 end
 
 -- The state to tell, from the counts.
@@ -202,7 +210,7 @@ function flow.due_at(f, now)
     return flow.number(f, 'ended_at')
       + number.stored(f.retention_ms, limit.retention_ms_default)
   end
-  if f.graph and not f.sealed then
+  if flow.holds(f) then
     return flow.number(f, 'changed_at') + limit.graph_abandoned_ms
   end
   return f.deadline_at and not f.expired and flow.number(f, 'deadline_at') or nil
@@ -217,6 +225,32 @@ end
 -- What is being done to all members; nil if nothing is.
 function flow.walks(f) return f.walk and string.match(f.walk, '^%l+') end
 
+-- A member cannot be dealt with. It goes to a list of its own, so that it holds up nobody.
+function flow.stick(w, f, uuid, ordinal)
+  local key = keys.stuck(f.key)
+  if redis.call('ZSCORE', key, uuid) then return end
+  w[#w + 1] = { 'ZADD', key, ordinal, uuid }
+  flow.set(w, f, { 'stuck', number.text(flow.number(f, 'stuck') + 1) })
+end
+
+-- A member of that list was dealt with, or is given up.
+function flow.unstick(w, f, uuid)
+  local key, left = keys.stuck(f.key), flow.number(f, 'stuck') - 1
+  if not redis.call('ZSCORE', key, uuid) then return end
+  w[#w + 1] = { 'ZREM', key, uuid }
+  if left > 0 then
+    flow.set(w, f, { 'stuck', number.text(left) })
+  else
+    flow.drop(w, f, { 'stuck' })
+  end
+end
+
+-- Is it going away, member by member?
+function flow.is_removed(f) return flow.walks(f) == 'remove' end
+
+-- Is it going away because nobody made it whole?
+function flow.is_abandoned(f) return flow.holds(f) and flow.is_removed(f) end
+
 -- A member failed whose failure ends the others.
 function flow.fail(w, f, x)
   if f.failing or f.state then return end
@@ -225,10 +259,17 @@ function flow.fail(w, f, x)
   if not walks or walks == 'release' then flow.begin_walk(w, f, 'fail') end
 end
 
--- What failed runs again: the others are not ended any more.
+-- What failed runs again: the others are not ended any more. The failure may have come before all
+-- members of a graph were released.
 function flow.forgive(w, f)
   flow.drop(w, f, { 'failing' })
-  if flow.walks(f) == 'fail' then flow.drop(w, f, { 'walk' }) end
+  if flow.walks(f) == 'fail' then
+    if f.graph and f.sealed then
+      flow.begin_walk(w, f, 'release')
+    else
+      flow.drop(w, f, { 'walk' })
+    end
+  end
   f.retime = true
 end
 
@@ -259,6 +300,17 @@ local function write_times(w, f)
   if event.is_soon(at, w.now) then writes.push(w, w.p.due_channel, math.max(at, w.now)) end
 end
 
+-- What is done to all members so that they end.
+local ENDS = { cancel = true, fail = true, expire = true }
+
+-- A flow is listed while it owes an end to members: they are still to come, or could not be dealt
+-- with.
+local function write_debt(w, f)
+  if f.changes.walk == nil and f.changes.stuck == nil then return end
+  local owes = ENDS[flow.walks(f) or ''] or f.stuck
+  if owes then redis.call('ZADD', w.p.owing, 0, f.id) else redis.call('ZREM', w.p.owing, f.id) end
+end
+
 local function write_fields(f)
   local sets, drops = { 'HSET', f.key }, { 'HDEL', f.key }
   for i = 1, #f.names do
@@ -285,6 +337,7 @@ function flow.write(w, f)
     -- A count that somebody made unreadable stays so.
     if by and by ~= 0 then redis.pcall('HINCRBY', f.key, name, by) end
   end
+  write_debt(w, f)
   if f.retime then write_times(w, f) end
   f.touched, f.retime = nil, nil
 end

@@ -48,7 +48,7 @@ define {
       f.nodes or 0, f.edges or 0, f.created_at, f.changed_at, f.started_at, f.ended_at,
       f.sealed and 1 or 0, f.on_failure or 'continue', f.deadline_at, f.cancelled_at,
       f.cancel_reason, f.cancel_policy,
-      string.find(f.walk or '', '^cancel') and 1 or 0, redis.call('SCARD', keys.stuck(key)),
+      string.find(f.walk or '', '^cancel') and 1 or 0, f.stuck or 0,
       counts(f), redis.call('HGETALL', keys.tags(key)) })))
   end,
 }
@@ -116,6 +116,17 @@ define {
 local MEMBER = { 'execution_id', 'ordinal', 'name', 'kind', 'public_state', 'optional',
   'attempt_count', 'started_at', 'ended_at', 'cancelled_by', 'lease_expires_at', 'edge_count' }
 
+-- What a member is told from, and where its edges stand.
+local read_member = record.reader { 'ordinal', 'member_name', 'kind', 'optional', 'attempt_count',
+  'started_at', 'attempt_started_at', 'ended_at', 'cancelled_by', 'lease_expires_at', 'edges_out',
+  'edges_resolved' }
+
+-- A member that can be told; nil for one that is gone, or whose state a newer version wrote.
+local function known_member(p, uuid)
+  local x = read_member(p, uuid)
+  return x and state.known(x.state) and x or nil
+end
+
 local function member_row(p, x)
   return reply.row(MEMBER, { p.tag .. x.uuid, x.ordinal or 0, x.member_name, x.kind,
     state.public(x), x.optional and 1 or 0, x.attempt_count or 0,
@@ -143,7 +154,7 @@ define {
     if not f then return reply.refuse('flow_not_found') end
     local rows, list = {}, flow.members(f, a.from, a.limit)
     for i = 1, #list, 2 do
-      local x = record.read(p, list[i])
+      local x = known_member(p, list[i])
       if x and (not a.state or state.public(x) == a.state) then
         rows[#rows + 1] = member_row(p, x)
       end
@@ -152,23 +163,74 @@ define {
   end,
 }
 
+-- Where a graph is read on: at which ordinal, and how much of that member was told: itself, and so
+-- many of its edges.
+local CURSOR = arg.custom('cursor', function(text)
+  local ordinal, told = string.match(text, '^(%d+):(%d+)$')
+  ordinal, told = number.parse(ordinal or ''), number.parse(told or '')
+  if not ordinal or not told then return nil, 'must be what the page before gave' end
+  return { ordinal = ordinal, told = told }
+end)
+
+local function cursor_text(ordinal, told) return number.text(ordinal) .. ':' .. number.text(told) end
+
+-- Adds what is not told yet of a member, as far as `left` goes. Gives how much of it is told now,
+-- and what is left.
+local function tell_member(p, x, told, left, members, edges)
+  if told == 0 then
+    members[#members + 1] = member_row(p, x)
+    told, left = 1, left - 1
+  end
+  if left == 0 or not x.edges_out then return told, left end
+  local rows, count = outgoing(p, x, told - 1, left)
+  for i = 1, #rows do edges[#edges + 1] = rows[i] end
+  return told + count, left - count
+end
+
+define {
+  name = 'ff_read_graph',
+  doc = 'Reads members in the order in which they came, each before the edges that begin there.',
+  flags = { 'no-writes' },
+  args = { arg.uuid('flow_id'), arg.optional(CURSOR), arg.int('limit', 1, limit.list_limit_max) },
+  gives = { OK = { 'members', 'edges', 'next_cursor' }, flow_not_found = {} },
+  run = function(p, a)
+    local f, from = flow.read(p, a.flow_id), a.cursor or { ordinal = 0, told = 0 }
+    if not f then return reply.refuse('flow_not_found') end
+    local members, edges, left = {}, {}, a.limit
+    local list = flow.members(f, from.ordinal, a.limit)
+    for i = 1, #list, 2 do
+      local x, ordinal = known_member(p, list[i]), tonumber(list[i + 1])
+      local told = ordinal == from.ordinal and from.told or 0
+      if x then told, left = tell_member(p, x, told, left, members, edges) end
+      if left == 0 then return reply.ok(members, edges, cursor_text(ordinal, told)) end
+    end
+    return reply.ok(members, edges, #list == 2 * a.limit
+      and cursor_text(tonumber(list[#list]) + 1, 0) or '')
+  end,
+}
+
 local SUMMARY = { 'flow_id', 'kind', 'namespace', 'public_flow_state', 'node_count', 'created_at',
-  'ended_at' }
+  'ended_at', 'stuck' }
 
 define {
   name = 'ff_list_flows',
-  doc = 'Lists the flows of a partition by their ids, from behind one on.',
+  doc = 'Lists flows of a partition by their ids, from behind one on: all, or those that owe ends.',
   flags = { 'no-writes' },
-  args = { arg.optional(arg.uuid('after')), arg.int('limit', 1, limit.list_limit_max) },
+  args = {
+    arg.optional(arg.uuid('after')),
+    arg.int('limit', 1, limit.list_limit_max),
+    arg.optional(arg.int('owing', 0, 1), 0),
+  },
   gives = { OK = { 'flows', 'next_after' } },
   run = function(p, a)
-    local from = page.position(p.flows, false, a.after and { score = 0, member = a.after } or {})
-    local ids, rows = redis.call('ZRANGE', p.flows, from, from + a.limit - 1), {}
+    local index = a.owing == 1 and p.owing or p.flows
+    local from = page.position(index, false, a.after and { score = 0, member = a.after } or {})
+    local ids, rows = redis.call('ZRANGE', index, from, from + a.limit - 1), {}
     for i = 1, #ids do
       local f = flow.stored(p, ids[i])
       if f then
         rows[#rows + 1] = reply.row(SUMMARY, { ids[i], f.kind, f.namespace, flow.state(f),
-          f.nodes or 0, f.created_at, f.ended_at })
+          f.nodes or 0, f.created_at, f.ended_at, f.stuck or 0 })
       end
     end
     return reply.ok(rows, #ids == a.limit and ids[#ids] or '')

@@ -9,7 +9,7 @@ use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost};
 use ff_core::backend_error::BackendError;
 use ff_core::contracts::{
     CancelFlow, CreateExecution, CreateFlow, FlowActivity, FlowActivityStream, FlowPosition,
-    FlowState, GraphTask, NewExecution, SubmitGraph,
+    FlowState, GraphTask, SubmitGraph,
 };
 use ff_core::engine_backend::roles::*;
 use ff_core::limits;
@@ -75,10 +75,12 @@ async fn submitted<H: Host>(backend: &ScriptBackend<H>, members: u64) -> FlowId 
 /// Fills the log of the partition that a flow lives in.
 async fn fill_log<H: Host>(backend: &ScriptBackend<H>, flow_id: FlowId) {
     let home = backend.partition_config().flow_partition_of(flow_id.as_bytes());
-    let new = || NewExecution::new(ExecutionId::from_parts(home, SystemIds.random()), kind());
-    for created in
-        backend.create_many((0..limits::EVENT_LOG_LENGTH + 200).map(|_| new()).collect()).await
-    {
+    let new = || {
+        let id = ExecutionId::from_parts(home, SystemIds.random());
+        CreateExecution::new(kind()).with_id(id)
+    };
+    let many = (0..limits::EVENT_LOG_LENGTH + 200).map(|_| new()).collect();
+    for created in backend.create_many(many).await {
         created.expect("created");
     }
 }

@@ -201,6 +201,8 @@ forms! {
         = number(0, limits::CLAIM_WAIT_MS_MAX);
     PageLimit "How many at most."
         = number(1, limits::LIST_LIMIT_MAX);
+    GraphCursor "Where a page of a graph ended."
+        = text().pattern(Some(r"^[0-9]{1,15}:[0-9]{1,15}$"));
     PartitionIndex "A partition, by its index."
         = number(0, u16::MAX.into());
     MemberName "The name of a member of a flow, or of an input."

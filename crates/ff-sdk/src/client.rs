@@ -27,7 +27,7 @@ use serde::Serialize;
 
 use crate::backend_config::BackendConfig;
 use crate::connection::Connection;
-use crate::error::SdkError;
+use crate::error::{Context as _, SdkError};
 use crate::kind::Takes;
 
 /// Submits executions, waits for their results, and looks after them. Executions are named by their
@@ -137,8 +137,7 @@ impl Client {
         execution: impl Into<ExecutionRef>,
     ) -> Result<Option<ExecutionSnapshot>, SdkError> {
         let id = self.connection.resolve(execution)?;
-        let described = self.engine().describe_execution(id).await;
-        described.map_err(|error| error.in_context("describe").into())
+        self.engine().describe_execution(id).await.context("describe")
     }
 
     /// The executions that pass a filter, page by page.

@@ -122,6 +122,7 @@ on_every_backend! {
         what_does_not_exist_is_no_error_of_a_read
         a_cancelled_flow_tells_what_became_of_each
         members_and_flows_are_listed_in_pages
+        a_whole_graph_is_read_at_once
     }
     typed {
         a_call_by_kind_gives_the_kind_s_result
@@ -129,6 +130,7 @@ on_every_backend! {
         failures_free_those_who_wait_for_them
         what_is_wrong_with_a_flow_is_named_and_nothing_is_sent
         the_end_of_a_flow_is_heard_by_push
+        a_flow_is_cancelled_with_a_receipt
         who_follows_a_flow_sees_everything_that_happens_in_it
     }
     runtime {

@@ -30,7 +30,7 @@ const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
 /// Events that are there already are sent together, up to so many bytes.
 const TOGETHER_BYTES: usize = 64 * 1024;
 
-/// The position that a client goes on from, by its `Last-Event-ID`; none if it has seen nothing yet.
+/// The position that a client goes on from: its `Last-Event-ID`; none if it has seen nothing yet.
 pub(crate) fn last_seen<P>(headers: &HeaderMap) -> Result<Option<P>, Refusal>
 where
     P: FromStr<Err: Display>,

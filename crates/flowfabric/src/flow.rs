@@ -167,8 +167,9 @@ async fn fetch(client: &Client, limit: usize) -> Result<(Vec<FlowSummary>, bool)
     let (mut found, mut cursor) = (Vec::new(), None);
     while found.len() < limit {
         let wanted = u32::try_from(limit - found.len()).unwrap_or(PAGE).min(PAGE);
-        let page =
-            client.list_flows(FlowQuery { partition: None, cursor, limit: Some(wanted) }).await?;
+        let page = client
+            .list_flows(FlowQuery { cursor, limit: Some(wanted), ..FlowQuery::default() })
+            .await?;
         found.extend(page.flows);
         cursor = page.next_cursor;
         if cursor.is_none() {
@@ -205,8 +206,8 @@ async fn cancel(client: &Client, json: bool, options: &CancelOptions) -> Result<
     if json {
         say!("{}", serde_json::to_string(&cancelled)?);
     } else {
-        let rest = if cancelled.done { "" } else { "; the rest is being cancelled" };
-        say!("{} is cancelled ({} tasks{rest})", options.id, cancelled.member_count);
+        let rest = if cancelled.is_done() { "" } else { "; the rest is being cancelled" };
+        say!("{} is cancelled ({} tasks{rest})", options.id, cancelled.member_count());
     }
     Ok(())
 }

@@ -6,7 +6,8 @@ use ff_core::state::PublicState;
 use ff_core::types::{EdgeId, ExecutionId, FlowId};
 use ff_script::calls::flow_reads::{
     DescribeEdge, DescribeEdgeReply, DescribeFlow, DescribeFlowReply, EdgeRow, ListEdges,
-    ListEdgesReply, ListFlows, ListFlowsReply, ListMembers, ListMembersReply,
+    ListEdgesReply, ListFlows, ListFlowsReply, ListMembers, ListMembersReply, ReadGraph,
+    ReadGraphReply,
 };
 
 use super::edge::staged;
@@ -118,6 +119,35 @@ conformance! {
         assert_eq!(d.refused(nothing).await, Code::FlowNotFound);
     }
 
+    async fn a_graph_is_read_whole_in_pages_of_any_size(d: &Deployment) {
+        let flow = d.flow("a -> b, a -f> c, a => e, b -> e, x").await;
+        d.complete(&flow, "a").await;
+        let told = ["a success_only b satisfied", "a failure_only c impossible",
+            "a success_only e satisfied", "b success_only e pending"];
+        for limit in 1..=10 {
+            let (mut names, mut edges, mut cursor) = (Vec::new(), Vec::new(), None);
+            loop {
+                let call = ReadGraph { flow_id: flow.id, cursor, limit };
+                let ReadGraphReply::Graph { members, edges: more, next_cursor } = d.call(call).await;
+                assert!(members.0.len() + more.0.len() <= limit as usize);
+                names.extend(members.0.into_iter().filter_map(|row| row.name));
+                edges.extend(more.0);
+                cursor = next_cursor;
+                if cursor.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(names.join(" "), "a b c e x", "{limit} at a time");
+            assert_eq!(lines(&flow, &edges), told, "{limit} at a time");
+            assert_eq!(edges.iter().map(|edge| edge.passes_data).collect::<Vec<_>>(),
+                [false, false, true, false]);
+        }
+        let nothing = ReadGraph { flow_id: nowhere(d).id, cursor: None, limit: 1 };
+        assert_eq!(d.refused(nothing).await, Code::FlowNotFound);
+        let wrong = ReadGraph { flow_id: flow.id, cursor: Some("1".to_owned()), limit: 1 };
+        assert_eq!(d.refused(wrong).await, Code::InvalidInput);
+    }
+
     async fn flows_are_listed_by_pages(d: &Deployment) {
         let mut ids: Vec<FlowId> = Vec::new();
         for _ in 0..3 {
@@ -125,7 +155,7 @@ conformance! {
         }
         let page = async |after: Option<FlowId>| {
             let ListFlowsReply::Flows { flows, next_after } =
-                d.call(ListFlows { after, limit: 2 }).await;
+                d.call(ListFlows { after, limit: 2, owing: false }).await;
             (flows.0, next_after)
         };
         let (first, after) = page(None).await;

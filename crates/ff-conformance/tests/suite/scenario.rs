@@ -173,6 +173,8 @@ pub(crate) async fn prepare(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         | "ff_set_flow_tags"
         | "ff_cancel_flow"
         | "ff_ack_cancel_member"
+        | "ff_read_cancel_receipt"
+        | "ff_retry_stuck_members"
         | "ff_stage_dependency_edge"
         | "ff_add_dependency"
         | "ff_apply_dependency_to_child"
@@ -184,6 +186,7 @@ pub(crate) async fn prepare(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         | "ff_describe_edge"
         | "ff_list_edges"
         | "ff_list_members"
+        | "ff_read_graph"
         | "ff_list_flows"
         | "ff_read_flow_events" => scenario_flows::prepare(d, name).await,
         "ff_promote_delayed"

@@ -5,7 +5,8 @@ use std::fmt::{self, Display};
 
 use serde::{Deserialize, Serialize};
 
-use super::flows::{CancelFlowPolicy, DependencyKind, FailurePolicy};
+use super::flow_cancel::CancelFlowPolicy;
+use super::flows::{DependencyKind, FailurePolicy};
 use super::tags::Tags;
 use crate::literal::literals;
 use crate::operation::{Input, Method, Nothing, Operation};
@@ -139,6 +140,14 @@ impl FlowSnapshot {
             stuck_count: 0,
             tags: Tags::new(),
         }
+    }
+
+    /// Has all of it ended, or is all that lives of a cancelled one stuck?
+    pub fn is_at_rest(&self) -> bool {
+        let live = self.counts.iter().filter(|(state, _)| !state.is_terminal());
+        let live: u32 = live.map(|(_, count)| *count).sum();
+        let is_cancelled = self.public_flow_state == FlowState::Cancelled && !self.being_cancelled;
+        self.completed_at.is_some() || is_cancelled && live <= self.stuck_count
     }
 }
 
@@ -362,6 +371,49 @@ pub struct FlowMember {
     pub fenced_until: Option<TimestampMs>,
 }
 
+/// Which part of a flow's graph to read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct GraphQuery {
+    /// Where to go on: `next_cursor` of the page before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::GraphCursor>))]
+    pub cursor: Option<String>,
+    /// How many members and edges in all; 1000 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::PageLimit>))]
+    pub limit: Option<u32>,
+}
+
+impl Operation for GraphQuery {
+    type Target = FlowId;
+    type Request = Self;
+    type Reply = FlowGraph;
+
+    const METHOD: Method = Method::Get;
+    const PATH: &'static str = "/v1/flows/{flow_id}/graph";
+    const NAME: &'static str = "readFlowGraph";
+    const SUMMARY: &'static str = "Reads the members of a flow and who waits for whom.";
+    const ANSWERS: &'static str =
+        "Members in the order in which they came, and the edges that begin at them.";
+    const INPUT: Input = Input::Query;
+    const REFUSES: &'static [u16] = &[404];
+}
+
+/// A flow's graph, or a part of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct FlowGraph {
+    /// Its members, in the order in which they came.
+    pub members: Vec<FlowMember>,
+    /// Its edges, in the order of those at which they begin.
+    pub edges: Vec<EdgeSnapshot>,
+    /// Where to go on, if there may be more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
 /// Which flows to list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -371,6 +423,9 @@ pub struct FlowQuery {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::PartitionIndex>))]
     pub partition: Option<u16>,
+    /// Only those that owe an end to members: they are being cancelled, or some could not be.
+    #[serde(default)]
+    pub owing: bool,
     /// Those behind this one: `next_cursor` of the page before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<FlowId>,
@@ -418,6 +473,9 @@ pub struct FlowSummary {
     pub status: FlowState,
     /// How many members it has.
     pub node_count: u32,
+    /// Members that could not be cancelled.
+    #[serde(default)]
+    pub stuck_count: u32,
     /// When it was made.
     pub created_at: TimestampMs,
     /// When its last member ended.

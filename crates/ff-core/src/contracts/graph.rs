@@ -259,8 +259,7 @@ impl GraphTask {
         if self.execution.idempotency_key.is_some() {
             return Err(invalid(&field("idempotency_key"), "is the flow's: give it a key"));
         }
-        let new = self.execution.under(member_id(flow_id, &self.name, config))?;
-        new.validate(config)?;
+        let new = self.execution.under(member_id(flow_id, &self.name, config), config)?;
         Ok(PlannedNode { name: self.name, optional: self.optional, needs: self.needs, new })
     }
 }

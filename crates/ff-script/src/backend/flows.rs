@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ff_core::contracts::{
-    AddEdge, AddFlowMember, ApplyEdge, CancelFlow, CancelFlowPolicy, CancelFlowResult, CreateFlow,
-    EdgeAdded, EdgeApplied, EdgeList, EdgeOf, EdgeQuery, EdgeSnapshot, FlowActivityStream,
-    FlowCreated, FlowMember, FlowMemberAdded, FlowMembers, FlowPosition, FlowQuery, FlowSealed,
-    FlowSnapshot, FlowSummary, GraphAccepted, ListFlowsPage, MemberQuery, PlannedEdge,
-    PlannedGraph, PlannedNode, SetFlowTags, SubmitGraph, found,
+    AddEdge, AddFlowMember, ApplyEdge, CancelFlow, CancelFlowPolicy, CancelFlowResult,
+    CancelReceipt, CancelReceiptQuery, CancelledMember, CreateFlow, EdgeAdded, EdgeApplied,
+    EdgeList, EdgeOf, EdgeQuery, EdgeSnapshot, FlowActivityStream, FlowCreated, FlowGraph,
+    FlowMember, FlowMemberAdded, FlowMembers, FlowPosition, FlowQuery, FlowSealed, FlowSnapshot,
+    FlowSummary, GraphAccepted, GraphQuery, ListFlowsPage, MemberQuery, PlannedEdge, PlannedGraph,
+    PlannedNode, RetryStuck, SetFlowTags, StuckRetried, SubmitGraph, found,
 };
 use ff_core::engine_backend::{Answer, Flows};
 use ff_core::error::{Code, EngineError};
@@ -27,12 +28,16 @@ use crate::calls::edge::{
     StageDependencyEdge, StageDependencyEdgeReply,
 };
 use crate::calls::flow::{
-    AddExecutionToFlow, AddExecutionToFlowReply, CancelFlowReply, CreateFlowReply, SealFlow,
-    SealFlowReply,
+    AddExecutionToFlow, AddExecutionToFlowReply, CreateFlowReply, SealFlow, SealFlowReply,
+};
+use crate::calls::flow_cancel::{
+    CancelFlowReply, ReadCancelReceipt, ReadCancelReceiptReply, ReceiptRow, RetryStuckMembers,
+    RetryStuckMembersReply,
 };
 use crate::calls::flow_reads::{
     DescribeEdge, DescribeEdgeReply, DescribeFlow, DescribeFlowReply, EdgeRow, FlowRow, ListEdges,
-    ListEdgesReply, ListFlows, ListFlowsReply, ListMembers, ListMembersReply, MemberRow,
+    ListEdgesReply, ListFlows, ListFlowsReply, ListMembers, ListMembersReply, MemberRow, ReadGraph,
+    ReadGraphReply,
 };
 use crate::calls::graph::{GraphEdge, GraphNode, SubmitGraphReply};
 use crate::host::Host;
@@ -138,17 +143,47 @@ impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
         Box::pin(async move {
             request.validate()?;
             let policy = request.cancellation_policy.unwrap_or(CancelFlowPolicy::CancelAll);
-            let call = calls::flow::CancelFlow {
+            let call = calls::flow_cancel::CancelFlow {
                 flow_id,
                 reason: request.reason,
                 policy: policy.as_str().to_owned(),
                 grace_ms: None,
             };
-            let (CancelFlowReply::Cancelled { policy, member_count, done }
-            | CancelFlowReply::CancelledBefore { policy, member_count, done }) =
+            let (CancelFlowReply::Cancelled { policy, member_count, done, stuck }
+            | CancelFlowReply::CancelledBefore { policy, member_count, done, stuck }) =
                 self.call(self.flow_home(&flow_id), call).await?;
-            let cancellation_policy = word("cancellation policy", &policy)?;
-            Ok(CancelFlowResult { cancellation_policy, member_count, done })
+            let policy = word("cancellation policy", &policy)?;
+            Ok(CancelFlowResult::new(policy, member_count, done, stuck))
+        })
+    }
+
+    fn read_cancel_receipt(
+        &self,
+        flow_id: FlowId,
+        query: CancelReceiptQuery,
+    ) -> Answer<'_, CancelReceipt> {
+        Box::pin(async move {
+            let call = ReadCancelReceipt {
+                flow_id,
+                fate: query.fate.map(|fate| fate.as_str().to_owned()),
+                from: query.from.unwrap_or(0),
+                limit: query.limit.unwrap_or(PAGE),
+            };
+            receipt(self.call(self.flow_home(&flow_id), call).await?)
+        })
+    }
+
+    fn retry_stuck_members(
+        &self,
+        flow_id: FlowId,
+        request: RetryStuck,
+    ) -> Answer<'_, StuckRetried> {
+        Box::pin(async move {
+            let call = RetryStuckMembers { flow_id, from: request.from.unwrap_or(0) };
+            let RetryStuckMembersReply::Retried { tried, settled, stuck, next_from } =
+                self.call(self.flow_home(&flow_id), call).await?;
+            let (tried_count, settled_count, stuck_count) = (tried, settled, stuck);
+            Ok(StuckRetried { tried_count, settled_count, stuck_count, next_from })
         })
     }
 
@@ -197,6 +232,18 @@ impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
             let ListMembersReply::Members { members, next_from } =
                 self.call(self.flow_home(&flow_id), call).await?;
             Ok(FlowMembers { members: members.0.into_iter().map(member).collect(), next_from })
+        })
+    }
+
+    fn read_graph(&self, flow_id: FlowId, query: GraphQuery) -> Answer<'_, FlowGraph> {
+        Box::pin(async move {
+            let limit = query.limit.unwrap_or(limits::LIST_LIMIT_MAX as u32);
+            let call = ReadGraph { flow_id, cursor: query.cursor, limit };
+            let ReadGraphReply::Graph { members, edges, next_cursor } =
+                self.call(self.flow_home(&flow_id), call).await?;
+            let members = members.0.into_iter().map(member).collect();
+            let edges = edges.0.into_iter().map(|row| edge_of(flow_id, row));
+            Ok(FlowGraph { members, edges: edges.collect::<Result<_, _>>()?, next_cursor })
         })
     }
 
@@ -259,13 +306,12 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
     /// Sends a graph, part by part. The last one seals it.
     async fn send_graph(&self, planned: PlannedGraph) -> Result<GraphAccepted, EngineError> {
         let partition = self.flow_home(&planned.flow_id);
-        let lanes: BTreeSet<LaneId> =
-            planned.nodes.iter().map(|node| node.new.lane.clone()).collect();
-        for lane in &lanes {
-            self.register_lane(lane).await?;
-        }
         let nodes: Vec<GraphNode> =
             planned.nodes.into_iter().map(graph_node).collect::<Result<_, _>>()?;
+        let lanes: BTreeSet<&LaneId> = nodes.iter().map(|node| &node.create.lane).collect();
+        for lane in lanes {
+            self.register_lane(lane).await?;
+        }
         let edges: Vec<GraphEdge> =
             planned.edges.iter().map(|edge| graph_edge(edge, &nodes)).collect();
         let mut whole = graph_call(planned.flow_id, planned.flow)?;
@@ -302,7 +348,7 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         let last = query.partition.unwrap_or(self.config.num_flow_partitions - 1);
         let mut after = query.cursor;
         for index in begin..=last {
-            let call = ListFlows { after: after.take(), limit };
+            let call = ListFlows { after: after.take(), limit, owing: query.owing };
             let ListFlowsReply::Flows { flows, next_after } =
                 self.call(self.config.flow_partition(index)?, call).await?;
             if flows.0.is_empty() {
@@ -484,6 +530,31 @@ fn member(row: MemberRow) -> FlowMember {
     }
 }
 
+fn receipt(told: ReadCancelReceiptReply) -> Result<CancelReceipt, EngineError> {
+    let ReadCancelReceiptReply::Receipt { policy, cancelled_at, done, stuck, entries, next_from } =
+        told;
+    Ok(CancelReceipt {
+        cancellation_policy: word("cancellation policy", &policy)?,
+        cancelled_at,
+        done,
+        stuck_count: stuck,
+        members: entries.0.into_iter().map(cancelled_member).collect::<Result<_, _>>()?,
+        next_from,
+    })
+}
+
+fn cancelled_member(row: ReceiptRow) -> Result<CancelledMember, EngineError> {
+    Ok(CancelledMember {
+        execution_id: row.execution_id,
+        name: row.name,
+        ordinal: row.ordinal,
+        fate: word("fate", &row.fate)?,
+        public_state: row.public_state,
+        completed_at: row.ended_at,
+        fenced_until: row.fenced_until,
+    })
+}
+
 fn summary(row: FlowRow) -> Result<FlowSummary, EngineError> {
     Ok(FlowSummary {
         flow_id: row.flow_id,
@@ -491,6 +562,7 @@ fn summary(row: FlowRow) -> Result<FlowSummary, EngineError> {
         namespace: row.namespace,
         status: word("public_flow_state", &row.public_flow_state)?,
         node_count: row.node_count,
+        stuck_count: row.stuck,
         created_at: row.created_at,
         completed_at: row.ended_at,
     })

@@ -66,8 +66,19 @@ functions! {
     -> ListMembersReply { "OK" => Members { members: List<MemberRow>, next_from: Option<u64> } }
     refuses [FlowNotFound];
 
-    /// Lists the flows of a partition by their ids, from behind one on.
-    read ff_list_flows(ListFlows { after: Option<FlowId>, limit: u32 })
+    /// Reads members in the order in which they came, each before the edges that begin there.
+    read ff_read_graph(ReadGraph { flow_id: FlowId, cursor: Option<String>, limit: u32 })
+    -> ReadGraphReply {
+        "OK" => Graph {
+            members: List<MemberRow>,
+            edges: List<EdgeRow>,
+            next_cursor: Option<String>,
+        },
+    }
+    refuses [FlowNotFound];
+
+    /// Lists flows of a partition by their ids, from behind one on: all, or those that owe ends.
+    read ff_list_flows(ListFlows { after: Option<FlowId>, limit: u32, owing: bool })
     -> ListFlowsReply { "OK" => Flows { flows: List<FlowRow>, next_after: Option<FlowId> } }
     refuses [];
 }
@@ -106,7 +117,7 @@ macro_rules! rows {
     )*};
 }
 
-pub(super) use rows;
+pub(crate) use rows;
 
 rows! {
     /// An edge, as `lua/verb/flow_reads.lua` tells it.
@@ -144,5 +155,6 @@ rows! {
         node_count: u32,
         created_at: TimestampMs,
         ended_at: Option<TimestampMs>,
+        stuck: u32,
     }
 }

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use ff_core::contracts::{
-    CancelFlow, CancelFlowResult, FlowMember, FlowMembers, FlowQuery, FlowSnapshot, GraphAccepted,
-    ListFlowsPage, MemberQuery, SubmitGraph,
+    CancelFlow, CancelFlowResult, CancelFlowWait, CancelReceipt, CancelReceiptQuery, FlowGraph,
+    FlowMember, FlowMembers, FlowQuery, FlowSnapshot, GraphAccepted, GraphQuery, ListFlowsPage,
+    MemberQuery, RetryStuck, StuckRetried, SubmitGraph,
 };
 use ff_core::error::EngineError;
 use ff_core::types::FlowId;
@@ -14,7 +15,7 @@ use super::Client;
 use super::result::outlast;
 use crate::deadline;
 use crate::endings::Awaited;
-use crate::error::SdkError;
+use crate::error::{Context as _, SdkError};
 
 /// Members that one request brings.
 const MEMBERS_PAGE: u32 = 1000;
@@ -45,14 +46,12 @@ impl Client {
     /// ```
     pub async fn submit_graph(&self, mut graph: SubmitGraph) -> Result<GraphAccepted, SdkError> {
         graph.flow.namespace.get_or_insert_with(|| self.namespace.clone());
-        let accepted = self.engine().submit_graph(graph).await;
-        accepted.map_err(|error| error.in_context("submit_graph").into())
+        self.engine().submit_graph(graph).await.context("submit_graph")
     }
 
     /// Everything about a flow but its members and edges; none if it does not exist.
     pub async fn describe_flow(&self, flow_id: &FlowId) -> Result<Option<FlowSnapshot>, SdkError> {
-        let described = self.engine().describe_flow(*flow_id).await;
-        described.map_err(|error| error.in_context("describe_flow").into())
+        self.engine().describe_flow(*flow_id).await.context("describe_flow")
     }
 
     /// A page of the members of a flow, in the order in which they came.
@@ -61,8 +60,7 @@ impl Client {
         flow_id: &FlowId,
         query: MemberQuery,
     ) -> Result<FlowMembers, SdkError> {
-        let members = self.engine().list_members(*flow_id, query).await;
-        members.map_err(|error| error.in_context("list_members").into())
+        self.engine().list_members(*flow_id, query).await.context("list_members")
     }
 
     /// All members of a flow.
@@ -79,10 +77,35 @@ impl Client {
         }
     }
 
+    /// A page of the members of a flow and the edges that begin at them.
+    pub async fn read_graph(
+        &self,
+        flow_id: &FlowId,
+        query: GraphQuery,
+    ) -> Result<FlowGraph, SdkError> {
+        let page = self.engine().read_graph(*flow_id, query).await;
+        page.map_err(|error| error.in_context("read_graph").into())
+    }
+
+    /// All members of a flow and all edges between them, a thousand in each request. A flow that
+    /// changes meanwhile is told as it was when each part of it was read.
+    pub async fn graph(&self, flow_id: &FlowId) -> Result<FlowGraph, SdkError> {
+        let mut whole = FlowGraph::default();
+        let mut query = GraphQuery::default();
+        loop {
+            let page = self.read_graph(flow_id, query).await?;
+            whole.members.extend(page.members);
+            whole.edges.extend(page.edges);
+            if page.next_cursor.is_none() {
+                return Ok(whole);
+            }
+            query = GraphQuery { cursor: page.next_cursor, limit: None };
+        }
+    }
+
     /// A page of flows, partition by partition.
     pub async fn list_flows(&self, query: FlowQuery) -> Result<ListFlowsPage, SdkError> {
-        let page = self.engine().list_flows(query).await;
-        page.map_err(|error| error.in_context("list_flows").into())
+        self.engine().list_flows(query).await.context("list_flows")
     }
 
     /// Cancels a flow: nothing of it is claimed from then on.
@@ -91,12 +114,69 @@ impl Client {
         flow_id: &FlowId,
         request: CancelFlow,
     ) -> Result<CancelFlowResult, SdkError> {
-        let cancelled = self.engine().cancel_flow(*flow_id, request).await;
-        cancelled.map_err(|error| error.in_context("cancel_flow").into())
+        self.engine().cancel_flow(*flow_id, request).await.context("cancel_flow")
     }
 
-    /// Waits until the last member of a flow has ended; none if there is no such flow. The flow as
-    /// it stands is answered when the time is up, too. The wait is ended by a push of the store.
+    /// Cancels a flow, waits until nothing of it runs any more, as long as that is asked for, and
+    /// tells what became of each member.
+    pub async fn cancel_flow_with_receipt(
+        &self,
+        flow_id: &FlowId,
+        request: CancelFlow,
+        wait: CancelFlowWait,
+    ) -> Result<CancelReceipt, SdkError> {
+        self.cancel_flow(flow_id, request).await?;
+        let timeout = match wait {
+            CancelFlowWait::NoWait => Duration::ZERO,
+            CancelFlowWait::WaitTimeout(timeout) => timeout,
+            CancelFlowWait::WaitIndefinite => Duration::MAX,
+        };
+        self.await_flow(flow_id, timeout).await?;
+        self.cancel_receipt(flow_id).await
+    }
+
+    /// A page of what a cancel meant for the members of a flow.
+    pub async fn read_cancel_receipt(
+        &self,
+        flow_id: &FlowId,
+        query: CancelReceiptQuery,
+    ) -> Result<CancelReceipt, SdkError> {
+        let page = self.engine().read_cancel_receipt(*flow_id, query).await;
+        page.map_err(|error| error.in_context("read_cancel_receipt").into())
+    }
+
+    /// What a cancel meant for each member of a flow.
+    pub async fn cancel_receipt(&self, flow_id: &FlowId) -> Result<CancelReceipt, SdkError> {
+        let mut query = CancelReceiptQuery { limit: Some(MEMBERS_PAGE), ..Default::default() };
+        let mut whole = self.read_cancel_receipt(flow_id, query).await?;
+        while let Some(from) = whole.next_from {
+            query.from = Some(from);
+            let page = self.read_cancel_receipt(flow_id, query).await?;
+            whole.members.extend(page.members);
+            whole.next_from = page.next_from;
+        }
+        Ok(whole)
+    }
+
+    /// Tries all members of a flow again that could not be dealt with.
+    pub async fn retry_stuck_members(&self, flow_id: &FlowId) -> Result<StuckRetried, SdkError> {
+        let (mut whole, mut request) = (StuckRetried::default(), RetryStuck::default());
+        loop {
+            let tried = self.engine().retry_stuck_members(*flow_id, request).await;
+            let tried = tried.map_err(|error| error.in_context("retry_stuck_members"))?;
+            whole.tried_count += tried.tried_count;
+            whole.settled_count += tried.settled_count;
+            whole.stuck_count = tried.stuck_count;
+            request.from = tried.next_from;
+            if request.from.is_none() {
+                return Ok(whole);
+            }
+        }
+    }
+
+    /// Waits until the last member of a flow has ended; none if there is no such flow. Members that
+    /// a cancel could not end are not waited for. The flow as it stands is answered when the time
+    /// is up, too. The wait is ended by a push of the store.
     pub async fn await_flow(
         &self,
         flow_id: &FlowId,
@@ -115,9 +195,8 @@ impl Client {
         let home = self.connection.partition_config().flow_partition_of(flow_id.as_bytes());
         let mut watch = self.connection.endings().watch(Awaited::Flow(home, flow_id)).await?;
         loop {
-            let lives = |flow: &FlowSnapshot| flow.completed_at.is_none();
             let heard = match self.engine().describe_flow(flow_id).await {
-                Ok(Some(flow)) if lives(&flow) && Instant::now() < deadline => {
+                Ok(Some(flow)) if !flow.is_at_rest() && Instant::now() < deadline => {
                     watch.news(deadline - Instant::now()).await.map(|_| None)
                 }
                 Ok(other) => Ok(Some(other)),

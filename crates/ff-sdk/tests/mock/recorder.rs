@@ -117,7 +117,7 @@ macro_rules! pass_on {
 
 impl Executions for Recorder {
     pass_on! {
-        fn create<'a>(execution: NewExecution) -> Created;
+        fn create<'a>(execution: CreateExecution) -> Created;
         fn cancel_execution<'a>(id: ExecutionId, request: CancelExecution) -> ExecutionState;
         fn revoke_lease<'a>(id: ExecutionId, request: RevokeLease) -> RevokeOutcome;
         fn change_priority<'a>(id: ExecutionId, request: ChangePriority) -> PriorityChange;
@@ -127,7 +127,7 @@ impl Executions for Recorder {
 
     fn create_many(
         &self,
-        executions: Vec<NewExecution>,
+        executions: Vec<CreateExecution>,
     ) -> BoxFuture<'_, Vec<Result<Created, EngineError>>> {
         self.calls.lock().expect("no panic").push("create_many");
         self.engine.create_many(executions)
@@ -197,10 +197,13 @@ impl Flows for Recorder {
         fn seal_flow<'a>(id: FlowId) -> FlowSealed;
         fn set_flow_tags<'a>(id: FlowId, request: SetFlowTags) -> Nothing;
         fn cancel_flow<'a>(id: FlowId, request: CancelFlow) -> CancelFlowResult;
+        fn read_cancel_receipt<'a>(id: FlowId, query: CancelReceiptQuery) -> CancelReceipt;
+        fn retry_stuck_members<'a>(id: FlowId, request: RetryStuck) -> StuckRetried;
         fn describe_flow<'a>(id: FlowId) -> Option<FlowSnapshot>;
         fn describe_edge<'a>(edge: EdgeOf) -> Option<EdgeSnapshot>;
         fn list_edges<'a>(id: ExecutionId, query: EdgeQuery) -> EdgeList;
         fn list_members<'a>(id: FlowId, query: MemberQuery) -> FlowMembers;
+        fn read_graph<'a>(id: FlowId, query: GraphQuery) -> FlowGraph;
         fn list_flows<'a>(query: FlowQuery) -> ListFlowsPage;
         fn follow_flow<'a>(id: FlowId, after: FlowPosition) -> FlowActivityStream;
     }

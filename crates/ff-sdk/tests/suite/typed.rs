@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use ff_sdk::{
-    AwaitError, Context, EngineError, FailurePolicy, Flow, FlowActivity, FlowPosition, FlowState,
-    FlowTask, Input, Kind, PublicState, TaskError, WorkerBuilder,
+    AwaitError, CancelFlowWait, Context, EngineError, FailurePolicy, Flow, FlowActivity,
+    FlowPosition, FlowState, FlowTask, Input, Kind, MemberFate, PublicState, TaskError,
+    WorkerBuilder,
 };
 use serde::{Deserialize, Serialize};
 
@@ -185,6 +186,20 @@ pub(crate) async fn the_end_of_a_flow_is_heard_by_push(site: Site) {
     let took = heard_at.duration_since(ended_at);
     assert!(took < BY_PUSH, "{took:?}");
     assert_eq!(handle.result(&task).await.expect("a result"), "done");
+}
+
+pub(crate) async fn a_flow_is_cancelled_with_a_receipt(site: Site) {
+    let worker = site.worker("w-1", 1).await;
+    let mut flow = Flow::new("two");
+    let first = in_lane(flow.task("a", &ENCODE, 1));
+    in_lane(flow.task("b", &ENCODE, 2)).after(&first);
+    let handle = site.client.submit_flow(flow).await.expect("accepted");
+    claim(&worker).await.complete(None).await.expect("completed");
+    let wait = CancelFlowWait::WaitTimeout(LONG);
+    let receipt = handle.cancel_with_receipt("enough", wait).await.expect("cancelled");
+    let fates: Vec<(Option<&str>, MemberFate)> =
+        receipt.members.iter().map(|member| (member.name.as_deref(), member.fate)).collect();
+    assert_eq!(fates, [(Some("a"), MemberFate::HadEnded), (Some("b"), MemberFate::Stopped)]);
 }
 
 pub(crate) async fn who_follows_a_flow_sees_everything_that_happens_in_it(site: Site) {

@@ -14,8 +14,7 @@ use ff_core::limits;
 use ff_core::types::FlowId;
 use tokio::time::Instant;
 
-use super::flows::missing;
-use super::reads::draining;
+use super::flows::{await_rest, missing};
 use crate::answer::{Answered, ok};
 use crate::app::App;
 use crate::events;
@@ -55,18 +54,6 @@ async fn await_end(
 ) -> Answered<FlowSnapshot> {
     check_range("wait_ms", query.wait_ms, 0..=limits::CLAIM_WAIT_MS_MAX)?;
     let deadline = Instant::now() + Duration::from_millis(query.wait_ms);
-    let home = app.partitions().flow_partition_of(flow_id.as_bytes());
-    let mut watch = app.endings.watch_flow(home, flow_id);
-    loop {
-        let flow = app.backend.describe_flow(flow_id).await?;
-        let flow = flow.ok_or_else(|| missing(Code::FlowNotFound))?;
-        let now = Instant::now();
-        if flow.completed_at.is_some() || now >= deadline {
-            return ok(flow);
-        }
-        tokio::select! {
-            () = watch.news(deadline - now) => {}
-            () = app.draining() => return Err(draining()),
-        }
-    }
+    let flow = await_rest(&app, flow_id, deadline).await?;
+    ok(flow.ok_or_else(|| missing(Code::FlowNotFound))?)
 }

@@ -122,6 +122,7 @@ on_every_store! {
     flows::an_unknown_flow_is_not_found_on_every_route,
     flows::a_cancelled_flow_is_claimed_no_more,
     flows::members_and_flows_come_in_pages,
+    flows::a_graph_is_read_in_pages,
     flow_events::a_flow_is_followed_as_events,
     flow_events::the_end_of_a_flow_is_waited_for,
     flow_events::a_graph_may_come_in_lines,

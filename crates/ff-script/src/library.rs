@@ -41,17 +41,17 @@ modules! {
     "model/field" "model/record" "model/blob" "model/event" "model/state" "model/log"
     "model/index" "model/flow" "model/commit" "model/due" "model/stream" "model/lease"
     "model/secret" "model/token" "model/condition" "model/waitpoint" "model/signal"
-    "model/attempt" "model/retry" "model/runnable" "model/edge" "model/ending" "model/suspension"
-    "model/decision" "model/failure" "model/loss" "model/timer" "model/capability" "model/policy"
-    "model/tags" "model/purge" "model/walk" "model/rank" "model/member" "model/creation"
-    "model/reopening" "model/request" "model/input" "model/claim" "model/queue" "model/pause" "model/patch"
-    "model/page"
+    "model/attempt" "model/retry" "model/runnable" "model/children" "model/edge" "model/ending"
+    "model/suspension" "model/decision" "model/failure" "model/loss" "model/timer"
+    "model/capability" "model/policy" "model/tags" "model/purge" "model/walk" "model/rank"
+    "model/member" "model/creation" "model/part" "model/reopening" "model/request" "model/input"
+    "model/claim" "model/queue" "model/pause" "model/patch" "model/page"
     "verb/library" "verb/deployment" "verb/create" "verb/claim_next" "verb/grant" "verb/claim"
     "verb/lease" "verb/progress" "verb/stream" "verb/complete" "verb/fail" "verb/cancel"
     "verb/pause" "verb/suspend" "verb/waitpoint" "verb/signal" "verb/approval" "verb/secret"
     "verb/expire" "verb/replay" "verb/change" "verb/worker" "verb/mark" "verb/describe"
     "verb/list" "verb/waits" "verb/flow" "verb/flow_cancel" "verb/edge" "verb/graph"
-    "verb/flow_reads" "verb/events" "verb/flow_events" "verb/tick"
+    "verb/children" "verb/flow_reads" "verb/events" "verb/flow_events" "verb/tick"
 }
 
 /// What stands before the modules.

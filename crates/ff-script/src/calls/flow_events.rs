@@ -2,10 +2,8 @@
 
 use ff_core::types::{AttemptIndex, EventCursor, ExecutionId, FlowId, WorkerInstanceId};
 
-use super::flow_reads::rows;
 use crate::call::functions;
-use crate::value::Value;
-use crate::wire::{List, Reading};
+use crate::wire::{List, row};
 
 functions! {
     /// Looks for the events of a flow and its members in the log, from a cursor on.
@@ -28,15 +26,17 @@ functions! {
     refuses [FlowNotFound];
 }
 
-rows! {
-    /// An event of a flow or of one of its members.
-    FlowEventRow {
-        cursor: EventCursor,
-        name: String,
-        execution_id: Option<ExecutionId>,
-        member: Option<String>,
-        attempt_index: Option<AttemptIndex>,
-        why: Option<String>,
-        worker_instance_id: Option<WorkerInstanceId>,
-    }
+/// An event of a flow or of one of its members.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the values are named as in the library")]
+pub struct FlowEventRow {
+    pub cursor: EventCursor,
+    pub name: String,
+    pub execution_id: Option<ExecutionId>,
+    pub member: Option<String>,
+    pub attempt_index: Option<AttemptIndex>,
+    pub why: Option<String>,
+    pub worker_instance_id: Option<WorkerInstanceId>,
 }
+
+row!(FlowEventRow { cursor, name, execution_id, member, attempt_index, why, worker_instance_id });

@@ -150,7 +150,7 @@ impl<H: Host + ?Sized> Reader<H> {
     async fn describe(&self) -> Result<FlowSnapshot, EngineError> {
         let flow_id = self.flow_id;
         let described = call(self.host.as_ref(), self.home, DescribeFlow { flow_id }).await?;
-        snapshot(flow_id, described)
+        Ok(snapshot(flow_id, described))
     }
 
     async fn read(&self, cursor: String) -> Result<Page, EngineError> {

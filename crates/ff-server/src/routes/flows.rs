@@ -72,8 +72,8 @@ async fn cancel_and_wait(
     Ok(answer::<CancelFlowRequest>(app.backend.cancel_flow(id, request).await?))
 }
 
-/// The flow, when nothing of it runs any more, or as it stands when the time is up; none if there is
-/// no such flow.
+/// The flow, when nothing of it runs any more, or as it stands when the time is up; none if there
+/// is no such flow.
 pub(super) async fn await_rest(
     app: &App,
     id: FlowId,

@@ -162,7 +162,7 @@ impl Decoder {
     }
 
     /// The next event that is there as a whole. Events that are not known are left out.
-    pub fn next<T: Told>(&mut self) -> Result<Option<T>, EventError> {
+    pub fn next_told<T: Told>(&mut self) -> Result<Option<T>, EventError> {
         while let Some(line) = self.line()? {
             if !line.is_empty() {
                 self.field(&line)?;
@@ -262,7 +262,7 @@ mod tests {
             let (mut decoder, mut read) = (Decoder::default(), Vec::new());
             for piece in sent.as_bytes().chunks(size) {
                 decoder.push(piece);
-                while let Some(output) = decoder.next().expect("an event") {
+                while let Some(output) = decoder.next_told().expect("an event") {
                     read.push(output);
                 }
             }
@@ -275,7 +275,7 @@ mod tests {
         let next = |text: &str| {
             let mut decoder = Decoder::default();
             decoder.push(text.as_bytes());
-            decoder.next::<Output>()
+            decoder.next_told::<Output>()
         };
         assert_eq!(next("id: 0-1\nevent: later\ndata: {}\n\n"), Ok(None));
         assert_eq!(next("data: {}\n\n"), Ok(None));

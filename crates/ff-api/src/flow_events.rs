@@ -73,7 +73,7 @@ mod tests {
         let mut decoder = Decoder::default();
         decoder.push(sent.as_bytes());
         let mut read = Vec::new();
-        while let Some(one) = decoder.next::<FlowActivity>().expect("an event") {
+        while let Some(one) = decoder.next_told::<FlowActivity>().expect("an event") {
             read.push(one);
         }
         assert_eq!(read, told());
@@ -84,6 +84,6 @@ mod tests {
     fn what_is_not_known_is_left_out() {
         let mut decoder = Decoder::default();
         decoder.push(b"id: 1-0\nevent: later\ndata: {}\n\n");
-        assert_eq!(decoder.next::<FlowActivity>(), Ok(None));
+        assert_eq!(decoder.next_told::<FlowActivity>(), Ok(None));
     }
 }

@@ -68,7 +68,7 @@ impl Follower {
 
     async fn next<T: Told>(&mut self) -> Result<T, EngineError> {
         loop {
-            if let Some(told) = self.decoder.next::<T>().map_err(unreadable)? {
+            if let Some(told) = self.decoder.next_told::<T>().map_err(unreadable)? {
                 (self.after, self.pause) = (told.position(), FIRST_PAUSE);
                 return Ok(told);
             }

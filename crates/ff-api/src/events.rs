@@ -259,7 +259,7 @@ mod tests {
     fn events_survive_the_wire_in_whatever_pieces_they_arrive() {
         let sent: String = outputs().iter().map(|it| encode(it) + HEARTBEAT).collect();
         for size in [1, 2, 7, 64, sent.len()] {
-            let (mut decoder, mut read) = (Decoder::default(), Vec::new());
+            let (mut decoder, mut read) = (Decoder::default(), Vec::<Output>::new());
             for piece in sent.as_bytes().chunks(size) {
                 decoder.push(piece);
                 while let Some(output) = decoder.next_told().expect("an event") {

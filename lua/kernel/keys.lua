@@ -40,6 +40,7 @@ local function build(key, family)
     ended_channel = key .. ':ended',
     due_channel = key .. ':due',
     frames_channel = key .. ':frames:',   -- + uuid
+    flow_channel = key .. ':flow:',       -- + id
   }
   for _, outcome in ipairs({ 'success', 'failed', 'cancelled', 'expired', 'skipped' }) do
     p.ended[outcome] = key .. ':ended:' .. outcome

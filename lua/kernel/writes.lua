@@ -1,7 +1,8 @@
 -- Writes: collected while a function decides, applied by one loop at its end. A bug in a decision
 -- therefore writes nothing, and no decision ever sees half of its own effects. What is collected is
 -- a changed record, something that knows how it is written (`write`), or a command as a list. They
--- know the call: `p` are the keys of its partition, `now` is its time.
+-- know the call: `p` are the keys of its partition, `now` is its time. What follows from all
+-- records together, and knows how it is written, comes behind them (`writes.last`).
 
 local writes = {}
 
@@ -11,6 +12,18 @@ local write_record
 function writes.teach(record_writer) write_record = record_writer end
 
 function writes.new(p, now) return { p = p, now = now, channel = nil, message = nil, nil, nil } end
+
+-- Collects what is written behind all else.
+function writes.last(w, item)
+  local late = w.late or {}
+  late[#late + 1], w.late = item, late
+end
+
+local function apply_late(w)
+  local late = w.late
+  w.late = nil
+  for i = 1, #late do late[i].write(w, late[i]) end
+end
 
 local function apply(w)
   local i, item = 1, w[1]
@@ -27,6 +40,7 @@ local function apply(w)
     i = i + 1
     item = w[i]
   end
+  if w.late then apply_late(w) end
 end
 
 -- Adds words to a command that other parts of the call add to as well, such as entries of a list:
@@ -52,7 +66,6 @@ function writes.forget(p) p.first_read, p.read, p.waitpoints, p.flows_read = nil
 -- Writes what was collected so far, and the call goes on. The pushes wait.
 function writes.flush(w)
   apply(w)
-  w.shared = nil
   writes.forget(w.p)
 end
 
@@ -66,7 +79,7 @@ function writes.push(w, channel, message)
   if w.message == message and w.channel == channel then return end
   local pushes, pushed = w.pushes, w.pushed
   if not pushes then
-    pushes, pushed = { w.channel, w.message }, {}
+    pushes, pushed = { w.channel, w.message }, { [w.channel .. ':' .. w.message] = true }
     w.pushes, w.pushed = pushes, pushed
   end
   local subject = channel .. ':' .. message

@@ -13,6 +13,7 @@ return function(w, x, name, why)
   end
   if x.flow_id then flow.count(w, x) end
   if not name then return end
+  if x.flow_id then flow.tell(w, x.flow_id) end
   local text = event.text(x, name, why)
   -- The first event is written with its record.
   if x.event then w[#w + 1] = log.entry(w.p, text) else x.event = text end

@@ -88,12 +88,25 @@ function flow.stored(p, id)
   return stored
 end
 
--- It will be written at the end of the call.
+-- It will be written at the end of the call, behind its members: that it ended is the last that the
+-- log tells of it.
 local function touch(w, f)
   if f.touched then return end
   f.touched = true
-  w[#w + 1] = f
+  writes.last(w, f)
 end
+
+-- Something happened in a flow: those who follow it are woken, once by each call.
+function flow.tell(w, id)
+  local told = w.flows_told or {}
+  w.flows_told = told
+  if told[id] then return end
+  told[id] = true
+  writes.push(w, w.p.flow_channel .. id, '1')
+end
+
+-- The flow goes away in this call: nothing of it is written any more.
+function flow.forget(f) f.gone = true end
 
 -- A field has another value from now on, or none.
 local function change(f, name, value)
@@ -349,7 +362,9 @@ end
 
 -- Writes what changed; the end of the flow follows from its counts.
 function flow.write(w, f)
+  if f.gone then return end
   finish(w, f)
+  flow.tell(w, f.id)
   write_fields(f)
   write_debt(w, f)
   if f.retime then write_times(w, f) end

@@ -1,5 +1,6 @@
 -- The log: the last events of a partition, bounded in number and in age.
 
+local arg = require('kernel.arg')
 local limit = require('kernel.limit')
 local number = require('kernel.number')
 
@@ -52,6 +53,30 @@ function log.tidy(p, now, length_max)
     trim(p, 'MAXLEN', length_max)
   end
   if now >= p.trim_at or now < p.trim_at - LOOK_EVERY_MS then trim_old(p, now) end
+end
+
+-- Nineteen digits always fit in the 64 bits that the store has for each part of an id. It writes
+-- none with a leading zero, and not every store would read one.
+local function is_part(digits)
+  return #digits <= 19 and (digits == '0' or string.sub(digits, 1, 1) ~= '0')
+end
+
+-- A position as an argument: `$` is the end of the log, empty its beginning, anything else the id
+-- of an entry.
+function log.cursor()
+  return arg.custom('cursor', function(text)
+    if text == '' or text == '$' then return text end
+    local ms, seq = string.match(text, '^(%d+)%-(%d+)$')
+    if ms and is_part(ms) and is_part(seq) then return text end
+    return nil, 'must be empty, $ or the cursor of an earlier answer'
+  end)
+end
+
+-- The entries behind a position, and the position behind them.
+function log.read(p, cursor, most)
+  local from = cursor == '' and '-' or '(' .. cursor
+  local entries = redis.call('XRANGE', p.log, from, '+', 'COUNT', most)
+  return entries, #entries > 0 and entries[#entries][1] or cursor
 end
 
 -- Were events behind this position trimmed away? They were if the one it names is gone; the

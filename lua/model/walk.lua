@@ -74,6 +74,7 @@ local function left(w) return w.members_left or limit.walk_batch end
 
 -- Removes the record of a flow and everything that belongs to it alone.
 local function forget(w, p, f)
+  flow.forget(f)
   w[#w + 1] = { 'DEL', f.key, keys.members(f.key), keys.edge_ids(f.key), keys.stuck(f.key),
     keys.tags(f.key) }
   w[#w + 1] = { 'ZREM', p.flows, f.id }

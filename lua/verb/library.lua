@@ -39,9 +39,10 @@ local function needed()
     { 'SISMEMBER', p.lanes, 'm' }, { 'SMEMBERS', p.lanes },
     { 'SPUBLISH', p.ready_channel, '' }, { 'SPUBLISH', p.ended_channel, '' },
     { 'SPUBLISH', p.due_channel, '' }, { 'SPUBLISH', p.frames_channel .. 'id', '' },
+    { 'SPUBLISH', p.flow_channel .. 'id', '' },
     -- Not called here, but by those who listen.
     { LISTEN, p.ready_channel }, { LISTEN, p.ended_channel }, { LISTEN, p.due_channel },
-    { LISTEN, p.frames_channel .. 'id' },
+    { LISTEN, p.frames_channel .. 'id' }, { LISTEN, p.flow_channel .. 'id' },
   }
 end
 

@@ -1,4 +1,5 @@
-//! Output that is followed, as server-sent events.
+//! Server-sent events: how what is followed is told, and read back. The output of executions is
+//! here, flows are in [`flow_events`](crate::flow_events).
 
 use std::sync::Arc;
 
@@ -39,28 +40,88 @@ struct End {
     closed_reason: Option<String>,
 }
 
+/// What is told by events.
+pub trait Told: Sized {
+    /// Where it stands: a client that sends this back is told what follows.
+    fn position(&self) -> String;
+
+    /// True for the last one.
+    fn is_last(&self) -> bool;
+
+    /// The name of its event, and what that says.
+    fn tell(&self) -> (&'static str, String);
+
+    /// Reads an event at a position; none if it is not known.
+    fn read(position: &str, event: &str, data: &str) -> Result<Option<Self>, EventError>;
+}
+
 /// An event as it is sent.
-pub fn encode(output: &Output) -> String {
-    let (event, data) = match output {
-        Output::Attempt { attempt_index } => {
-            ("attempt", json(&Attempt { attempt_index: *attempt_index }))
-        }
-        Output::Summary { sequence, document, .. } => {
-            let document = Some(document.clone());
-            ("summary", json(&Summary { sequence: *sequence, document }))
-        }
-        Output::Skipped { sequence, .. } => ("skipped", json(&Skipped { sequence: *sequence })),
-        Output::Frame { frame, .. } => ("frame", json(frame.as_ref())),
-        Output::End { closed_at, closed_reason, .. } => {
-            let closed_reason = closed_reason.clone();
-            ("end", json(&End { closed_at: *closed_at, closed_reason }))
-        }
-        // An event of a later version, which a client of this one does not know.
-        _ => ("unknown", "{}".to_owned()),
-    };
+pub fn encode<T: Told>(told: &T) -> String {
+    let (event, data) = told.tell();
     // A document may have line breaks; JSON has none that count outside of its strings.
     let data = data.replace(['\r', '\n'], " ");
-    format!("id: {}\nevent: {event}\ndata: {data}\n\n", output.cursor())
+    format!("id: {}\nevent: {event}\ndata: {data}\n\n", told.position())
+}
+
+impl Told for Output {
+    fn position(&self) -> String {
+        self.cursor().to_string()
+    }
+
+    fn is_last(&self) -> bool {
+        matches!(self, Self::End { .. })
+    }
+
+    fn tell(&self) -> (&'static str, String) {
+        match self {
+            Self::Attempt { attempt_index } => {
+                ("attempt", json(&Attempt { attempt_index: *attempt_index }))
+            }
+            Self::Summary { sequence, document, .. } => {
+                let document = Some(document.clone());
+                ("summary", json(&Summary { sequence: *sequence, document }))
+            }
+            Self::Skipped { sequence, .. } => ("skipped", json(&Skipped { sequence: *sequence })),
+            Self::Frame { frame, .. } => ("frame", json(frame.as_ref())),
+            Self::End { closed_at, closed_reason, .. } => {
+                let closed_reason = closed_reason.clone();
+                ("end", json(&End { closed_at: *closed_at, closed_reason }))
+            }
+            // An event of a later version, which a client of this one does not know.
+            _ => ("unknown", "{}".to_owned()),
+        }
+    }
+
+    fn read(position: &str, event: &str, data: &str) -> Result<Option<Self>, EventError> {
+        let cursor = position.parse().map_err(|error| malformed(event, error))?;
+        let OutputCursor::Behind { attempt_index, sequence } = cursor else {
+            return Err(malformed(event, "its id names no frame"));
+        };
+        Ok(Some(match event {
+            "attempt" => {
+                let Attempt { attempt_index } = parse(event, data)?;
+                Self::Attempt { attempt_index }
+            }
+            "summary" => {
+                let Summary { sequence, document } = parse(event, data)?;
+                let document = document.unwrap_or_else(|| "null".to_owned());
+                Self::Summary { attempt_index, sequence, document }
+            }
+            "skipped" => {
+                let Skipped { sequence } = parse(event, data)?;
+                Self::Skipped { attempt_index, sequence }
+            }
+            "frame" => {
+                let frame: StreamFrame = parse(event, data)?;
+                Self::Frame { attempt_index, frame: Arc::new(frame) }
+            }
+            "end" => {
+                let End { closed_at, closed_reason } = parse(event, data)?;
+                Self::End { attempt_index, sequence, closed_at, closed_reason }
+            }
+            _ => return Ok(None),
+        }))
+    }
 }
 
 /// What an event cannot be read as.
@@ -79,7 +140,7 @@ pub enum EventError {
     },
 }
 
-fn json(value: &impl Serialize) -> String {
+pub(crate) fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
@@ -101,15 +162,18 @@ impl Decoder {
     }
 
     /// The next event that is there as a whole. Events that are not known are left out.
-    pub fn next_output(&mut self) -> Result<Option<Output>, EventError> {
+    pub fn next_told<T: Told>(&mut self) -> Result<Option<T>, EventError> {
         while let Some(line) = self.line()? {
             if !line.is_empty() {
                 self.field(&line)?;
                 continue;
             }
             let (event, data) = (std::mem::take(&mut self.event), std::mem::take(&mut self.data));
-            let Some(output) = decode(&self.id, &event, &data)? else { continue };
-            return Ok(Some(output));
+            if event.is_empty() || data.is_empty() {
+                continue;
+            }
+            let Some(told) = T::read(&self.id, &event, &data)? else { continue };
+            return Ok(Some(told));
         }
         Ok(None)
     }
@@ -148,44 +212,12 @@ impl Decoder {
     }
 }
 
-fn decode(id: &str, event: &str, data: &str) -> Result<Option<Output>, EventError> {
-    fn read<'a, T: Deserialize<'a>>(event: &str, data: &'a str) -> Result<T, EventError> {
-        serde_json::from_str(data).map_err(|error| malformed(event, error))
-    }
-    if event.is_empty() || data.is_empty() {
-        return Ok(None);
-    }
-    let cursor = id.parse().map_err(|error| malformed(event, error))?;
-    let OutputCursor::Behind { attempt_index, sequence } = cursor else {
-        return Err(malformed(event, "its id names no frame"));
-    };
-    Ok(Some(match event {
-        "attempt" => {
-            let Attempt { attempt_index } = read(event, data)?;
-            Output::Attempt { attempt_index }
-        }
-        "summary" => {
-            let Summary { sequence, document } = read(event, data)?;
-            let document = document.unwrap_or_else(|| "null".to_owned());
-            Output::Summary { attempt_index, sequence, document }
-        }
-        "skipped" => {
-            let Skipped { sequence } = read(event, data)?;
-            Output::Skipped { attempt_index, sequence }
-        }
-        "frame" => {
-            let frame: StreamFrame = read(event, data)?;
-            Output::Frame { attempt_index, frame: Arc::new(frame) }
-        }
-        "end" => {
-            let End { closed_at, closed_reason } = read(event, data)?;
-            Output::End { attempt_index, sequence, closed_at, closed_reason }
-        }
-        _ => return Ok(None),
-    }))
+/// What an event says.
+pub(crate) fn parse<'a, T: Deserialize<'a>>(event: &str, data: &'a str) -> Result<T, EventError> {
+    serde_json::from_str(data).map_err(|error| malformed(event, error))
 }
 
-fn malformed(event: &str, message: impl ToString) -> EventError {
+pub(crate) fn malformed(event: &str, message: impl ToString) -> EventError {
     let event = event.chars().take(64).collect();
     EventError::Malformed { event, message: message.to_string() }
 }
@@ -227,10 +259,10 @@ mod tests {
     fn events_survive_the_wire_in_whatever_pieces_they_arrive() {
         let sent: String = outputs().iter().map(|it| encode(it) + HEARTBEAT).collect();
         for size in [1, 2, 7, 64, sent.len()] {
-            let (mut decoder, mut read) = (Decoder::default(), Vec::new());
+            let (mut decoder, mut read) = (Decoder::default(), Vec::<Output>::new());
             for piece in sent.as_bytes().chunks(size) {
                 decoder.push(piece);
-                while let Some(output) = decoder.next_output().expect("an event") {
+                while let Some(output) = decoder.next_told().expect("an event") {
                     read.push(output);
                 }
             }
@@ -243,7 +275,7 @@ mod tests {
         let next = |text: &str| {
             let mut decoder = Decoder::default();
             decoder.push(text.as_bytes());
-            decoder.next_output()
+            decoder.next_told::<Output>()
         };
         assert_eq!(next("id: 0-1\nevent: later\ndata: {}\n\n"), Ok(None));
         assert_eq!(next("data: {}\n\n"), Ok(None));

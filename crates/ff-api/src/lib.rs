@@ -13,6 +13,7 @@
 //! | cancelling a flow | [`flow`] |
 //! | the worker protocol | [`worker`], [`task`], [`wait`], [`grant`] |
 //! | output, written and followed | [`frames`], [`frame_stream`], [`events`] |
+//! | what happens in a flow | [`flow_events`] |
 //! | links of approvers | [`approval`] |
 //! | the server itself | [`deployment`] |
 #![deny(missing_docs)]
@@ -25,6 +26,7 @@ pub mod flow;
 pub mod raw;
 
 pub mod events;
+pub mod flow_events;
 pub mod frame_stream;
 pub mod frames;
 pub mod grant;

@@ -16,6 +16,7 @@ pub mod expire;
 pub mod fail;
 pub mod flow;
 pub mod flow_cancel;
+pub mod flow_events;
 pub mod flow_reads;
 pub mod grant;
 pub mod graph;
@@ -75,6 +76,7 @@ pub fn contracts() -> impl Iterator<Item = Contract> {
         flow_reads::CONTRACTS,
         inputs::CONTRACTS,
         events::CONTRACTS,
+        flow_events::CONTRACTS,
         tick::CONTRACTS,
     ]
     .into_iter()

@@ -10,6 +10,7 @@ use ff_core::completion_backend::CompletionStream;
 use ff_core::contracts::ExecutionSnapshot;
 use ff_core::engine_backend::EngineBackend;
 use ff_core::error::{Code, EngineError};
+use ff_core::partition::Partition;
 use ff_core::state::PublicState;
 use ff_core::types::{ExecutionId, FlowId};
 use tokio::sync::watch;
@@ -51,6 +52,11 @@ impl Endings {
     /// Begins to wait for an execution: to be called before looking whether it has ended.
     pub fn watch(&self, execution_id: ExecutionId) -> EndingWatch {
         self.waiting.watch(execution_id)
+    }
+
+    /// The same for a flow, whose end is told in its partition as that of an execution is.
+    pub fn watch_flow(&self, home: Partition, flow_id: FlowId) -> EndingWatch {
+        self.waiting.watch(ExecutionId::from_parts(home, flow_id.as_uuid()))
     }
 }
 
@@ -105,6 +111,11 @@ fn ended(wake: &Wake) -> Option<ExecutionId> {
 async fn hear_completions(mut completions: CompletionStream, waiting: Arc<Waiting>) {
     while let Some(next) = poll_fn(|context| completions.as_mut().poll_next(context)).await {
         waiting.tell((!next.after_gap).then_some(next.execution_id));
+        // A flow may have ended with its member.
+        if let Some(flow_id) = next.flow_id {
+            let home = next.execution_id.partition();
+            waiting.tell(Some(ExecutionId::from_parts(home, flow_id.as_uuid())));
+        }
     }
     waiting.tell(None);
 }
@@ -162,7 +173,6 @@ impl Drop for EndingWatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ff_core::partition::Partition;
     use tokio::sync::broadcast;
     use tokio::time::Instant;
     use uuid::Uuid;

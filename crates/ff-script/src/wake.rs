@@ -3,7 +3,7 @@
 use std::any::Any;
 
 use ff_core::partition::{Partition, PartitionFamily};
-use ff_core::types::ExecutionId;
+use ff_core::types::{ExecutionId, FlowId};
 use tokio::sync::broadcast;
 use uuid::Uuid;
 
@@ -48,30 +48,26 @@ pub enum Subject {
     /// The output of an execution: `<attempt>:<last frame>` when frames were appended and when
     /// another attempt begins, with `:closed` behind it when an attempt is over.
     Frames(ExecutionId),
+    /// A flow, by where it lives: something happened to it or to one of its members.
+    Flow(Partition, FlowId),
 }
 
 impl Subject {
     /// The partition that publishes it.
     pub const fn partition(self) -> Partition {
-        self.execution_id().partition()
+        match self {
+            Self::Frames(id) => id.partition(),
+            Self::Flow(home, _) => home,
+        }
     }
 
     /// The channel that it is published on.
     pub fn channel(self) -> String {
-        let (kind, id) = (self.kind(), self.execution_id());
-        format!("{}:{kind}:{}", id.partition().key(), id.uuid())
-    }
-
-    const fn kind(self) -> &'static str {
-        match self {
-            Self::Frames(_) => "frames",
-        }
-    }
-
-    const fn execution_id(self) -> ExecutionId {
-        match self {
-            Self::Frames(id) => id,
-        }
+        let (kind, uuid) = match self {
+            Self::Frames(id) => ("frames", id.uuid()),
+            Self::Flow(_, id) => ("flow", id.as_uuid()),
+        };
+        format!("{}:{kind}:{uuid}", self.partition().key())
     }
 }
 
@@ -92,11 +88,16 @@ impl Channel {
             return Some(Self::Topic(topic));
         }
         let colon = name.iter().position(|byte| *byte == b':')?;
-        if &name[..colon] != b"frames" || partition.family != PartitionFamily::Flow {
+        if partition.family != PartitionFamily::Flow {
             return None;
         }
         let uuid = Uuid::try_parse_ascii(&name[colon + 1..]).ok()?;
-        Some(Self::Subject(Subject::Frames(ExecutionId::from_parts(partition, uuid))))
+        match &name[..colon] {
+            b"frames" => Some(Subject::Frames(ExecutionId::from_parts(partition, uuid))),
+            b"flow" => Some(Subject::Flow(partition, FlowId::from_uuid(uuid))),
+            _ => None,
+        }
+        .map(Self::Subject)
     }
 }
 
@@ -132,6 +133,12 @@ impl Subscription {
         Self { receiver, _hold: Some(Box::new(hold)) }
     }
 
+    /// Forgets the wake-ups that have arrived: whoever reads after this knows what they told of.
+    pub fn skip_arrived(&mut self) {
+        use broadcast::error::TryRecvError;
+        while let Ok(_) | Err(TryRecvError::Lagged(_)) = self.receiver.try_recv() {}
+    }
+
     /// The next wake-up, or `None` when the host is gone.
     pub async fn next(&mut self) -> Option<Wake> {
         match self.receiver.recv().await {
@@ -151,16 +158,18 @@ mod tests {
         let partition = Partition::flow(7);
         let id = ExecutionId::from_parts(partition, Uuid::from_u128(5));
         let name = |channel: String| channel.replacen("ff:{fp:7}:", "", 1).into_bytes();
-        let subject = Subject::Frames(id);
-        let found = Channel::named(partition, &name(subject.channel()));
-        assert_eq!(found, Some(Channel::Subject(subject)));
+        let flow = FlowId::from_uuid(id.uuid());
+        for subject in [Subject::Frames(id), Subject::Flow(partition, flow)] {
+            let found = Channel::named(partition, &name(subject.channel()));
+            assert_eq!(found, Some(Channel::Subject(subject)));
+        }
         for topic in Topic::ALL {
             let found = Channel::named(partition, &name(topic.channel(partition)));
             assert_eq!(found, Some(Channel::Topic(topic)));
         }
         let budget = Partition { family: PartitionFamily::Budget, index: 7 };
         assert_eq!(Channel::named(budget, &name(Subject::Frames(id).channel())), None);
-        for strange in ["", ":", "frames", "frames:", "frames:x", "ready:", "other:0"] {
+        for strange in ["", ":", "frames", "frames:", "frames:x", "flow:", "ready:", "other:0"] {
             assert_eq!(Channel::named(partition, strange.as_bytes()), None, "{strange}");
         }
     }

@@ -3,6 +3,7 @@
 mod call;
 mod flow;
 mod follow;
+mod follow_flow;
 mod list;
 mod result;
 mod signal;
@@ -10,6 +11,7 @@ mod submit;
 
 pub use call::Call;
 pub use follow::Follow;
+pub use follow_flow::FollowFlow;
 pub use list::Listing;
 pub use result::AwaitError;
 pub use submit::Submission;

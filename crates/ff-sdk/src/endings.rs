@@ -1,4 +1,4 @@
-//! Waiting for executions to end: by push where the backend has one.
+//! Waiting for executions and flows to end: by push where the backend has one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,8 @@ use std::time::Duration;
 use ff_core::completion_backend::CompletionBackend;
 use ff_core::engine_backend::Answer;
 use ff_core::error::EngineError;
-use ff_core::types::ExecutionId;
+use ff_core::partition::Partition;
+use ff_core::types::{ExecutionId, FlowId};
 use ff_script::endings::{EndingWatch, Endings as Pushed};
 use ff_script::host::Host;
 use tokio::sync::OnceCell;
@@ -27,10 +28,20 @@ pub(crate) enum Endings {
 
 type Start = Box<dyn Fn() -> Answer<'static, Pushed> + Send + Sync>;
 
-/// A backend that can be asked to answer when an execution has ended.
+/// Whose end is waited for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Awaited {
+    /// That of an execution.
+    Execution(ExecutionId),
+    /// That of a flow, which lives there.
+    Flow(Partition, FlowId),
+}
+
+/// A backend that can be asked to answer when something has ended.
 pub(crate) trait LongWait: Send + Sync {
-    /// Returns when it has ended, or when the time is up; with its result if it has one.
-    fn wait(&self, execution_id: ExecutionId, limit: Duration) -> Answer<'_, Option<Vec<u8>>>;
+    /// Returns when it has ended, or when the time is up; with the result of an execution that has
+    /// one, and with how a flow stands.
+    fn wait(&self, awaited: Awaited, limit: Duration) -> Answer<'_, Option<Vec<u8>>>;
 }
 
 impl Endings {
@@ -54,22 +65,26 @@ impl Endings {
         })
     }
 
-    /// Listens for one execution from now on: to be called before looking whether it has ended.
-    pub(crate) async fn watch(&self, execution_id: ExecutionId) -> Result<Watch<'_>, EngineError> {
+    /// Listens for one end from now on: to be called before looking whether it has come.
+    pub(crate) async fn watch(&self, awaited: Awaited) -> Result<Watch<'_>, EngineError> {
         Ok(match self {
             Self::Pushed { start, pushed } => {
-                Watch::Pushed(pushed.get_or_try_init(start).await?.watch(execution_id))
+                let pushed = pushed.get_or_try_init(start).await?;
+                Watch::Pushed(match awaited {
+                    Awaited::Execution(id) => pushed.watch(id),
+                    Awaited::Flow(home, id) => pushed.watch_flow(home, id),
+                })
             }
-            Self::LongWait(backend) => Watch::LongWait(backend.as_ref(), execution_id),
+            Self::LongWait(backend) => Watch::LongWait(backend.as_ref(), awaited),
             Self::Polled => Watch::Polled,
         })
     }
 }
 
-/// Somebody who waits for one execution to end.
+/// Somebody who waits for one end.
 pub(crate) enum Watch<'a> {
     Pushed(EndingWatch),
-    LongWait(&'a dyn LongWait, ExecutionId),
+    LongWait(&'a dyn LongWait, Awaited),
     Polled,
 }
 
@@ -79,9 +94,7 @@ impl Watch<'_> {
     pub(crate) async fn news(&mut self, limit: Duration) -> Result<Option<Vec<u8>>, EngineError> {
         match self {
             Self::Pushed(watch) => watch.news(limit).await,
-            Self::LongWait(backend, execution_id) => {
-                return backend.wait(*execution_id, limit).await;
-            }
+            Self::LongWait(backend, awaited) => return backend.wait(*awaited, limit).await,
             Self::Polled => sleep(limit.min(POLL)).await,
         }
         Ok(None)

@@ -40,7 +40,7 @@ mod runtime;
 
 pub use admin::{ClaimForWorkerRequest, ClaimForWorkerResponse, FlowFabricAdminClient};
 pub use backend_config::{BackendConfig, BackendConnection, ServerConnection};
-pub use client::{AwaitError, Call, Client, Follow, Listing, Submission};
+pub use client::{AwaitError, Call, Client, Follow, FollowFlow, Listing, Submission};
 pub use config::WorkerConfig;
 pub use connection::Connection;
 pub use error::{HttpError, HttpErrorKind, SdkError, TerminalError};
@@ -81,10 +81,10 @@ pub use ff_core::contracts::{
     AddEdge, AddFlowMember, CancelFlow, CancelFlowPolicy, CancelFlowResult, CancelFlowWait,
     CancelReceipt, CancelReceiptQuery, CancelledMember, ChildResult, ChildrenAdded,
     CreateExecution, CreateFlow, DependencyKind, EdgeDirection, EdgeList, EdgeQuery, EdgeSnapshot,
-    EdgeState, FailedReplayed, FailurePolicy, FlowGraph, FlowMember, FlowMembers, FlowQuery,
-    FlowSnapshot, FlowState, FlowSummary, GraphAccepted, GraphDependency, GraphQuery, GraphTask,
-    InputPage, InputQuery, ListFlowsPage, MemberFate, MemberQuery, PassedInput, ReplayFailed,
-    ReplayRefused, RetryStuck, StuckRetried, SubmitGraph,
+    EdgeState, FailedReplayed, FailurePolicy, FlowActivity, FlowEvent, FlowGraph, FlowMember,
+    FlowMembers, FlowPosition, FlowQuery, FlowSnapshot, FlowState, FlowSummary, GraphAccepted,
+    GraphDependency, GraphQuery, GraphTask, InputPage, InputQuery, ListFlowsPage, MemberFate,
+    MemberQuery, PassedInput, ReplayFailed, ReplayRefused, RetryStuck, StuckRetried, SubmitGraph,
 };
 pub use ff_core::engine_backend::EngineBackend;
 pub use ff_core::error::{Code, EngineError, ErrorClass};
@@ -95,9 +95,10 @@ pub use ff_core::policy::{
 };
 pub use ff_core::state::PublicState;
 pub use ff_core::types::{
-    Approver, AttemptId, AttemptIndex, EdgeId, ExecutionId, ExecutionKind, ExecutionRef, FlowId,
-    LaneId, LeaseEpoch, LeaseFence, LeaseId, Namespace, SignalId, StreamCursor, SuspensionId,
-    TimestampMs, WaitpointHmac, WaitpointId, WaitpointToken, WorkerId, WorkerInstanceId,
+    Approver, AttemptId, AttemptIndex, EdgeId, EventCursor, ExecutionId, ExecutionKind,
+    ExecutionRef, FlowId, LaneId, LeaseEpoch, LeaseFence, LeaseId, Namespace, SignalId,
+    StreamCursor, SuspensionId, TimestampMs, WaitpointHmac, WaitpointId, WaitpointToken, WorkerId,
+    WorkerInstanceId,
 };
 pub use ff_core::value::Value;
 pub use ff_core::work_source::WorkSource;

@@ -125,6 +125,15 @@ on_every_backend! {
         a_whole_graph_is_read_at_once
         what_failed_in_a_flow_runs_again
     }
+    typed {
+        a_call_by_kind_gives_the_kind_s_result
+        a_flow_with_types_gives_the_results_of_its_tasks
+        failures_free_those_who_wait_for_them
+        what_is_wrong_with_a_flow_is_named_and_nothing_is_sent
+        the_end_of_a_flow_is_heard_by_push
+        a_flow_is_cancelled_with_a_receipt
+        who_follows_a_flow_sees_everything_that_happens_in_it
+    }
     children {
         a_handler_fans_out_waits_and_sums_the_results
         children_may_have_children

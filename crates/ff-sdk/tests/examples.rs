@@ -62,6 +62,19 @@ fn an_agent_s_answer_is_streamed_whole_although_its_worker_is_killed() {
 }
 
 #[test]
+fn a_flow_of_a_clip_ends_with_a_film() {
+    assert_eq!(
+        output("flow"),
+        [
+            "the thumbnail is cat.mp4.0.png",
+            "the film is 9 seconds of cat.mp4.0.webm, cat.mp4.1.webm, cat.mp4.2.webm",
+            "the flow is completed",
+            "7 were created, 6 freed, 7 ended",
+        ]
+    );
+}
+
+#[test]
 fn a_task_goes_on_with_the_results_of_the_children_it_added() {
     assert_eq!(
         output("children"),

@@ -1,38 +1,59 @@
-//! Output as server-sent events: the body of an answer that lasts for as long as somebody follows.
+//! What is followed, as server-sent events: the body of an answer that lasts for as long as
+//! somebody follows.
 
+use std::fmt::Display;
 use std::pin::Pin;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::header::{CACHE_CONTROL, HeaderName, HeaderValue};
-use axum::http::{Response, StatusCode};
-use ff_api::events::{HEARTBEAT, encode};
-use ff_api::headers::EVENT_STREAM;
-use ff_core::contracts::{Output, OutputStream};
+use axum::http::{HeaderMap, Response, StatusCode};
+use ff_api::events::{HEARTBEAT, Told, encode};
+use ff_api::headers::{EVENT_STREAM, LAST_EVENT_ID};
+use ff_core::error::EngineError;
+use futures_core::Stream;
 use hyper::body::{Body as Parts, Frame};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep};
 
 use crate::answer::with_type;
 use crate::app::App;
+use crate::extract::header;
 use crate::lasting::Lasts;
+use crate::refusal::Refusal;
 
 /// A silent connection is kept alive this often: sooner than anybody in between gives it up.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
 /// Events that are there already are sent together, up to so many bytes.
 const TOGETHER_BYTES: usize = 64 * 1024;
 
+/// The position that a client goes on from: its `Last-Event-ID`; none if it has seen nothing yet.
+pub(crate) fn last_seen<P>(headers: &HeaderMap) -> Result<Option<P>, Refusal>
+where
+    P: FromStr<Err: Display>,
+{
+    let Some(text) = header(headers, LAST_EVENT_ID)?.filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
+    let position = text.parse().map(Some);
+    position.map_err(|error| Refusal::invalid("Last-Event-ID", format!("is wrong: {error}")))
+}
+
+/// What is told, as it comes.
+type Tellings<T> = Pin<Box<dyn Stream<Item = Result<T, EngineError>> + Send>>;
+
 /// The answer to somebody who follows, who holds a place of those that wait.
-pub(crate) fn answer(
+pub(crate) fn answer<T: Told + 'static>(
     app: &Arc<App>,
-    output: OutputStream,
+    told: Tellings<T>,
     place: OwnedSemaphorePermit,
 ) -> Response<Body> {
     let mut drain = app.drain.subscribe();
     let events = Events {
-        output,
+        told,
         heartbeat: Box::pin(tokio::time::sleep(HEARTBEAT_EVERY)),
         draining: Box::pin(async move {
             // A server that is gone drains, too.
@@ -50,24 +71,24 @@ pub(crate) fn answer(
     answer
 }
 
-struct Events {
-    output: OutputStream,
+struct Events<T> {
+    told: Tellings<T>,
     heartbeat: Pin<Box<Sleep>>,
     draining: Pin<Box<dyn Future<Output = ()> + Send>>,
     over: bool,
     _place: OwnedSemaphorePermit,
 }
 
-impl Events {
+impl<T: Told> Events<T> {
     /// The events that are there.
     fn ready(&mut self, context: &mut Context<'_>) -> String {
         let mut text = String::new();
         while !self.over && text.len() < TOGETHER_BYTES {
-            match self.output.as_mut().poll_next(context) {
+            match self.told.as_mut().poll_next(context) {
                 Poll::Pending => break,
-                Poll::Ready(Some(Ok(output))) => {
-                    self.over = matches!(output, Output::End { .. });
-                    text.push_str(&encode(&output));
+                Poll::Ready(Some(Ok(told))) => {
+                    self.over = told.is_last();
+                    text.push_str(&encode(&told));
                 }
                 // Whoever connects again is told why.
                 Poll::Ready(Some(Err(_)) | None) => self.over = true,
@@ -81,7 +102,7 @@ impl Events {
     }
 }
 
-impl Parts for Events {
+impl<T: Told> Parts for Events<T> {
     type Data = Bytes;
     type Error = std::convert::Infallible;
 

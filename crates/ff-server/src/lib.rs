@@ -35,6 +35,7 @@ mod accept;
 mod client_stream;
 mod connection_limiter;
 mod lasting;
+mod lines;
 mod open_files;
 mod request_body;
 mod store;

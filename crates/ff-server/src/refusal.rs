@@ -24,6 +24,12 @@ impl Refusal {
         &self.0
     }
 
+    /// The same, and in which line of the body.
+    pub(crate) fn in_line(mut self, number: usize) -> Self {
+        self.0.detail = format!("line {number}: {}", self.0.detail);
+        self
+    }
+
     /// The same, and if the execution of this name was not found, what else may find it.
     pub(crate) fn advise(mut self, name: Option<ExecutionRef>) -> Self {
         let advice = name.and_then(ExecutionRef::advice);

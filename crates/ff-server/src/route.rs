@@ -243,6 +243,13 @@ impl Route {
         self
     }
 
+    /// Text as another form of the body.
+    pub(crate) fn or_text(mut self, content_type: &str) -> Self {
+        let body = self.body.unwrap_or_default();
+        self.body = Some(body.content(content_type, Content::new(Some(text()))));
+        self
+    }
+
     /// The form of a page as another form of the body.
     pub(crate) fn or_form(mut self) -> Self {
         if let Some(body) = self.body.take() {

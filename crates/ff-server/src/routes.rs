@@ -3,6 +3,8 @@
 mod approvals;
 mod claims;
 mod executions;
+mod flow_events;
+mod flow_graph;
 mod flows;
 mod frame_stream;
 mod grants;
@@ -35,7 +37,9 @@ pub(crate) fn all() -> Vec<Route> {
     [
         executions::routes(),
         reads::routes(),
+        flow_graph::routes(),
         flows::routes(),
+        flow_events::routes(),
         streams::routes(),
         workers::routes(),
         claims::routes(),

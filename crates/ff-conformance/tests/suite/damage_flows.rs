@@ -9,6 +9,7 @@ use ff_script::calls::edge::{
 };
 use ff_script::calls::flow::{SealFlow, SetFlowTags};
 use ff_script::calls::flow_cancel::{AckCancelMember, ReadCancelReceipt, RetryStuckMembers};
+use ff_script::calls::flow_events::ReadFlowEvents;
 use ff_script::calls::flow_reads::{
     DescribeEdge, DescribeFlow, ListEdges, ListFlows, ListMembers, ReadGraph,
 };
@@ -60,6 +61,8 @@ async fn call_all(d: &Deployment, flow: &Flow, (applied_id, staged_id): (EdgeId,
         let inputs = ReadInputs { execution_id: id(name), from: 0, bytes_max: 100 };
         answer(d, "ff_read_inputs", encode(&inputs)).await;
     }
+    let events = ReadFlowEvents { flow_id, cursor: String::new(), limit: 10, seek: false };
+    answer(d, "ff_read_flow_events", encode(&events)).await;
     for (name, direction) in [("a", "outgoing"), ("b", "incoming")] {
         let direction = direction.to_owned();
         let edges = ListEdges { execution_id: id(name), direction, from: 0, limit: 10 };

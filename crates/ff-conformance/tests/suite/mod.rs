@@ -29,6 +29,7 @@ mod fail;
 mod fence;
 mod flow;
 mod flow_cancel;
+mod flow_events;
 mod flow_reads;
 mod following;
 mod grant;
@@ -113,6 +114,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         flow_cancel::CASES,
         flow_reads::CASES,
         events::CASES,
+        flow_events::CASES,
         tick::CASES,
         worker::CASES,
         mark::CASES,

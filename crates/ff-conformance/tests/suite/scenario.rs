@@ -189,7 +189,8 @@ pub(crate) async fn prepare(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         | "ff_list_members"
         | "ff_read_graph"
         | "ff_read_inputs"
-        | "ff_list_flows" => scenario_flows::prepare(d, name).await,
+        | "ff_list_flows"
+        | "ff_read_flow_events" => scenario_flows::prepare(d, name).await,
         "ff_promote_delayed"
         | "ff_expire_execution"
         | "ff_mark_lease_expired_if_due"

@@ -11,6 +11,7 @@ use ff_script::calls::flow::{SealFlow, SetFlowTags};
 use ff_script::calls::flow_cancel::{
     AckCancelMember, CancelFlow, ReadCancelReceipt, RetryStuckMembers,
 };
+use ff_script::calls::flow_events::ReadFlowEvents;
 use ff_script::calls::flow_reads::{
     DescribeEdge, DescribeFlow, ListEdges, ListFlows, ListMembers, ReadGraph,
 };
@@ -104,6 +105,10 @@ async fn prepare_connected(d: &Deployment, name: &str, flow: &Flow) -> Vec<Vec<u
             encode(&ReadInputs { execution_id: flow.id("b"), from: 1, bytes_max: 100 })
         }
         "ff_list_flows" => encode(&ListFlows { after: Some(flow_id), limit: 10, owing: true }),
+        "ff_read_flow_events" => {
+            let cursor = String::new();
+            encode(&ReadFlowEvents { flow_id, cursor, limit: 10, seek: true })
+        }
         other => panic!("{other} needs a scenario"),
     }
 }

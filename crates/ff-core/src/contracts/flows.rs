@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::flow_cancel::{
     CancelFlow, CancelFlowResult, CancelReceipt, CancelReceiptQuery, RetryStuck, StuckRetried,
 };
+use super::flow_events::{FlowActivityStream, FlowPosition};
 use super::flow_reads::{
     EdgeList, EdgeOf, EdgeQuery, EdgeSnapshot, FlowGraph, FlowMembers, FlowQuery, FlowSnapshot,
     GraphQuery, ListFlowsPage, MemberQuery,
@@ -92,6 +93,10 @@ pub trait Flows: Send + Sync {
 
     /// The flows of a partition. A read.
     fn list_flows(&self, query: FlowQuery) -> Answer<'_, ListFlowsPage>;
+
+    /// Follows what happens in a flow, to it and to its members, until it ends. What is there
+    /// already comes first, then every event as it happens.
+    fn follow_flow(&self, flow_id: FlowId, after: FlowPosition) -> Answer<'_, FlowActivityStream>;
 }
 
 literals! {

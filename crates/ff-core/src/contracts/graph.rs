@@ -18,6 +18,9 @@ use crate::types::{ExecutionId, FlowId, IdempotencyKey};
 /// The largest graph in one request.
 pub const GRAPH_BODY_BYTES: usize = 64 * 1024 * 1024;
 
+/// The largest graph in lines, which takes no room twice.
+pub const GRAPH_LINES_BYTES_MAX: usize = 2 * GRAPH_BODY_BYTES;
+
 /// Submits a whole graph.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -31,6 +34,17 @@ pub struct SubmitGraph {
     /// Its members, in any order.
     #[cfg_attr(feature = "schema", schema(min_items = 1))]
     pub tasks: Vec<GraphTask>,
+}
+
+/// The first line of a graph that is sent in lines; a [`GraphTask`] is each of those that follow.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GraphHead {
+    /// The flow.
+    pub flow: CreateFlow,
+    /// The same key in the same namespace is the same flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<IdempotencyKey>,
 }
 
 /// A member of a graph.
@@ -105,7 +119,9 @@ impl Operation for SubmitGraph {
     const ANSWERS: &'static str = "All of it is there, and runs.";
     const ABOUT: &'static str = "Nothing of it runs before all of it is there. A repetition with \
         the same flow id or key finishes what broke off, and changes nothing when it is whole; with \
-        another content it is refused with 409. A cycle is refused, and named.";
+        another content it is refused with 409. A cycle is refused, and named. A large graph \
+        may come as lines of JSON (application/x-ndjson), up to 128 MiB of them: the first is the \
+        flow, with `flow` and `key`, and each that follows is one of the tasks.";
     const BODY_BYTES_MAX: usize = GRAPH_BODY_BYTES;
     const REFUSES: &'static [u16] = &[400, 409, 413];
 }

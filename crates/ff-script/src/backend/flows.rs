@@ -2,14 +2,15 @@
 //! repetition goes on where one broke off.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use ff_core::contracts::{
     AddEdge, AddFlowMember, ApplyEdge, CancelFlow, CancelFlowPolicy, CancelFlowResult,
     CancelReceipt, CancelReceiptQuery, CreateFlow, EdgeAdded, EdgeApplied, EdgeList, EdgeOf,
-    EdgeQuery, EdgeSnapshot, FailedReplayed, FlowCreated, FlowGraph, FlowMemberAdded, FlowMembers,
-    FlowQuery, FlowSealed, FlowSnapshot, GraphAccepted, GraphQuery, InputPage, InputQuery,
-    ListFlowsPage, MemberQuery, PlannedEdge, PlannedGraph, PlannedNode, ReplayFailed, RetryStuck,
-    SetFlowTags, StuckRetried, SubmitGraph, found,
+    EdgeQuery, EdgeSnapshot, FailedReplayed, FlowActivityStream, FlowCreated, FlowGraph,
+    FlowMemberAdded, FlowMembers, FlowPosition, FlowQuery, FlowSealed, FlowSnapshot, GraphAccepted,
+    GraphQuery, InputPage, InputQuery, ListFlowsPage, MemberQuery, PlannedEdge, PlannedGraph,
+    PlannedNode, ReplayFailed, RetryStuck, SetFlowTags, StuckRetried, SubmitGraph, found,
 };
 use ff_core::engine_backend::{Answer, Flows, Reads as _};
 use ff_core::error::{Code, EngineError};
@@ -20,6 +21,7 @@ use ff_core::types::{ExecutionId, ExecutionRef, FlowId, LaneId};
 
 use super::ScriptBackend;
 use super::flow_rows::{edge_of, member, receipt, snapshot};
+use super::following::follow_flow;
 use crate::calls;
 use crate::calls::create::{CreateExecution, tags_json};
 use crate::calls::edge::{
@@ -263,6 +265,11 @@ impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
 
     fn list_flows(&self, query: FlowQuery) -> Answer<'_, ListFlowsPage> {
         Box::pin(self.flow_page(query))
+    }
+
+    fn follow_flow(&self, flow_id: FlowId, after: FlowPosition) -> Answer<'_, FlowActivityStream> {
+        let home = self.flow_home(&flow_id);
+        Box::pin(follow_flow(Arc::clone(&self.host), home, flow_id, after))
     }
 }
 

@@ -1,6 +1,8 @@
 //! Following output: one subscription and one read per execution, however many follow it in this
-//! process. What is read is shared by all of them; one who falls behind reads by itself.
+//! process. What is read is shared by all of them; one who falls behind reads by itself. Flows,
+//! which few follow, are read by each for itself (`flow`).
 
+mod flow;
 mod reader;
 mod watcher;
 
@@ -16,6 +18,8 @@ use tokio::sync::{Notify, OnceCell, broadcast};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
+
+pub(super) use flow::follow_flow;
 
 use super::streams;
 use crate::host::{Host, Subject, Subscription, Topic, Wake};

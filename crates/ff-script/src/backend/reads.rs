@@ -403,11 +403,10 @@ row!(ExecutionSummary {
 impl Row for Event {
     fn take(values: &mut std::vec::IntoIter<Value>) -> Option<Self> {
         let cursor = EventCursor::read(values.next()?)?;
-        let at = cursor.as_str().split('-').next()?.parse().ok()?;
         let kind: String = Reading::read(values.next()?)?;
         let (execution_id, flow_id) = subject(&kind, Reading::read(values.next()?)?);
         Some(Self {
-            at: TimestampMs::new(at),
+            at: time_of(&cursor)?,
             cursor,
             kind,
             execution_id,
@@ -429,7 +428,12 @@ fn subject(kind: &str, id: ExecutionId) -> (Option<ExecutionId>, Option<FlowId>)
     }
 }
 
-fn parse_cursor(text: &str) -> Result<EventCursor, EngineError> {
+/// When an event happened: its position begins with the time.
+pub(super) fn time_of(cursor: &EventCursor) -> Option<TimestampMs> {
+    cursor.as_str().split('-').next()?.parse().ok().map(TimestampMs::new)
+}
+
+pub(super) fn parse_cursor(text: &str) -> Result<EventCursor, EngineError> {
     EventCursor::parse(text).map_err(|_| EngineError::corrupt("event log", "cursor", text))
 }
 

@@ -7,16 +7,16 @@ use ff_core::contracts::{
     FailedReplayed, FlowGraph, FlowMember, FlowMembers, FlowQuery, FlowSnapshot, GraphAccepted,
     GraphQuery, ListFlowsPage, MemberQuery, ReplayFailed, RetryStuck, StuckRetried, SubmitGraph,
 };
+use ff_core::error::EngineError;
 use ff_core::types::{ExecutionRef, FlowId, RequestId};
 use ff_script::ids::{IdSource as _, SystemIds};
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use super::Client;
+use super::result::outlast;
 use crate::deadline;
+use crate::endings::Awaited;
 use crate::error::{Context as _, SdkError};
-
-/// How often a flow that somebody waits for is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Members that one request brings.
 const MEMBERS_PAGE: u32 = 1000;
@@ -208,19 +208,34 @@ impl Client {
 
     /// Waits until the last member of a flow has ended; none if there is no such flow. Members that
     /// a cancel could not end are not waited for. The flow as it stands is answered when the time
-    /// is up, too.
+    /// is up, too. The wait is ended by a push of the store.
     pub async fn await_flow(
         &self,
         flow_id: &FlowId,
         timeout: Duration,
     ) -> Result<Option<FlowSnapshot>, SdkError> {
-        let until = deadline::after(timeout);
+        let deadline = deadline::after(timeout);
+        let waited = self.wait_for_flow(*flow_id, deadline).await;
+        waited.map_err(|error| error.in_context("await_flow").into())
+    }
+
+    async fn wait_for_flow(
+        &self,
+        flow_id: FlowId,
+        deadline: Instant,
+    ) -> Result<Option<FlowSnapshot>, EngineError> {
+        let home = self.connection.partition_config().flow_partition_of(flow_id.as_bytes());
+        let mut watch = self.connection.endings().watch(Awaited::Flow(home, flow_id)).await?;
         loop {
-            match self.describe_flow(flow_id).await? {
-                Some(flow) if !flow.is_at_rest() && Instant::now() < until => {
-                    sleep(LOOK_EVERY).await;
+            let heard = match self.engine().describe_flow(flow_id).await {
+                Ok(Some(flow)) if !flow.is_at_rest() && Instant::now() < deadline => {
+                    watch.news(deadline - Instant::now()).await.map(|_| None)
                 }
-                other => return Ok(other),
+                Ok(other) => Ok(Some(other)),
+                Err(error) => Err(error),
+            };
+            if let Some(flow) = outlast(heard, deadline).await? {
+                return Ok(flow);
             }
         }
     }

@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::Client;
 use crate::deadline;
+use crate::endings::Awaited;
 use crate::error::SdkError;
 use crate::json;
 use crate::kind::Kind;
@@ -101,7 +102,7 @@ impl Client {
     ) -> Result<Vec<u8>, AwaitError> {
         let deadline = deadline::after(timeout);
         let id = self.connection.resolve(execution).map_err(AwaitError::Sdk)?;
-        let mut watch = self.connection.endings().watch(id).await?;
+        let mut watch = self.connection.endings().watch(Awaited::Execution(id)).await?;
         loop {
             let heard = match how_ended(self.engine().as_ref(), id).await {
                 Ok(Some(Ended::Completed(result))) => return Ok(result),
@@ -110,18 +111,27 @@ impl Client {
                 Ok(None) => watch.news(deadline - Instant::now()).await,
                 Err(error) => Err(error),
             };
-            // A wait outlasts an outage of the store, as long as its time is not up.
-            match heard {
-                // The news brought the result along.
-                Ok(Some(result)) => return Ok(result),
-                Ok(None) => {}
-                Err(error) if error.is_retryable() && Instant::now() < deadline => {
-                    tracing::debug!(execution_id = %id, %error, "asking for a result again");
-                    sleep(PAUSE).await;
-                }
-                Err(error) => return Err(error.into()),
+            // The news may bring the result along.
+            if let Some(result) = outlast(heard, deadline).await? {
+                return Ok(result);
             }
         }
+    }
+}
+
+/// What was heard, if anything was. A wait outlasts an outage of the store, as long as its time is
+/// not up: then nothing was heard, after a pause.
+pub(super) async fn outlast<T>(
+    heard: Result<Option<T>, EngineError>,
+    deadline: Instant,
+) -> Result<Option<T>, EngineError> {
+    match heard {
+        Err(error) if error.is_retryable() && Instant::now() < deadline => {
+            tracing::debug!(%error, "the store could not be asked, asking again");
+            sleep(PAUSE).await;
+            Ok(None)
+        }
+        heard => heard,
     }
 }
 

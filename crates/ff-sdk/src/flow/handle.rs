@@ -4,14 +4,15 @@ use std::fmt;
 use std::time::Duration;
 
 use ff_core::contracts::{
-    CancelFlow, CancelFlowResult, FlowMember, FlowSnapshot, GraphAccepted, member_id,
+    CancelFlow, CancelFlowResult, CancelFlowWait, CancelReceipt, FlowMember, FlowSnapshot,
+    GraphAccepted, member_id,
 };
 use ff_core::error::{Code, EngineError};
 use ff_core::types::{ExecutionId, FlowId};
 use serde::de::DeserializeOwned;
 
 use super::{CONTEXT, Draft, Flow, FlowTask};
-use crate::client::{AwaitError, Client};
+use crate::client::{AwaitError, Client, FollowFlow};
 use crate::error::SdkError;
 use crate::kind::Kind;
 
@@ -87,15 +88,33 @@ impl FlowHandle {
         self.client.members(&self.flow_id).await
     }
 
+    /// What happens in it, from its first event to its end.
+    pub async fn follow(&self) -> Result<FollowFlow, SdkError> {
+        self.client.follow_flow(&self.flow_id).await
+    }
+
     /// Cancels all that has not ended: nothing of it is claimed from then on.
     pub async fn cancel(&self, reason: &str) -> Result<CancelFlowResult, SdkError> {
-        let request = CancelFlow { cancellation_policy: None, reason: reason.to_owned() };
-        self.client.cancel_flow(&self.flow_id, request).await
+        self.client.cancel_flow(&self.flow_id, cancelling(reason)).await
+    }
+
+    /// The same, waits until nothing of it runs any more, and tells what became of each task.
+    pub async fn cancel_with_receipt(
+        &self,
+        reason: &str,
+        wait: CancelFlowWait,
+    ) -> Result<CancelReceipt, SdkError> {
+        let request = cancelling(reason);
+        self.client.cancel_flow_with_receipt(&self.flow_id, request, wait).await
     }
 
     fn missing(&self) -> SdkError {
         EngineError::refused(Code::FlowNotFound).in_context("flow").into()
     }
+}
+
+fn cancelling(reason: &str) -> CancelFlow {
+    CancelFlow { cancellation_policy: None, reason: reason.to_owned() }
 }
 
 impl fmt::Debug for FlowHandle {

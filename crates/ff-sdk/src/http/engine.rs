@@ -179,6 +179,11 @@ impl Flows for HttpBackend {
     fn list_flows(&self, query: FlowQuery) -> Answer<'_, ListFlowsPage> {
         self.send::<FlowQuery>(Nothing {}, query)
     }
+
+    fn follow_flow(&self, id: FlowId, after: FlowPosition) -> Answer<'_, FlowActivityStream> {
+        let path = FollowFlow::path(id);
+        Box::pin(follow::follow(self.client.clone(), path, after.to_string()))
+    }
 }
 
 /// Gives a flow an id that its caller did not, so that all sends of it are one.
@@ -341,7 +346,8 @@ impl Streams for HttpBackend {
     }
 
     fn follow_output(&self, id: ExecutionId, after: OutputCursor) -> Answer<'_, OutputStream> {
-        Box::pin(follow::follow(self.client.clone(), id, after))
+        let path = FollowOutput::path(id);
+        Box::pin(follow::follow(self.client.clone(), path, after.to_string()))
     }
 }
 

@@ -1,15 +1,14 @@
-//! Follows output through a server's events, and connects again where it was.
+//! Follows output, or a flow, through a server's events, and connects again where it was.
 
+use std::pin::Pin;
 use std::time::Duration;
 
-use ff_api::events::Decoder;
+use ff_api::events::{Decoder, Told};
 use ff_api::headers::{EVENT_STREAM, LAST_EVENT_ID};
 use ff_core::backend_error::{BackendError, BackendErrorKind, Retry};
-use ff_core::contracts::{FollowOutput, Output, OutputCursor, OutputStream};
 use ff_core::error::EngineError;
-use ff_core::operation::Operation as _;
-use ff_core::types::ExecutionId;
 use ff_script::unfold::unfold;
+use futures_core::Stream;
 use http::header::{ACCEPT, HeaderMap, HeaderName, HeaderValue};
 use http_body_util::BodyExt as _;
 use hyper::body::{Bytes, Incoming};
@@ -24,15 +23,17 @@ const SILENCE: Duration = Duration::from_secs(45);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Follows from a position. Answers when the server knows the execution.
-pub(super) async fn follow(
+/// What a server tells, as it comes.
+type Tellings<T> = Pin<Box<dyn Stream<Item = Result<T, EngineError>> + Send>>;
+
+/// Follows what is at a path, from a position. Answers when the server knows it.
+pub(super) async fn follow<T: Told + Send + 'static>(
     client: HttpClient,
-    execution_id: ExecutionId,
-    after: OutputCursor,
-) -> Result<OutputStream, EngineError> {
+    path: String,
+    after: String,
+) -> Result<Tellings<T>, EngineError> {
     let (decoder, pause) = (Decoder::default(), FIRST_PAUSE);
-    let mut follower =
-        Follower { client, execution_id, after, body: None, decoder, pause, over: false };
+    let mut follower = Follower { client, path, after, body: None, decoder, pause, over: false };
     while let Err(error) = follower.connect().await {
         if error.retry() == Retry::Never || follower.pause >= LONGEST_PAUSE {
             return Err(error);
@@ -45,32 +46,31 @@ pub(super) async fn follow(
 /// One who follows.
 struct Follower {
     client: HttpClient,
-    execution_id: ExecutionId,
-    after: OutputCursor,
+    path: String,
+    /// The position, as the server writes it.
+    after: String,
     body: Option<Incoming>,
     decoder: Decoder,
     pause: Duration,
     over: bool,
 }
 
-type Item = Result<Output, EngineError>;
-
 impl Follower {
     /// The next piece; none behind the last one.
-    async fn step(mut self) -> Option<(Item, Self)> {
+    async fn step<T: Told>(mut self) -> Option<(Result<T, EngineError>, Self)> {
         if self.over {
             return None;
         }
-        let item = self.next().await;
-        self.over = matches!(item, Err(_) | Ok(Output::End { .. }));
+        let item = self.next::<T>().await;
+        self.over = item.as_ref().map_or(true, Told::is_last);
         Some((item, self))
     }
 
-    async fn next(&mut self) -> Item {
+    async fn next<T: Told>(&mut self) -> Result<T, EngineError> {
         loop {
-            if let Some(output) = self.decoder.next_output().map_err(unreadable)? {
-                (self.after, self.pause) = (output.cursor(), FIRST_PAUSE);
-                return Ok(output);
+            if let Some(told) = self.decoder.next_told::<T>().map_err(unreadable)? {
+                (self.after, self.pause) = (told.position(), FIRST_PAUSE);
+                return Ok(told);
             }
             match self.receive().await {
                 Some(bytes) => self.decoder.push(&bytes),
@@ -91,8 +91,8 @@ impl Follower {
             self.pause().await;
             match self.connect().await {
                 Err(error) if error.retry() != Retry::Never => {
-                    let execution_id = self.execution_id;
-                    tracing::debug!(%execution_id, %error, "following failed, trying again");
+                    let path = self.path.as_str();
+                    tracing::debug!(path, %error, "following failed, trying again");
                 }
                 connected => return connected,
             }
@@ -103,12 +103,11 @@ impl Follower {
         (self.body, self.decoder) = (None, Decoder::default());
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static(EVENT_STREAM));
-        if let Ok(after) = HeaderValue::try_from(self.after.to_string()) {
+        if let Ok(after) = HeaderValue::try_from(self.after.as_str()) {
             headers.insert(HeaderName::from_static(LAST_EVENT_ID), after);
         }
-        let path = FollowOutput::path(self.execution_id);
         let (method, body, limit) = (http::Method::GET, Bytes::new(), ANSWER_TIMEOUT);
-        let sent = Sent { method, path: &path, headers, body, limit };
+        let sent = Sent { method, path: &self.path, headers, body, limit };
         let answer = self.client.open(sent).await.map_err(|error| lost(&error))?;
         if answer.status().is_success() {
             self.body = Some(answer.into_body());

@@ -5,18 +5,18 @@ use std::time::Duration;
 use ff_api::problem::HttpCode;
 use ff_api::raw::ResultQuery;
 use ff_api::worker::Claim;
-use ff_core::contracts::{Claimed, WorkRequest};
+use ff_core::contracts::{AwaitFlow, Claimed, WorkRequest};
 use ff_core::engine_backend::Answer;
 use ff_core::error::EngineError;
 use ff_core::limits;
 use ff_core::operation::Nothing;
-use ff_core::types::{ExecutionId, LeaseId};
+use ff_core::types::LeaseId;
 use ff_core::work_source::WorkSource;
 use ff_script::ids::{IdSource, SystemIds};
 
 use super::HttpBackend;
 use super::call::Call;
-use crate::endings::LongWait;
+use crate::endings::{Awaited, LongWait};
 
 impl WorkSource for HttpBackend {
     /// The leases have ids of our own: an answer that was lost is asked for again by them, for as
@@ -37,12 +37,15 @@ impl WorkSource for HttpBackend {
 }
 
 impl LongWait for HttpBackend {
-    fn wait(&self, execution_id: ExecutionId, limit: Duration) -> Answer<'_, Option<Vec<u8>>> {
+    fn wait(&self, awaited: Awaited, limit: Duration) -> Answer<'_, Option<Vec<u8>>> {
         Box::pin(async move {
             let wait = limit.min(Duration::from_millis(limits::CLAIM_WAIT_MS_MAX));
-            let query = ResultQuery { wait_ms: wait.as_millis() as u64 };
-            let call = Call::of::<ResultQuery>(execution_id, &query)?.waiting(wait);
-            match self.run(call).await {
+            let wait_ms = wait.as_millis() as u64;
+            let call = match awaited {
+                Awaited::Execution(id) => Call::of::<ResultQuery>(id, &ResultQuery { wait_ms }),
+                Awaited::Flow(_, id) => Call::of::<AwaitFlow>(id, &AwaitFlow { wait_ms }),
+            };
+            match self.run(call?.waiting(wait)).await {
                 Err(error) if !is_news(&error) => Err(error),
                 Err(_) => Ok(None),
                 Ok(answered) => Ok(Some(answered.body.into())),

@@ -209,6 +209,7 @@ impl Flows for Recorder {
         fn read_inputs<'a>(id: ExecutionId, query: InputQuery) -> InputPage;
         fn resolve_execution_flow_id<'a>(id: ExecutionId) -> Option<FlowId>;
         fn list_flows<'a>(query: FlowQuery) -> ListFlowsPage;
+        fn follow_flow<'a>(id: FlowId, after: FlowPosition) -> FlowActivityStream;
     }
 }
 

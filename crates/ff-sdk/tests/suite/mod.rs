@@ -10,4 +10,5 @@ pub(crate) mod registry;
 pub(crate) mod runtime;
 pub(crate) mod shutdown;
 pub(crate) mod task;
+pub(crate) mod typed;
 pub(crate) mod waiting;

@@ -1,4 +1,4 @@
-//! Flows: submitted whole or made step by step, cancelled and read.
+//! Flows: made step by step, cancelled and read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use ff_api::flow::CancelFlowRequest;
 use ff_core::argument::check_range;
 use ff_core::contracts::{
     AddEdge, AddFlowMember, ApplyEdge, CancelReceiptQuery, CreateFlow, DescribeEdge, DescribeFlow,
-    EdgeQuery, FlowQuery, GraphQuery, InputQuery, MemberQuery, ReplayFailed, RetryStuck, SealFlow,
-    SetFlowTags, SubmitGraph,
+    EdgeQuery, FlowQuery, FlowSnapshot, GraphQuery, InputQuery, MemberQuery, ReplayFailed,
+    RetryStuck, SealFlow, SetFlowTags,
 };
 use ff_core::error::{Code, EngineError};
 use ff_core::limits;
-use ff_core::types::{EdgeId, ExecutionId, FlowId};
+use ff_core::types::{EdgeId, FlowId};
 use tokio::time::Instant;
 
 use crate::app::App;
@@ -24,7 +24,6 @@ use crate::route::{Route, answer, direct, json};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        direct::<SubmitGraph, _>(|engine, _, it| engine.submit_graph(it)),
         direct::<CreateFlow, _>(|engine, _, it| engine.create_flow(it)),
         direct::<FlowQuery, _>(|engine, _, query| engine.list_flows(query)),
         direct::<DescribeFlow, _>(|engine, id, _| {
@@ -76,24 +75,29 @@ async fn cancel_and_wait(
     Ok(answer::<CancelFlowRequest>(app.backend.cancel_flow(id, request).await?))
 }
 
-/// Waits until nothing of a flow runs any more, or the time is up.
-async fn await_rest(app: &App, id: FlowId, deadline: Instant) -> Result<(), Refusal> {
-    // The end of a flow is told as that of an execution is.
-    let home = app.backend.partition_config().flow_partition_of(id.as_bytes());
-    let mut watch = app.endings.watch(ExecutionId::from_parts(home, id.as_uuid()));
+/// The flow, when nothing of it runs any more, or as it stands when the time is up; none if there
+/// is no such flow.
+pub(super) async fn await_rest(
+    app: &App,
+    id: FlowId,
+    deadline: Instant,
+) -> Result<Option<FlowSnapshot>, Refusal> {
+    let home = app.partitions().flow_partition_of(id.as_bytes());
+    let mut watch = app.endings.watch_flow(home, id);
     loop {
         let flow = app.backend.describe_flow(id).await?;
+        let rests = flow.as_ref().is_none_or(FlowSnapshot::is_at_rest);
         let now = Instant::now();
-        if now >= deadline || flow.is_none_or(|flow| flow.is_at_rest()) {
-            return Ok(());
+        if rests || now >= deadline || app.is_draining() {
+            return Ok(flow);
         }
         tokio::select! {
             () = watch.news(deadline - now) => {}
-            () = app.draining() => return Ok(()),
+            () = app.draining() => {}
         }
     }
 }
 
-fn missing(code: Code) -> EngineError {
+pub(super) fn missing(code: Code) -> EngineError {
     EngineError::Refused { code, details: Vec::new() }
 }

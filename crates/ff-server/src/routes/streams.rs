@@ -5,9 +5,9 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use ff_api::headers::{EVENT_STREAM, LAST_EVENT_ID};
+use ff_api::headers::EVENT_STREAM;
 use ff_core::contracts::{
-    AttemptOf, FollowOutput, OutputCursor, ReadAttemptStream, StreamFrames, StreamQuery, TailStream,
+    AttemptOf, FollowOutput, ReadAttemptStream, StreamFrames, StreamQuery, TailStream,
 };
 use ff_core::types::{AttemptIndex, ExecutionId};
 
@@ -15,7 +15,7 @@ use super::reads::draining;
 use crate::answer::{Answered, ok};
 use crate::app::App;
 use crate::events;
-use crate::extract::{Asked, On, header};
+use crate::extract::{Asked, On};
 use crate::refusal::Refusal;
 use crate::route::{self, Route, direct, json};
 
@@ -41,7 +41,7 @@ async fn follow(
     headers: HeaderMap,
     Asked(query, _): Asked<FollowOutput>,
 ) -> Result<Response, Refusal> {
-    let after = match last_event(&headers)? {
+    let after = match events::last_seen(&headers)? {
         Some(after) => after,
         None => query.after.unwrap_or_default(),
     };
@@ -50,15 +50,6 @@ async fn follow(
         Ok(output) => Ok(events::answer(&app, output, place)),
         Err(error) => Err(Refusal::from(error).advise(name)),
     }
-}
-
-/// The position that a client goes on from; none if it has seen nothing yet.
-fn last_event(headers: &HeaderMap) -> Result<Option<OutputCursor>, Refusal> {
-    let Some(text) = header(headers, LAST_EVENT_ID)?.filter(|text| !text.is_empty()) else {
-        return Ok(None);
-    };
-    let cursor = text.parse().map(Some);
-    cursor.map_err(|error| Refusal::invalid("Last-Event-ID", format!("is wrong: {error}")))
 }
 
 async fn tail(

@@ -3,6 +3,7 @@
 
 pub(crate) mod approvals;
 pub(crate) mod children;
+pub(crate) mod flow_events;
 pub(crate) mod flows;
 pub(crate) mod frames;
 pub(crate) mod grant;

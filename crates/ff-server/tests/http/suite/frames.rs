@@ -73,7 +73,7 @@ pub(crate) fn a_summary_is_read_as_the_document_it_is(client: &Client) {
 }
 
 /// The events of a body, as name, id and data.
-fn events(body: &[u8]) -> Vec<(String, String, Value)> {
+pub(crate) fn events(body: &[u8]) -> Vec<(String, String, Value)> {
     let text = String::from_utf8(body.to_vec()).expect("text");
     let field = |event: &str, name: &str| {
         let lines = event.lines().filter_map(|line| line.split_once(": "));
@@ -88,7 +88,7 @@ fn events(body: &[u8]) -> Vec<(String, String, Value)> {
     events.map(read).collect()
 }
 
-fn ids(events: &[(String, String, Value)]) -> Vec<String> {
+pub(crate) fn ids(events: &[(String, String, Value)]) -> Vec<String> {
     events.iter().map(|(name, id, _)| format!("{name} {id}")).collect()
 }
 

@@ -10,6 +10,7 @@ mod remote;
 mod signals;
 
 mod progress_bar;
+mod screen;
 mod table;
 mod terminal;
 mod time;

@@ -24,6 +24,7 @@ local function build(key, family)
     idempotency = key .. ':idem',         -- hash: namespace:key
     flow = key .. ':f:',                  -- + id, hash: a flow (model/flow.lua)
     flows = key .. ':flows',              -- zset: every flow, by id
+    owing = key .. ':owing',              -- zset: flows that owe an end to members, by id
     deployment = key .. ':deployment',    -- hash: partition counts (first partition only)
     link_secrets = key .. ':link-secrets',-- hash: keys of approval links (first partition only)
     lanes = key .. ':lanes',              -- set: lanes in use (first partition only)
@@ -76,7 +77,7 @@ function keys.inputs(record) return record .. ':inputs' end               -- lis
 -- What belongs to one flow besides its record.
 function keys.members(flow) return flow .. ':m' end                       -- zset: by ordinal
 function keys.edge_ids(flow) return flow .. ':e' end                      -- hash: ids of callers
-function keys.stuck(flow) return flow .. ':stuck' end                     -- set: damaged members
+function keys.stuck(flow) return flow .. ':stuck' end                     -- zset: damaged members
 
 function keys.frames(record, attempt) return record .. ':s:' .. attempt end  -- stream: its output
 function keys.document(record, attempt) return record .. ':s:' .. attempt .. ':d' end  -- string

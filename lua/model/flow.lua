@@ -15,6 +15,7 @@
 --   started_at, ended_at, deadline_at, retention_ms
 --   expired       1 once the deadline has passed
 --   walk          what is being done to all members, and from which ordinal on
+--   stuck         members that could not be dealt with, which are listed apart
 
 local keys = require('kernel.keys')
 local limit = require('kernel.limit')
@@ -35,7 +36,7 @@ local STATES = { 'held', 'blocked', 'waiting', 'delayed', 'running', 'suspended'
 -- What a change of a member may have to know.
 local READ = { 'created_at', 'state', 'sealed', 'live', 'bad', 'on_failure', 'failing',
   'cancel_policy', 'cancel_reason', 'started_at', 'ended_at', 'deadline_at', 'graph', 'changed_at',
-  'retention_ms', 'expired', 'walk', 'nodes', 'edges', 'revision' }
+  'retention_ms', 'expired', 'walk', 'nodes', 'edges', 'revision', 'stuck', 'cancelled_at' }
 local COMMAND = { 'HMGET', '' }
 for i = 1, #READ do COMMAND[i + 2] = READ[i] end
 
@@ -204,6 +205,22 @@ end
 -- What is being done to all members; nil if nothing is.
 function flow.walks(f) return f.walk and string.match(f.walk, '^%l+') end
 
+-- A member cannot be dealt with. It goes to a list of its own, so that it holds up nobody.
+function flow.stick(w, f, uuid, ordinal)
+  local key = keys.stuck(f.key)
+  if redis.call('ZSCORE', key, uuid) then return end
+  w[#w + 1] = { 'ZADD', key, ordinal, uuid }
+  flow.set(w, f, { 'stuck', number.text(flow.number(f, 'stuck') + 1) })
+end
+
+-- A member of that list was dealt with, or is given up.
+function flow.unstick(w, f, uuid)
+  local key, left = keys.stuck(f.key), flow.number(f, 'stuck') - 1
+  if not redis.call('ZSCORE', key, uuid) then return end
+  w[#w + 1] = { 'ZREM', key, uuid }
+  if left > 0 then flow.set(w, f, { 'stuck', number.text(left) }) else flow.drop(w, f, { 'stuck' }) end
+end
+
 -- A member failed whose failure ends the others.
 function flow.fail(w, f, x)
   if f.failing or f.state then return end
@@ -246,6 +263,17 @@ local function write_times(w, f)
   if event.is_soon(at, w.now) then writes.push(w, w.p.due_channel, math.max(at, w.now)) end
 end
 
+-- What is done to all members so that they end.
+local ENDS = { cancel = true, fail = true, expire = true }
+
+-- A flow is listed while it owes an end to members: they are still to come, or could not be dealt
+-- with.
+local function write_debt(w, f)
+  if f.changes.walk == nil and f.changes.stuck == nil then return end
+  local owes = ENDS[flow.walks(f) or ''] or f.stuck
+  if owes then redis.call('ZADD', w.p.owing, 0, f.id) else redis.call('ZREM', w.p.owing, f.id) end
+end
+
 local function write_fields(f)
   local sets, drops = { 'HSET', f.key }, { 'HDEL', f.key }
   for i = 1, #f.names do
@@ -270,6 +298,7 @@ function flow.write(w, f)
     -- A count that somebody made unreadable stays so.
     if by and by ~= 0 then redis.pcall('HINCRBY', f.key, name, by) end
   end
+  write_debt(w, f)
   if f.retime then write_times(w, f) end
   f.touched, f.retime = nil, nil
 end

@@ -60,14 +60,12 @@ local function expire(w, f, x, now) ending.end_member(w, x, now, f) end
 
 local DO = { release = release, cancel = cancel, fail = fail, expire = expire }
 
--- A member that cannot be dealt with goes to a list of its own, so that it holds up nobody.
+-- Gives false for a member that cannot be dealt with.
 local function visit(w, f, what, uuid, now)
   local x = record.read(w.p, uuid)
-  if not x or not state.known(x.state) then
-    w[#w + 1] = { 'SADD', keys.stuck(f.key), uuid }
-  elseif not state.ENDED[x.state] then
-    DO[what](w, f, x, now)
-  end
+  if not x or not state.known(x.state) then return false end
+  if not state.ENDED[x.state] then DO[what](w, f, x, now) end
+  return true
 end
 
 -- How many more members this call may go over.
@@ -78,6 +76,7 @@ local function forget(w, p, f)
   w[#w + 1] = { 'DEL', f.key, keys.members(f.key), keys.edge_ids(f.key), keys.stuck(f.key),
     keys.tags(f.key) }
   w[#w + 1] = { 'ZREM', p.flows, f.id }
+  w[#w + 1] = { 'ZREM', p.owing, f.id }
   w[#w + 1] = { 'ZREM', p.due, flow.PREFIX .. f.id }
 end
 
@@ -106,8 +105,9 @@ local function visit_some(w, f, what, from, now)
   local list = flow.members(f, from, most)
   for i = 1, #list, 2 do
     if edge.left(w) <= 0 then return at end
-    visit(w, f, what, list[i], now)
-    w.members_left, at = left(w) - 1, tonumber(list[i + 1]) + 1
+    local ordinal = tonumber(list[i + 1])
+    if not visit(w, f, what, list[i], now) then flow.stick(w, f, list[i], ordinal) end
+    w.members_left, at = left(w) - 1, ordinal + 1
   end
   if #list == 2 * most or f.joined then return at end
   return nil
@@ -131,6 +131,29 @@ end
 function walk.begin(w, p, f, what, now)
   flow.begin_walk(w, f, what)
   step(w, p, f, now)
+end
+
+-- What is done to members of a flow as it stands.
+local function doing(f)
+  if f.state == 'cancelled' then return 'cancel' end
+  return f.expired and 'expire' or f.failing and 'fail' or 'release'
+end
+
+-- Tries members again that could not be dealt with, from an ordinal on, as many as one call may.
+-- Gives how many were tried, how many of them were dealt with, and where to go on; nil at the end.
+function walk.retry(w, f, from, now)
+  local list = redis.call('ZRANGE', keys.stuck(f.key), from, '+inf', 'BYSCORE', 'LIMIT', 0,
+    limit.walk_batch, 'WITHSCORES')
+  local what, settled = doing(f), 0
+  for i = 1, #list, 2 do
+    if edge.left(w) <= 0 then return (i - 1) / 2, settled, tonumber(list[i + 1]) end
+    if visit(w, f, what, list[i], now) then
+      flow.unstick(w, f, list[i])
+      settled = settled + 1
+    end
+  end
+  local on = #list == 2 * limit.walk_batch and tonumber(list[#list]) + 1 or nil
+  return #list / 2, settled, on
 end
 
 -- What a flow's time means.

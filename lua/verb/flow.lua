@@ -1,4 +1,4 @@
--- Flow: makes flows, adds members to them, seals, tags and cancels them.
+-- Flow: makes flows, adds members to them, seals and tags them.
 
 local arg = require('kernel.arg')
 local define = require('kernel.define').define
@@ -8,15 +8,10 @@ local number = require('kernel.number')
 local record = require('model.record')
 local reply = require('kernel.reply')
 local commit = require('model.commit')
-local event = require('model.event')
 local flow = require('model.flow')
-local log = require('model.log')
 local member = require('model.member')
 local state = require('model.state')
 local tags = require('model.tags')
-local walk = require('model.walk')
-
-local POLICIES = { 'cancel_all', 'cancel_pending', 'flow_only' }
 
 define {
   name = 'ff_create_flow',
@@ -130,64 +125,6 @@ define {
     flow.set(w, f, { 'changed_at', number.text(now) })
     flow.retime(w, f)
     return reply.ok(#list / 2)
-  end,
-}
-
--- The grace of the original: how long others leave what is owed to who cancels. Ours is carried out
--- by the flow's own walk, so it is only checked.
-local function is_grace(text)
-  if text == '' then return true end
-  local value = number.parse(text)
-  return value ~= nil and value >= 0
-end
-
-define {
-  name = 'ff_cancel_flow',
-  doc = 'Cancels a flow; its members are cancelled in steps that survive any crash.',
-  flags = { 'allow-oom' },
-  args = {
-    arg.uuid('flow_id'),
-    arg.text('reason', limit.reason_bytes_max),
-    arg.choice('policy', POLICIES),
-    arg.text('grace_ms', limit.category_bytes_max),
-  },
-  gives = {
-    OK = { 'policy', 'member_count', 'done' },
-    ALREADY_SATISFIED = { 'policy', 'member_count', 'done' },
-    flow_not_found = {}, flow_already_terminal = {}, invalid_grace_ms = {},
-  },
-  run = function(p, a, now, w)
-    if not is_grace(a.grace_ms) then return reply.refuse('invalid_grace_ms') end
-    local f = flow.read(p, a.flow_id)
-    if not f then return reply.refuse('flow_not_found') end
-    if f.state == 'cancelled' then
-      return reply.already(f.cancel_policy, flow.number(f, 'nodes'), f.walk and 0 or 1)
-    end
-    if flow.is_over(f) then return reply.refuse('flow_already_terminal') end
-    flow.set(w, f, { 'state', 'cancelled', 'cancelled_at', number.text(now), 'cancel_policy',
-      a.policy, 'changed_at', number.text(now) })
-    if a.reason ~= '' then flow.set(w, f, { 'cancel_reason', a.reason }) end
-    w[#w + 1] = log.entry(p, event.flow_text(f, 'flow_cancelled', a.policy))
-    flow.retime(w, f)
-    -- What is held would be held for ever.
-    if a.policy ~= 'flow_only' or f.graph and not f.sealed then
-      walk.begin(w, p, f, 'cancel', now)
-    end
-    return reply.ok(a.policy, flow.number(f, 'nodes'), f.walk and 0 or 1)
-  end,
-}
-
-define {
-  name = 'ff_ack_cancel_member',
-  doc = 'Takes a member off the list of those that could not be cancelled.',
-  flags = { 'allow-oom' },
-  args = { arg.uuid('flow_id'), arg.execution('execution_id') },
-  gives = { OK = {}, flow_not_found = {} },
-  run = function(p, a, _, w)
-    local f = flow.read(p, a.flow_id)
-    if not f then return reply.refuse('flow_not_found') end
-    w[#w + 1] = { 'SREM', keys.stuck(f.key), a.execution_id }
-    return reply.ok()
   end,
 }
 

@@ -48,7 +48,7 @@ define {
       f.nodes or 0, f.edges or 0, f.created_at, f.changed_at, f.started_at, f.ended_at,
       f.sealed and 1 or 0, f.on_failure or 'continue', f.deadline_at, f.cancelled_at,
       f.cancel_reason, f.cancel_policy,
-      string.find(f.walk or '', '^cancel') and 1 or 0, redis.call('SCARD', keys.stuck(key)),
+      string.find(f.walk or '', '^cancel') and 1 or 0, f.stuck or 0,
       counts(f), redis.call('HGETALL', keys.tags(key)) })))
   end,
 }
@@ -210,22 +210,27 @@ define {
 }
 
 local SUMMARY = { 'flow_id', 'kind', 'namespace', 'public_flow_state', 'node_count', 'created_at',
-  'ended_at' }
+  'ended_at', 'stuck', 'live', 'bad' }
 
 define {
   name = 'ff_list_flows',
-  doc = 'Lists the flows of a partition by their ids, from behind one on.',
+  doc = 'Lists flows of a partition by their ids, from behind one on: all, or those that owe ends.',
   flags = { 'no-writes' },
-  args = { arg.optional(arg.uuid('after')), arg.int('limit', 1, limit.list_limit_max) },
+  args = {
+    arg.optional(arg.uuid('after')),
+    arg.int('limit', 1, limit.list_limit_max),
+    arg.optional(arg.int('owing', 0, 1), 0),
+  },
   gives = { OK = { 'flows', 'next_after' } },
   run = function(p, a)
-    local from = page.position(p.flows, false, a.after and { score = 0, member = a.after } or {})
-    local ids, rows = redis.call('ZRANGE', p.flows, from, from + a.limit - 1), {}
+    local index = a.owing == 1 and p.owing or p.flows
+    local from = page.position(index, false, a.after and { score = 0, member = a.after } or {})
+    local ids, rows = redis.call('ZRANGE', index, from, from + a.limit - 1), {}
     for i = 1, #ids do
       local f = flow.stored(p, ids[i])
       if f then
         rows[#rows + 1] = reply.row(SUMMARY, { ids[i], f.kind, f.namespace, flow.state(f),
-          f.nodes or 0, f.created_at, f.ended_at })
+          f.nodes or 0, f.created_at, f.ended_at, f.stuck or 0, f.live or 0, f.bad or 0 })
       end
     end
     return reply.ok(rows, #ids == a.limit and ids[#ids] or '')

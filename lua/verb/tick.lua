@@ -114,11 +114,11 @@ end
 
 local NONE = {}
 
-local function answer(now, next_due_at, late_ms, counts)
+local function answer(now, next_due_at, late_ms, counts, owing)
   return reply.ok(now, next_due_at or '', late_ms, counts.promoted or 0, counts.lapsed or 0,
     counts.timed_out or 0, counts.expired or 0, counts.ungranted or 0, counts.purged or 0,
     counts.forgotten or 0, counts.corrected or 0, counts.suspensions or 0,
-    counts.waitpoints or 0, counts.flows or 0, counts.edges or 0)
+    counts.waitpoints or 0, counts.flows or 0, counts.edges or 0, owing)
 end
 
 define {
@@ -132,7 +132,7 @@ define {
   gives = {
     OK = { 'now', 'next_due_at', 'late_ms', 'promoted', 'lapsed', 'timed_out', 'expired',
       'ungranted', 'purged', 'forgotten', 'corrected', 'suspensions', 'waitpoints', 'flows',
-      'edges' },
+      'edges', 'owing' },
   },
   run = function(p, a, now, w)
     local at, counts = next_due(p, 0, 0), NONE
@@ -142,7 +142,7 @@ define {
       at = run_due(w, p, now, counts, a.items_max)
     end
     log.tidy(p, now, a.log_length_max)
-    return answer(now, at, late_ms, counts)
+    return answer(now, at, late_ms, counts, redis.call('ZCARD', p.owing))
   end,
 }
 

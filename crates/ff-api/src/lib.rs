@@ -10,6 +10,7 @@
 //! | where to send a request | the rows: [`ff_core::operation::Operation`], [`headers`] |
 //! | what an error looks like | [`problem`] |
 //! | submitting, raw bytes | [`create`], [`raw`] |
+//! | cancelling a flow | [`flow`] |
 //! | the worker protocol | [`worker`], [`task`], [`wait`], [`grant`] |
 //! | output, written and followed | [`frames`], [`frame_stream`], [`events`] |
 //! | links of approvers | [`approval`] |
@@ -20,6 +21,7 @@ pub mod headers;
 pub mod problem;
 
 pub mod create;
+pub mod flow;
 pub mod raw;
 
 pub mod events;

@@ -14,7 +14,8 @@ use ff_core::types::{
 use ff_script::calls::claim::{ClaimExecution, ClaimRow};
 use ff_script::calls::create::CreateExecution;
 use ff_script::calls::edge::{AddDependency, AddDependencyReply};
-use ff_script::calls::flow::{AddExecutionToFlow, CancelFlow, CreateFlow, SealFlow};
+use ff_script::calls::flow::{AddExecutionToFlow, CreateFlow, SealFlow};
+use ff_script::calls::flow_cancel::CancelFlow;
 use ff_script::calls::flow_reads::{
     DescribeFlow, DescribeFlowReply, ListMembers, ListMembersReply, MemberRow,
 };

@@ -116,6 +116,7 @@ impl Engine {
             stats: Arc::clone(&stats),
             running: JoinSet::new(),
             ticking: HashMap::new(),
+            owing: HashMap::new(),
         };
         ticker.count_share();
         let task = tokio::spawn(ticker.run(wakes, share, stopped));
@@ -154,6 +155,8 @@ struct Ticker {
     running: JoinSet<Ticked>,
     /// The partition that each running task looks at.
     ticking: HashMap<Id, Partition>,
+    /// How many flows owe an end to members, by partition, where some do.
+    owing: HashMap<Partition, u32>,
 }
 
 impl Ticker {
@@ -214,6 +217,17 @@ impl Ticker {
         self.stats.set_partitions(all.filter(|partition| self.share.has(*partition)).count());
     }
 
+    /// Every server tells of its own partitions, so that the sum of them is right.
+    fn count_owing(&mut self, partition: Partition, owing: u32) {
+        if owing > 0 {
+            self.owing.insert(partition, owing);
+        } else {
+            self.owing.remove(&partition);
+        }
+        let own = self.owing.iter().filter(|(partition, _)| self.share.has(**partition));
+        self.stats.set_owing(own.map(|(_, count)| u64::from(*count)).sum());
+    }
+
     fn sweep_of_others(&self) -> Duration {
         self.config.sweep * SWEEPS_OF_OTHERS
     }
@@ -251,6 +265,7 @@ impl Ticker {
         match result {
             Ok(report) => {
                 self.stats.count(&report);
+                self.count_owing(partition, report.owing);
                 if self.share.has(partition) {
                     self.agenda.ticked(partition, &report, started, self.config.sweep);
                 } else {

@@ -46,6 +46,8 @@ counters! {
     late_ms_max,
     /// How many partitions it looks after now.
     partitions,
+    /// How many flows of those partitions owe an end to members.
+    owing,
 }
 
 impl EngineStats {
@@ -70,6 +72,10 @@ impl EngineStats {
 
     pub(crate) fn set_partitions(&self, count: usize) {
         self.partitions.store(count as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_owing(&self, count: u64) {
+        self.owing.store(count, Ordering::Relaxed);
     }
 
     pub(crate) fn count_failure(&self) {

@@ -14,6 +14,7 @@ pub mod events;
 pub mod expire;
 pub mod fail;
 pub mod flow;
+pub mod flow_cancel;
 pub mod flow_reads;
 pub mod grant;
 pub mod graph;
@@ -67,6 +68,7 @@ pub fn contracts() -> impl Iterator<Item = Contract> {
         flow::CONTRACTS,
         edge::CONTRACTS,
         graph::CONTRACTS,
+        flow_cancel::CONTRACTS,
         flow_reads::CONTRACTS,
         events::CONTRACTS,
         tick::CONTRACTS,

@@ -72,11 +72,12 @@ pub use ff_core::contracts::{
     WaitpointKind, WaitpointSpec, WaitpointState,
 };
 pub use ff_core::contracts::{
-    AddEdge, AddFlowMember, CancelFlow, CancelFlowPolicy, CancelFlowResult, CreateExecution,
-    CreateFlow, DependencyKind, EdgeDirection, EdgeList, EdgeQuery, EdgeSnapshot, EdgeState,
-    FailurePolicy, FlowGraph, FlowMember, FlowMembers, FlowQuery, FlowSnapshot, FlowState,
-    FlowSummary, GraphAccepted, GraphDependency, GraphQuery, GraphTask, ListFlowsPage, MemberQuery,
-    PassedInput, SubmitGraph,
+    AddEdge, AddFlowMember, CancelFlow, CancelFlowPolicy, CancelFlowResult, CancelFlowWait,
+    CancelReceipt, CancelReceiptQuery, CancelledMember, CreateExecution, CreateFlow,
+    DependencyKind, EdgeDirection, EdgeList, EdgeQuery, EdgeSnapshot, EdgeState, FailurePolicy,
+    FlowGraph, FlowMember, FlowMembers, FlowQuery, FlowSnapshot, FlowState, FlowSummary,
+    GraphAccepted, GraphDependency, GraphQuery, GraphTask, ListFlowsPage, MemberFate, MemberQuery,
+    PassedInput, RetryStuck, StuckRetried, SubmitGraph,
 };
 pub use ff_core::engine_backend::EngineBackend;
 pub use ff_core::error::{Code, EngineError, ErrorClass};

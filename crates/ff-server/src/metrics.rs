@@ -183,6 +183,8 @@ fn render_engine(app: &App, text: &mut Text) {
     }
     let about = "Partitions that this server's engine looks after.";
     text.number("ff_engine_partitions", "gauge", about, stats.partitions());
+    let about = "Flows that owe an end to members: being cancelled, or some could not be.";
+    text.number("ff_cancel_backlog_depth", "gauge", about, stats.owing());
     let seconds = |millis| Duration::from_millis(millis).as_secs_f64();
     let about = "How late the latest tick was that found something due.";
     text.number("ff_engine_tick_lag_seconds", "gauge", about, seconds(stats.late_ms()));

@@ -217,6 +217,7 @@ functions! {
     ff_set_flow_tags AddLane "OK"
     ff_cancel_flow AddLane "ALREADY_SATISFIED"
     ff_ack_cancel_member AddLane "OK"
+    ff_retry_stuck_members AddLane "OK"
     ff_stage_dependency_edge Cancel "ALREADY_SATISFIED"
     ff_add_dependency Cancel "ALREADY_SATISFIED"
     ff_apply_dependency_to_child Cancel "ALREADY_SATISFIED"

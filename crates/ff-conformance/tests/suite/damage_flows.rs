@@ -7,7 +7,8 @@ use ff_core::types::{EdgeId, ExecutionId};
 use ff_script::calls::edge::{
     EvaluateFlowEligibility, PromoteBlockedToEligible, ResolveDependency,
 };
-use ff_script::calls::flow::{AckCancelMember, SealFlow, SetFlowTags};
+use ff_script::calls::flow::{SealFlow, SetFlowTags};
+use ff_script::calls::flow_cancel::{AckCancelMember, ReadCancelReceipt, RetryStuckMembers};
 use ff_script::calls::flow_reads::{
     DescribeEdge, DescribeFlow, ListEdges, ListFlows, ListMembers, ReadGraph,
 };
@@ -53,7 +54,7 @@ async fn call_all(d: &Deployment, flow: &Flow, (applied_id, staged_id): (EdgeId,
     answer(d, "ff_list_members", encode(&members)).await;
     let graph = ReadGraph { flow_id, cursor: None, limit: 10 };
     answer(d, "ff_read_graph", encode(&graph)).await;
-    answer(d, "ff_list_flows", encode(&ListFlows { after: None, limit: 10 })).await;
+    answer(d, "ff_list_flows", encode(&ListFlows { after: None, limit: 10, owing: false })).await;
     for (name, direction) in [("a", "outgoing"), ("b", "incoming")] {
         let direction = direction.to_owned();
         let edges = ListEdges { execution_id: id(name), direction, from: 0, limit: 10 };
@@ -79,6 +80,10 @@ async fn call_all(d: &Deployment, flow: &Flow, (applied_id, staged_id): (EdgeId,
     answer(d, "ff_seal_flow", encode(&SealFlow { flow_id })).await;
     d.tick().await;
     answer(d, "ff_cancel_flow", encode(&d.cancelling(flow, "cancel_all"))).await;
+    let receipt = ReadCancelReceipt { flow_id, fate: None, from: 0, limit: 10 };
+    answer(d, "ff_read_cancel_receipt", encode(&receipt)).await;
+    let retry = RetryStuckMembers { flow_id, from: 0 };
+    answer(d, "ff_retry_stuck_members", encode(&retry)).await;
     let ack = AckCancelMember { flow_id, execution_id: id("a") };
     answer(d, "ff_ack_cancel_member", encode(&ack)).await;
     for _ in 0..4 {
@@ -105,7 +110,7 @@ conformance! {
         for field in ["created_at", "changed_at", "revision", "nodes", "edges", "graph", "sealed",
             "n:waiting", "n:blocked", "n:running", "n:success", "live", "bad", "on_failure",
             "failing", "state", "cancelled_at", "cancel_policy", "started_at", "ended_at",
-            "deadline_at", "retention_ms", "expired", "walk"] {
+            "deadline_at", "retention_ms", "expired", "walk", "stuck"] {
             for value in NONSENSE {
                 sweep(d, async |flow| {
                     let key = flow_key(d, flow, "");

@@ -137,7 +137,7 @@ conformance! {
                     break;
                 }
             }
-            assert_eq!(names.join(" "), "a x b c e", "{limit} at a time");
+            assert_eq!(names.join(" "), "a b c e x", "{limit} at a time");
             assert_eq!(lines(&flow, &edges), told, "{limit} at a time");
             assert_eq!(edges.iter().map(|edge| edge.passes_data).collect::<Vec<_>>(),
                 [false, false, true, false]);
@@ -155,7 +155,7 @@ conformance! {
         }
         let page = async |after: Option<FlowId>| {
             let ListFlowsReply::Flows { flows, next_after } =
-                d.call(ListFlows { after, limit: 2 }).await;
+                d.call(ListFlows { after, limit: 2, owing: false }).await;
             (flows.0, next_after)
         };
         let (first, after) = page(None).await;
@@ -163,5 +163,15 @@ conformance! {
         assert_eq!(after, Some(ids[1]));
         let (second, after) = page(after).await;
         assert_eq!((second.len(), second[0].flow_id, after), (1, ids[2], None));
+    }
+
+    async fn a_listing_tells_how_far_each_flow_is(d: &Deployment) {
+        let flow = d.flow("a b c").await;
+        d.complete(&flow, "a").await;
+        d.fail(&flow, "b").await;
+        let ListFlowsReply::Flows { flows, .. } =
+            d.call(ListFlows { after: None, limit: 2, owing: false }).await;
+        let row = &flows.0[0];
+        assert_eq!((row.node_count, row.live, row.bad), (3, 1, 1));
     }
 }

@@ -26,6 +26,7 @@ mod expire;
 mod fail;
 mod fence;
 mod flow;
+mod flow_cancel;
 mod flow_reads;
 mod following;
 mod grant;
@@ -104,6 +105,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         flow::CASES,
         edge::CASES,
         graph::CASES,
+        flow_cancel::CASES,
         flow_reads::CASES,
         events::CASES,
         tick::CASES,

@@ -129,6 +129,7 @@ functions! {
     ff_set_flow_tags Same
     ff_cancel_flow Recognised
     ff_ack_cancel_member Same
+    ff_retry_stuck_members Same
     ff_stage_dependency_edge Recognised
     ff_add_dependency Recognised
     ff_apply_dependency_to_child Recognised

@@ -173,6 +173,8 @@ pub(crate) async fn prepare(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         | "ff_set_flow_tags"
         | "ff_cancel_flow"
         | "ff_ack_cancel_member"
+        | "ff_read_cancel_receipt"
+        | "ff_retry_stuck_members"
         | "ff_stage_dependency_edge"
         | "ff_add_dependency"
         | "ff_apply_dependency_to_child"

@@ -7,7 +7,10 @@ use ff_core::types::ExecutionId;
 use ff_script::calls::edge::{
     EvaluateFlowEligibility, PromoteBlockedToEligible, ResolveDependency,
 };
-use ff_script::calls::flow::{AckCancelMember, CancelFlow, SealFlow, SetFlowTags};
+use ff_script::calls::flow::{SealFlow, SetFlowTags};
+use ff_script::calls::flow_cancel::{
+    AckCancelMember, CancelFlow, ReadCancelReceipt, RetryStuckMembers,
+};
 use ff_script::calls::flow_reads::{
     DescribeEdge, DescribeFlow, ListEdges, ListFlows, ListMembers, ReadGraph,
 };
@@ -55,6 +58,12 @@ async fn prepare_open(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         "ff_ack_cancel_member" => {
             encode(&AckCancelMember { flow_id: flow.id, execution_id: flow.id("a") })
         }
+        "ff_read_cancel_receipt" => {
+            d.call(d.cancelling(&flow, "cancel_all")).await;
+            let fate = Some("stopped".to_owned());
+            encode(&ReadCancelReceipt { flow_id: flow.id, fate, from: 1, limit: 10 })
+        }
+        "ff_retry_stuck_members" => encode(&RetryStuckMembers { flow_id: flow.id, from: 1 }),
         "ff_stage_dependency_edge" => encode(&staged(full_edge(d, &flow))),
         "ff_add_dependency" => encode(&full_edge(d, &flow)),
         _ => prepare_connected(d, name, &flow).await,
@@ -89,7 +98,7 @@ async fn prepare_connected(d: &Deployment, name: &str, flow: &Flow) -> Vec<Vec<u
         "ff_read_graph" => {
             encode(&ReadGraph { flow_id, cursor: Some("1:1".to_owned()), limit: 10 })
         }
-        "ff_list_flows" => encode(&ListFlows { after: Some(flow_id), limit: 10 }),
+        "ff_list_flows" => encode(&ListFlows { after: Some(flow_id), limit: 10, owing: true }),
         other => panic!("{other} needs a scenario"),
     }
 }

@@ -7,7 +7,8 @@ use ff_core::limits;
 use ff_core::state::PublicState;
 use ff_core::types::ExecutionId;
 use ff_script::calls::edge::{PromoteBlockedToEligible, ResolveDependency};
-use ff_script::calls::flow::{CancelFlowReply, CreateFlow};
+use ff_script::calls::flow::CreateFlow;
+use ff_script::calls::flow_cancel::CancelFlowReply;
 use ff_script::calls::flow_reads::DescribeFlowReply;
 use ff_script::host::Topic;
 

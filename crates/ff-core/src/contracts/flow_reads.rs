@@ -5,7 +5,8 @@ use std::fmt::{self, Display};
 
 use serde::{Deserialize, Serialize};
 
-use super::flows::{CancelFlowPolicy, DependencyKind, FailurePolicy};
+use super::flow_cancel::CancelFlowPolicy;
+use super::flows::{DependencyKind, FailurePolicy};
 use super::tags::Tags;
 use crate::literal::literals;
 use crate::operation::{Input, Method, Nothing, Operation};
@@ -139,6 +140,14 @@ impl FlowSnapshot {
             stuck_count: 0,
             tags: Tags::new(),
         }
+    }
+
+    /// Has all of it ended, or is all that lives of a cancelled one stuck?
+    pub fn is_at_rest(&self) -> bool {
+        let live = self.counts.iter().filter(|(state, _)| !state.is_terminal());
+        let live: u32 = live.map(|(_, count)| *count).sum();
+        let is_cancelled = self.public_flow_state == FlowState::Cancelled && !self.being_cancelled;
+        self.completed_at.is_some() || is_cancelled && live <= self.stuck_count
     }
 }
 
@@ -414,6 +423,9 @@ pub struct FlowQuery {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::PartitionIndex>))]
     pub partition: Option<u16>,
+    /// Only those that owe an end to members: they are being cancelled, or some could not be.
+    #[serde(default)]
+    pub owing: bool,
     /// Those behind this one: `next_cursor` of the page before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<FlowId>,
@@ -461,6 +473,15 @@ pub struct FlowSummary {
     pub status: FlowState,
     /// How many members it has.
     pub node_count: u32,
+    /// How many of them have not ended.
+    #[serde(default)]
+    pub live_count: u32,
+    /// How many ended so that the flow fails.
+    #[serde(default)]
+    pub failed_count: u32,
+    /// Members that could not be cancelled.
+    #[serde(default)]
+    pub stuck_count: u32,
     /// When it was made.
     pub created_at: TimestampMs,
     /// When its last member ended.

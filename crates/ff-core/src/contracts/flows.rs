@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::flow_cancel::{
+    CancelFlow, CancelFlowResult, CancelReceipt, CancelReceiptQuery, RetryStuck, StuckRetried,
+};
 use super::flow_reads::{
     EdgeList, EdgeOf, EdgeQuery, EdgeSnapshot, FlowGraph, FlowMembers, FlowQuery, FlowSnapshot,
     GraphQuery, ListFlowsPage, MemberQuery,
@@ -48,6 +51,17 @@ pub trait Flows: Send + Sync {
     /// Cancels a flow. Its members are cancelled in steps that survive any crash.
     fn cancel_flow(&self, flow_id: FlowId, request: CancelFlow) -> Answer<'_, CancelFlowResult>;
 
+    /// What a cancel meant for each member, by pages. A read.
+    fn read_cancel_receipt(
+        &self,
+        flow_id: FlowId,
+        query: CancelReceiptQuery,
+    ) -> Answer<'_, CancelReceipt>;
+
+    /// Tries members again that could not be dealt with.
+    fn retry_stuck_members(&self, flow_id: FlowId, request: RetryStuck)
+    -> Answer<'_, StuckRetried>;
+
     /// Everything about a flow but its members and edges; none if it does not exist. A read.
     fn describe_flow(&self, flow_id: FlowId) -> Answer<'_, Option<FlowSnapshot>>;
 
@@ -84,16 +98,6 @@ literals! {
         FailureOnly = "failure_only",
         /// All.
         AnyOutcome = "any_outcome",
-    }
-
-    /// Which members a cancelled flow cancels.
-    CancelFlowPolicy("cancellation policy") {
-        /// All.
-        CancelAll = "cancel_all",
-        /// Those without an attempt; the others run to their end.
-        CancelPending = "cancel_pending",
-        /// None: the flow takes no more members, and the rest goes on.
-        FlowOnly = "flow_only",
     }
 }
 
@@ -353,55 +357,6 @@ impl Operation for SetFlowTags {
     const INPUT: Input = Input::Body;
     const STATUS: u16 = 204;
     const REFUSES: &'static [u16] = &[404];
-}
-
-/// Cancels a flow.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-pub struct CancelFlow {
-    /// Which members are cancelled; all if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cancellation_policy: Option<CancelFlowPolicy>,
-    /// Why, for a person.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[cfg_attr(feature = "schema", schema(max_length = 4096))]
-    pub reason: String,
-}
-
-impl CancelFlow {
-    /// Checks what the types do not already hold.
-    pub fn validate(&self) -> Result<(), EngineError> {
-        check_bytes("reason", self.reason.len(), limits::REASON_BYTES_MAX)
-    }
-}
-
-impl Operation for CancelFlow {
-    type Target = FlowId;
-    type Request = Self;
-    type Reply = CancelFlowResult;
-
-    const PATH: &'static str = "/v1/flows/{flow_id}/cancel";
-    const NAME: &'static str = "cancelFlow";
-    const SUMMARY: &'static str = "Cancels a flow.";
-    const ANSWERS: &'static str =
-        "It is cancelled, and so are its members, at once or in a moment.";
-    const ABOUT: &'static str = "Nothing of it is claimed from this moment on. What is left of its \
-        members is cancelled in steps that survive any crash; a description tells how far that is.";
-    const INPUT: Input = Input::OptionalBody;
-    const REFUSES: &'static [u16] = &[404, 409];
-}
-
-/// The answer to a cancel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-pub struct CancelFlowResult {
-    /// Which members are cancelled.
-    pub cancellation_policy: CancelFlowPolicy,
-    /// How many members the flow has.
-    pub member_count: u32,
-    /// True if all that are to be cancelled are; false while some are still to come.
-    pub done: bool,
 }
 
 /// What an upstream of a flow passes to a member: its result, under a name.

@@ -30,6 +30,9 @@ pub struct TickReport {
     pub flows: u32,
     /// Ended executions that told more of those who wait for them.
     pub edges: u32,
+    /// Flows of the partition that owe an end to members: they are being cancelled, or some could
+    /// not be.
+    pub owing: u32,
     /// When the next thing is due; none if nothing waits for time.
     pub next_due_at: Option<TimestampMs>,
     /// How late the most overdue thing was when this tick came.

@@ -237,6 +237,8 @@ codes! {
             "The flow has ended and accepts no changes.";
         FlowCancelled "flow_cancelled" Terminal 409
             "The flow was cancelled; its executions do not run any more.";
+        FlowNotCancelled "flow_not_cancelled" Terminal 409
+            "The flow was not cancelled.";
         FlowSealed "flow_sealed" Terminal 409
             "The flow is whole: it takes new members only from its running members.";
         FrameGap "frame_gap" Terminal 409

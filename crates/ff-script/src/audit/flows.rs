@@ -10,7 +10,6 @@ use super::contents::{Contents, Hash};
 use super::keys::{Place, is_uuid};
 use super::record::{Record, State, field, number};
 use super::{Findings, shown};
-use crate::dump::Stored;
 
 /// What tells a flow from an execution in the index of times.
 const DUE_PREFIX: &[u8] = b"f:";
@@ -24,7 +23,7 @@ pub(super) fn is_due(member: &[u8]) -> bool {
 }
 
 /// The fields of a flow whose values are numbers.
-const NUMBERS: [&str; 14] = [
+const NUMBERS: [&str; 15] = [
     "created_at",
     "changed_at",
     "revision",
@@ -39,6 +38,7 @@ const NUMBERS: [&str; 14] = [
     "retention_ms",
     "sealed",
     "expired",
+    "stuck",
 ];
 
 /// The fields of a flow that are texts.
@@ -317,10 +317,12 @@ fn check_names(contents: &Contents<'_>, flow: &Flow<'_>, wrong: &mut impl FnMut(
     if names.len() != named {
         wrong("knows an edge that is not there".to_owned());
     }
-    if let Some(Stored::Set(stuck)) = contents.places.get(&Place::Stuck(flow.id))
-        && !stuck.iter().all(|uuid| is_uuid(uuid))
-    {
+    let stuck = contents.scores(&Place::Stuck(flow.id));
+    if !stuck.is_none_or(|stuck| stuck.keys().all(|uuid| is_uuid(uuid))) {
         wrong("has a stuck member that is no execution".to_owned());
+    }
+    if stuck.map_or(0, |stuck| stuck.len() as i64) != flow.count("stuck") {
+        wrong("counts other stuck members than it lists".to_owned());
     }
 }
 
@@ -481,6 +483,13 @@ pub(super) fn due(contents: &Contents<'_>) -> impl Iterator<Item = (Vec<u8>, i64
     entries.into_iter()
 }
 
+/// Does a flow owe an end to members: they are still to come, or could not be dealt with?
+fn owes(fields: &Hash) -> bool {
+    let walk = fields.get(&b"walk"[..]).map_or(&b""[..], Vec::as_slice);
+    let ends: [&[u8]; 3] = [b"cancel:", b"fail:", b"expire:"];
+    fields.contains_key(&b"stuck"[..]) || ends.iter().any(|what| walk.starts_with(what))
+}
+
 fn is_untold(record: &Record<'_>) -> bool {
     record.state().is_some_and(State::is_ended)
         && record.count(field::EDGES_RESOLVED) < record.count(field::EDGES_OUT)
@@ -490,8 +499,10 @@ fn is_untold(record: &Record<'_>) -> bool {
 pub(super) fn listed<'a>(contents: &Contents<'a>) -> Vec<(Place<'a>, &'a [u8], i64)> {
     let mut entries = Vec::new();
     for place in contents.places.keys() {
-        if let Place::Flow(id) = place {
-            entries.push((Place::Flows, id.as_bytes(), 0));
+        let Place::Flow(id) = place else { continue };
+        entries.push((Place::Flows, id.as_bytes(), 0));
+        if contents.hash(place).is_some_and(|fields| owes(fields)) {
+            entries.push((Place::Owing, id.as_bytes(), 0));
         }
     }
     for record in contents.records.values().filter(|record| record.has(field::FLOW_ID)) {

@@ -97,7 +97,7 @@ fn invariant(place: &Place<'_>, member: &[u8]) -> &'static str {
         Place::Due if member.starts_with(streams::DUE_PREFIX) => "I9",
         Place::Due if member.starts_with(waitpoints::DUE_PREFIX) => "I7",
         Place::Due if flows::is_due(member) => "I6",
-        Place::Flows | Place::Members(_) => "I6",
+        Place::Flows | Place::Owing | Place::Members(_) => "I6",
         _ => "I1",
     }
 }

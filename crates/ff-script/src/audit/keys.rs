@@ -47,6 +47,8 @@ pub(super) enum Place<'a> {
     FlowTags(&'a str),
     /// Every flow.
     Flows,
+    /// Flows that owe an end to members.
+    Owing,
     /// What can be claimed in a lane.
     Queue(&'a str),
     /// What happens later, but to what runs.
@@ -159,6 +161,7 @@ impl<'a> Place<'a> {
             "workers" => Some(Self::Workers),
             "marks" => Some(Self::Marks),
             "flows" => Some(Self::Flows),
+            "owing" => Some(Self::Owing),
             _ => match rest.split_once(':')? {
                 ("q", lane) => LaneId::try_new(lane).is_ok().then_some(Self::Queue(lane)),
                 ("ended", outcome) => ended(outcome),
@@ -252,10 +255,12 @@ impl<'a> Place<'a> {
             | Self::Suspended
             | Self::All
             | Self::Flows
+            | Self::Owing
             | Self::Members(_)
+            | Self::Stuck(_)
             | Self::Ended(_) => matches!(stored, Stored::SortedSet(_)),
             Self::Log | Self::Frames(..) => matches!(stored, Stored::Stream(_)),
-            Self::Lanes | Self::Stuck(_) => matches!(stored, Stored::Set(_)),
+            Self::Lanes => matches!(stored, Stored::Set(_)),
         }
     }
 
@@ -291,6 +296,7 @@ impl fmt::Display for Place<'_> {
             Self::Stuck(id) => write!(f, "f:{id}:stuck"),
             Self::FlowTags(id) => write!(f, "f:{id}:tags"),
             Self::Flows => f.write_str("flows"),
+            Self::Owing => f.write_str("owing"),
             Self::Queue(lane) => write!(f, "q:{lane}"),
             Self::Due => f.write_str("due"),
             Self::Leases => f.write_str("leases"),

@@ -4,11 +4,12 @@
 use std::collections::BTreeSet;
 
 use ff_core::contracts::{
-    AddEdge, AddFlowMember, ApplyEdge, CancelFlow, CancelFlowPolicy, CancelFlowResult, CreateFlow,
-    EdgeAdded, EdgeApplied, EdgeList, EdgeOf, EdgeQuery, EdgeSnapshot, FlowCreated, FlowGraph,
-    FlowMember, FlowMemberAdded, FlowMembers, FlowQuery, FlowSealed, FlowSnapshot, FlowSummary,
-    GraphAccepted, GraphQuery, ListFlowsPage, MemberQuery, PlannedEdge, PlannedGraph, PlannedNode,
-    SetFlowTags, SubmitGraph, found,
+    AddEdge, AddFlowMember, ApplyEdge, CancelFlow, CancelFlowPolicy, CancelFlowResult,
+    CancelReceipt, CancelReceiptQuery, CancelledMember, CreateFlow, EdgeAdded, EdgeApplied,
+    EdgeList, EdgeOf, EdgeQuery, EdgeSnapshot, FlowCreated, FlowGraph, FlowMember, FlowMemberAdded,
+    FlowMembers, FlowQuery, FlowSealed, FlowSnapshot, FlowSummary, GraphAccepted, GraphQuery,
+    ListFlowsPage, MemberQuery, PlannedEdge, PlannedGraph, PlannedNode, RetryStuck, SetFlowTags,
+    StuckRetried, SubmitGraph, found,
 };
 use ff_core::engine_backend::{Answer, Flows};
 use ff_core::error::{Code, EngineError};
@@ -25,8 +26,11 @@ use crate::calls::edge::{
     StageDependencyEdge, StageDependencyEdgeReply,
 };
 use crate::calls::flow::{
-    AddExecutionToFlow, AddExecutionToFlowReply, CancelFlowReply, CreateFlowReply, SealFlow,
-    SealFlowReply,
+    AddExecutionToFlow, AddExecutionToFlowReply, CreateFlowReply, SealFlow, SealFlowReply,
+};
+use crate::calls::flow_cancel::{
+    CancelFlowReply, ReadCancelReceipt, ReadCancelReceiptReply, ReceiptRow, RetryStuckMembers,
+    RetryStuckMembersReply,
 };
 use crate::calls::flow_reads::{
     DescribeEdge, DescribeEdgeReply, DescribeFlow, DescribeFlowReply, EdgeRow, FlowRow, ListEdges,
@@ -137,17 +141,47 @@ impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
         Box::pin(async move {
             request.validate()?;
             let policy = request.cancellation_policy.unwrap_or(CancelFlowPolicy::CancelAll);
-            let call = calls::flow::CancelFlow {
+            let call = calls::flow_cancel::CancelFlow {
                 flow_id,
                 reason: request.reason,
                 policy: policy.as_str().to_owned(),
                 grace_ms: None,
             };
-            let (CancelFlowReply::Cancelled { policy, member_count, done }
-            | CancelFlowReply::CancelledBefore { policy, member_count, done }) =
+            let (CancelFlowReply::Cancelled { policy, member_count, done, stuck }
+            | CancelFlowReply::CancelledBefore { policy, member_count, done, stuck }) =
                 self.call(self.flow_home(&flow_id), call).await?;
-            let cancellation_policy = word("cancellation policy", &policy)?;
-            Ok(CancelFlowResult { cancellation_policy, member_count, done })
+            let policy = word("cancellation policy", &policy)?;
+            Ok(CancelFlowResult::new(policy, member_count, done, stuck))
+        })
+    }
+
+    fn read_cancel_receipt(
+        &self,
+        flow_id: FlowId,
+        query: CancelReceiptQuery,
+    ) -> Answer<'_, CancelReceipt> {
+        Box::pin(async move {
+            let call = ReadCancelReceipt {
+                flow_id,
+                fate: query.fate.map(|fate| fate.as_str().to_owned()),
+                from: query.from.unwrap_or(0),
+                limit: query.limit.unwrap_or(PAGE),
+            };
+            receipt(self.call(self.flow_home(&flow_id), call).await?)
+        })
+    }
+
+    fn retry_stuck_members(
+        &self,
+        flow_id: FlowId,
+        request: RetryStuck,
+    ) -> Answer<'_, StuckRetried> {
+        Box::pin(async move {
+            let call = RetryStuckMembers { flow_id, from: request.from.unwrap_or(0) };
+            let RetryStuckMembersReply::Retried { tried, settled, stuck, next_from } =
+                self.call(self.flow_home(&flow_id), call).await?;
+            let (tried_count, settled_count, stuck_count) = (tried, settled, stuck);
+            Ok(StuckRetried { tried_count, settled_count, stuck_count, next_from })
         })
     }
 
@@ -308,7 +342,7 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         let last = query.partition.unwrap_or(self.config.num_flow_partitions - 1);
         let mut after = query.cursor;
         for index in begin..=last {
-            let call = ListFlows { after: after.take(), limit };
+            let call = ListFlows { after: after.take(), limit, owing: query.owing };
             let ListFlowsReply::Flows { flows, next_after } =
                 self.call(self.config.flow_partition(index)?, call).await?;
             if flows.0.is_empty() {
@@ -487,6 +521,31 @@ fn member(row: MemberRow) -> FlowMember {
     }
 }
 
+fn receipt(told: ReadCancelReceiptReply) -> Result<CancelReceipt, EngineError> {
+    let ReadCancelReceiptReply::Receipt { policy, cancelled_at, done, stuck, entries, next_from } =
+        told;
+    Ok(CancelReceipt {
+        cancellation_policy: word("cancellation policy", &policy)?,
+        cancelled_at,
+        done,
+        stuck_count: stuck,
+        members: entries.0.into_iter().map(cancelled_member).collect::<Result<_, _>>()?,
+        next_from,
+    })
+}
+
+fn cancelled_member(row: ReceiptRow) -> Result<CancelledMember, EngineError> {
+    Ok(CancelledMember {
+        execution_id: row.execution_id,
+        name: row.name,
+        ordinal: row.ordinal,
+        fate: word("fate", &row.fate)?,
+        public_state: row.public_state,
+        completed_at: row.ended_at,
+        fenced_until: row.fenced_until,
+    })
+}
+
 fn summary(row: FlowRow) -> Result<FlowSummary, EngineError> {
     Ok(FlowSummary {
         flow_id: row.flow_id,
@@ -494,6 +553,9 @@ fn summary(row: FlowRow) -> Result<FlowSummary, EngineError> {
         namespace: row.namespace,
         status: word("public_flow_state", &row.public_flow_state)?,
         node_count: row.node_count,
+        live_count: row.live,
+        failed_count: row.bad,
+        stuck_count: row.stuck,
         created_at: row.created_at,
         completed_at: row.ended_at,
     })

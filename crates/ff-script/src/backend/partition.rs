@@ -119,6 +119,7 @@ impl<H: Host + ?Sized> PartitionBackend for ScriptBackend<H> {
                 waitpoints,
                 flows,
                 edges,
+                owing,
             } = self.call(partition, call).await?;
             Ok(TickReport {
                 promoted,
@@ -133,6 +134,7 @@ impl<H: Host + ?Sized> PartitionBackend for ScriptBackend<H> {
                 waitpoints,
                 flows,
                 edges,
+                owing,
                 next_due_at,
                 late_ms,
                 now,

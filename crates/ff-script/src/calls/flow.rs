@@ -1,4 +1,4 @@
-//! Flows: made, joined, sealed, tagged and cancelled.
+//! Flows: made, joined, sealed and tagged.
 
 use ff_core::types::{ExecutionId, ExecutionKind, FlowId, Namespace, TimestampMs};
 
@@ -48,22 +48,4 @@ functions! {
     write ff_set_flow_tags(SetFlowTags { flow_id: FlowId, pairs: Rest<String> })
     -> SetFlowTagsReply { "OK" => Tagged { count: u32 } }
     refuses [FlowNotFound, InvalidTagKey];
-
-    /// Cancels a flow; its members are cancelled in steps that survive any crash.
-    write ff_cancel_flow(CancelFlow {
-        flow_id: FlowId,
-        reason: String,
-        policy: String,
-        grace_ms: Option<u64>,
-    })
-    -> CancelFlowReply {
-        "OK" => Cancelled { policy: String, member_count: u32, done: bool },
-        "ALREADY_SATISFIED" => CancelledBefore { policy: String, member_count: u32, done: bool },
-    }
-    refuses [FlowNotFound, FlowAlreadyTerminal, InvalidGraceMs];
-
-    /// Takes a member off the list of those that could not be cancelled.
-    write ff_ack_cancel_member(AckCancelMember { flow_id: FlowId, execution_id: ExecutionId })
-    -> AckCancelMemberReply { "OK" => Acknowledged {} }
-    refuses [FlowNotFound];
 }

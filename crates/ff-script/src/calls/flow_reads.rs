@@ -77,8 +77,8 @@ functions! {
     }
     refuses [FlowNotFound];
 
-    /// Lists the flows of a partition by their ids, from behind one on.
-    read ff_list_flows(ListFlows { after: Option<FlowId>, limit: u32 })
+    /// Lists flows of a partition by their ids, from behind one on: all, or those that owe ends.
+    read ff_list_flows(ListFlows { after: Option<FlowId>, limit: u32, owing: bool })
     -> ListFlowsReply { "OK" => Flows { flows: List<FlowRow>, next_after: Option<FlowId> } }
     refuses [];
 }
@@ -117,6 +117,8 @@ macro_rules! rows {
     )*};
 }
 
+pub(crate) use rows;
+
 rows! {
     /// An edge, as `lua/verb/flow_reads.lua` tells it.
     EdgeRow {
@@ -153,5 +155,8 @@ rows! {
         node_count: u32,
         created_at: TimestampMs,
         ended_at: Option<TimestampMs>,
+        stuck: u32,
+        live: u32,
+        bad: u32,
     }
 }

@@ -24,6 +24,7 @@ functions! {
             waitpoints: u32,
             flows: u32,
             edges: u32,
+            owing: u32,
         },
     }
     refuses [];

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use ff_core::contracts::{
-    CancelFlow, CancelFlowResult, FlowGraph, FlowMember, FlowMembers, FlowQuery, FlowSnapshot,
-    GraphAccepted, GraphQuery, ListFlowsPage, MemberQuery, SubmitGraph,
+    CancelFlow, CancelFlowResult, CancelFlowWait, CancelReceipt, CancelReceiptQuery, FlowGraph,
+    FlowMember, FlowMembers, FlowQuery, FlowSnapshot, GraphAccepted, GraphQuery, ListFlowsPage,
+    MemberQuery, RetryStuck, StuckRetried, SubmitGraph,
 };
 use ff_core::types::FlowId;
 use tokio::time::{Instant, sleep};
@@ -121,8 +122,66 @@ impl Client {
         cancelled.map_err(|error| error.in_context("cancel_flow").into())
     }
 
-    /// Waits until the last member of a flow has ended; none if there is no such flow. The flow as
-    /// it stands is answered when the time is up, too.
+    /// Cancels a flow, waits until nothing of it runs any more, as long as that is asked for, and
+    /// tells what became of each member.
+    pub async fn cancel_flow_with_receipt(
+        &self,
+        flow_id: &FlowId,
+        request: CancelFlow,
+        wait: CancelFlowWait,
+    ) -> Result<CancelReceipt, SdkError> {
+        self.cancel_flow(flow_id, request).await?;
+        let timeout = match wait {
+            CancelFlowWait::NoWait => Duration::ZERO,
+            CancelFlowWait::WaitTimeout(timeout) => timeout,
+            CancelFlowWait::WaitIndefinite => Duration::MAX,
+        };
+        self.await_flow(flow_id, timeout).await?;
+        self.cancel_receipt(flow_id).await
+    }
+
+    /// A page of what a cancel meant for the members of a flow.
+    pub async fn read_cancel_receipt(
+        &self,
+        flow_id: &FlowId,
+        query: CancelReceiptQuery,
+    ) -> Result<CancelReceipt, SdkError> {
+        let page = self.engine().read_cancel_receipt(*flow_id, query).await;
+        page.map_err(|error| error.in_context("read_cancel_receipt").into())
+    }
+
+    /// What a cancel meant for each member of a flow.
+    pub async fn cancel_receipt(&self, flow_id: &FlowId) -> Result<CancelReceipt, SdkError> {
+        let mut query = CancelReceiptQuery { limit: Some(MEMBERS_PAGE), ..Default::default() };
+        let mut whole = self.read_cancel_receipt(flow_id, query).await?;
+        while let Some(from) = whole.next_from {
+            query.from = Some(from);
+            let page = self.read_cancel_receipt(flow_id, query).await?;
+            whole.members.extend(page.members);
+            whole.next_from = page.next_from;
+        }
+        Ok(whole)
+    }
+
+    /// Tries all members of a flow again that could not be dealt with.
+    pub async fn retry_stuck_members(&self, flow_id: &FlowId) -> Result<StuckRetried, SdkError> {
+        let (mut whole, mut request) = (StuckRetried::default(), RetryStuck::default());
+        loop {
+            let tried = self.engine().retry_stuck_members(*flow_id, request).await;
+            let tried = tried.map_err(|error| error.in_context("retry_stuck_members"))?;
+            whole.tried_count += tried.tried_count;
+            whole.settled_count += tried.settled_count;
+            whole.stuck_count = tried.stuck_count;
+            request.from = tried.next_from;
+            if request.from.is_none() {
+                return Ok(whole);
+            }
+        }
+    }
+
+    /// Waits until the last member of a flow has ended; none if there is no such flow. Members that
+    /// a cancel could not end are not waited for. The flow as it stands is answered when the time
+    /// is up, too.
     pub async fn await_flow(
         &self,
         flow_id: &FlowId,
@@ -131,7 +190,7 @@ impl Client {
         let until = deadline::after(timeout);
         loop {
             match self.describe_flow(flow_id).await? {
-                Some(flow) if flow.completed_at.is_none() && Instant::now() < until => {
+                Some(flow) if !flow.is_at_rest() && Instant::now() < until => {
                     sleep(LOOK_EVERY).await;
                 }
                 other => return Ok(other),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ff_api::create::{BULK_MAX, BulkCreate, Create};
+use ff_api::flow::CancelFlowRequest;
 use ff_api::frames::AppendFrames;
 use ff_api::grant::ClaimGranted;
 use ff_api::headers;
@@ -125,7 +126,19 @@ impl Flows for HttpBackend {
     }
 
     fn cancel_flow(&self, id: FlowId, it: CancelFlow) -> Answer<'_, CancelFlowResult> {
-        self.send::<CancelFlow>(id, it)
+        self.send::<CancelFlowRequest>(id, CancelFlowRequest::at_once(it))
+    }
+
+    fn read_cancel_receipt(
+        &self,
+        id: FlowId,
+        query: CancelReceiptQuery,
+    ) -> Answer<'_, CancelReceipt> {
+        self.send::<CancelReceiptQuery>(id, query)
+    }
+
+    fn retry_stuck_members(&self, id: FlowId, it: RetryStuck) -> Answer<'_, StuckRetried> {
+        self.send::<RetryStuck>(id, it)
     }
 
     fn describe_flow(&self, id: FlowId) -> Answer<'_, Option<FlowSnapshot>> {

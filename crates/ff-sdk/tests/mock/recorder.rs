@@ -197,6 +197,8 @@ impl Flows for Recorder {
         fn seal_flow<'a>(id: FlowId) -> FlowSealed;
         fn set_flow_tags<'a>(id: FlowId, request: SetFlowTags) -> Nothing;
         fn cancel_flow<'a>(id: FlowId, request: CancelFlow) -> CancelFlowResult;
+        fn read_cancel_receipt<'a>(id: FlowId, query: CancelReceiptQuery) -> CancelReceipt;
+        fn retry_stuck_members<'a>(id: FlowId, request: RetryStuck) -> StuckRetried;
         fn describe_flow<'a>(id: FlowId) -> Option<FlowSnapshot>;
         fn describe_edge<'a>(edge: EdgeOf) -> Option<EdgeSnapshot>;
         fn list_edges<'a>(id: ExecutionId, query: EdgeQuery) -> EdgeList;

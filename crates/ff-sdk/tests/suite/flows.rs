@@ -1,9 +1,10 @@
 //! Flows: submitted whole, their members run with what others pass, awaited, read and cancelled.
 
 use ff_sdk::{
-    CancelFlow, Client, Code, Context, CreateExecution, CreateFlow, DependencyKind, EdgeState,
-    EngineError, ExecutionId, ExecutionKind, FlowId, FlowQuery, FlowState, GraphDependency,
-    GraphQuery, GraphTask, MemberQuery, PublicState, SubmitGraph, TaskError,
+    CancelFlow, CancelFlowWait, Client, Code, Context, CreateExecution, CreateFlow, DependencyKind,
+    EdgeState, EngineError, ExecutionId, ExecutionKind, FlowId, FlowQuery, FlowState,
+    GraphDependency, GraphQuery, GraphTask, MemberFate, MemberQuery, PublicState, StuckRetried,
+    SubmitGraph, TaskError,
 };
 
 use crate::site::{LANE, LONG, Site, claim};
@@ -161,7 +162,7 @@ pub(crate) async fn a_cancelled_flow_tells_what_became_of_each(site: Site) {
     let task = claim(&worker).await;
     let request = CancelFlow { cancellation_policy: None, reason: "a mistake".to_owned() };
     let cancelled = site.client.cancel_flow(&flow_id, request.clone()).await.expect("cancelled");
-    assert_eq!(cancelled.member_count, 3);
+    assert_eq!(cancelled.member_count(), 3);
     let flow = site.client.await_flow(&flow_id, LONG).await.expect("answered").expect("a flow");
     assert_eq!(flow.public_flow_state, FlowState::Cancelled);
     assert_eq!(flow.cancel_reason.as_deref(), Some("a mistake"));
@@ -170,8 +171,18 @@ pub(crate) async fn a_cancelled_flow_tells_what_became_of_each(site: Site) {
     let fenced: Vec<ExecutionId> =
         members.iter().filter(|it| it.fenced_until.is_some()).map(|it| it.execution_id).collect();
     assert_eq!(fenced, [*task.execution_id()]);
-    let again = site.client.cancel_flow(&flow_id, request).await.expect("cancelled before");
-    assert!(again.done);
+    let again = site.client.cancel_flow(&flow_id, request.clone()).await.expect("cancelled before");
+    assert!(again.is_done());
+    let wait = CancelFlowWait::WaitTimeout(LONG);
+    let receipt = site.client.cancel_flow_with_receipt(&flow_id, request, wait).await;
+    let receipt = receipt.expect("a receipt");
+    assert!(receipt.done && receipt.stuck_count == 0 && receipt.next_from.is_none());
+    let fates: Vec<MemberFate> = receipt.members.iter().map(|member| member.fate).collect();
+    assert_eq!(fates.iter().filter(|fate| **fate == MemberFate::Fenced).count(), 1);
+    assert_eq!(fates.iter().filter(|fate| **fate == MemberFate::Stopped).count(), 2);
+    assert_eq!(site.client.cancel_receipt(&flow_id).await.expect("read"), receipt);
+    let tried = site.client.retry_stuck_members(&flow_id).await.expect("nothing to try");
+    assert_eq!(tried, StuckRetried::default());
     drop(task);
 }
 
@@ -216,7 +227,7 @@ pub(crate) async fn members_and_flows_are_listed_in_pages(site: Site) {
     assert_eq!(page.members.len(), 1);
     let (mut flows, mut cursor) = (Vec::new(), None);
     loop {
-        let query = FlowQuery { partition: None, cursor, limit: Some(1) };
+        let query = FlowQuery { cursor, limit: Some(1), ..FlowQuery::default() };
         let page = site.client.list_flows(query).await.expect("listed");
         flows.extend(page.flows.iter().map(|flow| flow.flow_id));
         cursor = page.next_cursor;

@@ -1,13 +1,25 @@
 //! Flows: submitted whole or made step by step, cancelled and read.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::Response;
+use ff_api::flow::CancelFlowRequest;
+use ff_core::argument::check_range;
 use ff_core::contracts::{
-    AddEdge, AddFlowMember, ApplyEdge, CancelFlow, CreateFlow, DescribeEdge, DescribeFlow,
-    EdgeQuery, FlowQuery, GraphQuery, MemberQuery, SealFlow, SetFlowTags, SubmitGraph,
+    AddEdge, AddFlowMember, ApplyEdge, CancelReceiptQuery, CreateFlow, DescribeEdge, DescribeFlow,
+    EdgeQuery, FlowQuery, GraphQuery, MemberQuery, RetryStuck, SealFlow, SetFlowTags, SubmitGraph,
 };
 use ff_core::error::{Code, EngineError};
-use ff_core::types::EdgeId;
+use ff_core::limits;
+use ff_core::types::{EdgeId, ExecutionId, FlowId};
+use tokio::time::Instant;
 
-use crate::route::{Route, direct};
+use crate::app::App;
+use crate::extract::{Asked, On};
+use crate::refusal::Refusal;
+use crate::route::{Route, answer, direct, json};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -18,7 +30,9 @@ pub(super) fn routes() -> Vec<Route> {
             let described = engine.describe_flow(id);
             Box::pin(async move { described.await?.ok_or_else(|| missing(Code::FlowNotFound)) })
         }),
-        direct::<CancelFlow, _>(|engine, id, it| engine.cancel_flow(id, it)),
+        json::<CancelFlowRequest, _, _>(cancel),
+        direct::<CancelReceiptQuery, _>(|engine, id, it| engine.read_cancel_receipt(id, it)),
+        direct::<RetryStuck, _>(|engine, id, it| engine.retry_stuck_members(id, it)),
         direct::<SealFlow, _>(|engine, id, _| engine.seal_flow(id)),
         direct::<SetFlowTags, _>(|engine, id, it| engine.set_flow_tags(id, it)),
         direct::<AddFlowMember, _>(|engine, id, it| engine.add_flow_member(id, it)),
@@ -33,6 +47,48 @@ pub(super) fn routes() -> Vec<Route> {
         .path_parameter::<EdgeId>("edge_id", "The edge."),
         direct::<EdgeQuery, _>(|engine, id, query| engine.list_edges(id, query)),
     ]
+}
+
+async fn cancel(
+    State(app): State<Arc<App>>,
+    On(id, name): On<FlowId>,
+    Asked(request, _room): Asked<CancelFlowRequest>,
+) -> Result<Response, Refusal> {
+    cancel_and_wait(&app, id, request).await.map_err(|refusal| refusal.advise(name))
+}
+
+async fn cancel_and_wait(
+    app: &App,
+    id: FlowId,
+    request: CancelFlowRequest,
+) -> Result<Response, Refusal> {
+    check_range("wait_ms", request.wait_ms, 0..=limits::CLAIM_WAIT_MS_MAX)?;
+    let deadline = Instant::now() + Duration::from_millis(request.wait_ms);
+    let request = request.into_cancel();
+    let result = app.backend.cancel_flow(id, request.clone()).await?;
+    if Instant::now() >= deadline {
+        return Ok(answer::<CancelFlowRequest>(result));
+    }
+    await_rest(app, id, deadline).await?;
+    Ok(answer::<CancelFlowRequest>(app.backend.cancel_flow(id, request).await?))
+}
+
+/// Waits until nothing of a flow runs any more, or the time is up.
+async fn await_rest(app: &App, id: FlowId, deadline: Instant) -> Result<(), Refusal> {
+    // The end of a flow is told as that of an execution is.
+    let home = app.backend.partition_config().flow_partition_of(id.as_bytes());
+    let mut watch = app.endings.watch(ExecutionId::from_parts(home, id.as_uuid()));
+    loop {
+        let flow = app.backend.describe_flow(id).await?;
+        let now = Instant::now();
+        if now >= deadline || flow.is_none_or(|flow| flow.is_at_rest()) {
+            return Ok(());
+        }
+        tokio::select! {
+            () = watch.news(deadline - now) => {}
+            () = app.draining() => return Ok(()),
+        }
+    }
 }
 
 fn missing(code: Code) -> EngineError {

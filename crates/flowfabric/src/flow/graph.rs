@@ -48,9 +48,9 @@ impl Graph {
         Self { flow, members, edges, told }
     }
 
-    /// True if its last member has ended.
+    /// True if nothing of it will happen any more by itself.
     pub(super) fn is_over(&self) -> bool {
-        self.flow.completed_at.is_some()
+        self.flow.is_at_rest()
     }
 
     /// What a member is called.

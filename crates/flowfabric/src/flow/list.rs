@@ -1,5 +1,7 @@
 //! `flow ls`: flows as a table, newest first.
 
+use std::fmt::Write as _;
+
 use ff_sdk::{Client, FlowQuery, FlowState, FlowSummary, Namespace, TimestampMs};
 
 use crate::failure::Failure;
@@ -14,7 +16,7 @@ const PAGE: u32 = 1000;
 const LOOK_MAX: usize = 100_000;
 
 /// What is left for kinds in a line of 80 columns.
-const KIND_MAX: usize = 12;
+const KIND_MAX: usize = 11;
 
 /// Which flows to list.
 #[derive(clap::Args)]
@@ -31,6 +33,9 @@ pub(crate) struct Options {
     /// Only what was submitted since: an age like 10m, 2h, 7d, or a time like 2026-11-15 (UTC).
     #[arg(long, value_name = "TIME", value_parser = time::parse)]
     since: Option<TimestampMs>,
+    /// Only those that are being cancelled, or of which tasks could not be.
+    #[arg(long)]
+    stuck: bool,
     /// How many at most.
     #[arg(long, value_name = "N", default_value = "50", value_parser = positive)]
     limit: usize,
@@ -73,8 +78,14 @@ async fn fetch(client: &Client, options: &Options) -> Result<Found, Failure> {
     let mut found = Found { newest: Vec::new(), wanted: 0, complete: false };
     let (mut seen, mut cursor) = (0, None);
     while seen < LOOK_MAX {
-        let page =
-            client.list_flows(FlowQuery { partition: None, cursor, limit: Some(PAGE) }).await?;
+        let page = client
+            .list_flows(FlowQuery {
+                partition: None,
+                owing: options.stuck,
+                cursor,
+                limit: Some(PAGE),
+            })
+            .await?;
         seen += page.flows.len();
         let before = found.newest.len();
         found.newest.extend(page.flows.into_iter().filter(|flow| options.wants(flow)));
@@ -103,14 +114,26 @@ fn conclusion(found: &Found) -> String {
     }
 }
 
+/// How many of its tasks have ended, and how many of those not well.
+fn progress(flow: &FlowSummary) -> String {
+    let ended = flow.node_count.saturating_sub(flow.live_count);
+    let mut progress = format!("{ended}/{}", flow.node_count);
+    for (count, what) in [(flow.failed_count, "failed"), (flow.stuck_count, "stuck")] {
+        if count > 0 {
+            let _ = write!(progress, ", {count} {what}");
+        }
+    }
+    progress
+}
+
 fn table(found: &[FlowSummary], now: TimestampMs) -> Table {
-    let mut table = Table::new(&["flow", "kind", "state", "tasks", "age"]);
+    let mut table = Table::new(&["flow", "kind", "state", "done", "age"]);
     for flow in found {
         table.row([
             flow.flow_id.to_string(),
             cut(flow.flow_kind.as_str(), KIND_MAX),
             flow.status.to_string(),
-            flow.node_count.to_string(),
+            progress(flow),
             time::between(flow.created_at, now),
         ]);
     }

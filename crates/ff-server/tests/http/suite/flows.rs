@@ -223,11 +223,11 @@ fn submit_in(client: &Client, id: &str, lane: &str) -> String {
 pub(crate) fn an_unknown_flow_is_not_found_on_every_route(client: &Client) {
     let nobody = submit(client, &json!({"kind": "job", "lane": "no-flow"}));
     let id = nobody.rsplit_once(':').expect("a whole id").1;
-    for rest in ["", "/members", "/graph"] {
+    for rest in ["", "/members", "/graph", "/cancel/receipt"] {
         client.get(&flow(id, rest)).problem(404, "flow_not_found");
     }
     client.get(&flow(id, &format!("/edges/{NOWHERE}"))).problem(404, "edge_not_found");
-    for rest in ["/seal", "/cancel"] {
+    for rest in ["/seal", "/cancel", "/cancel/retry"] {
         client.post(&flow(id, rest), &json!({})).problem(404, "flow_not_found");
     }
     let tags = json!({"tags": {"team.owner": "ann"}});
@@ -254,6 +254,19 @@ pub(crate) fn a_cancelled_flow_is_claimed_no_more(client: &Client) {
     assert_eq!(cancelled["member_count"], 3);
     let again = client.post(&flow(&id, "/cancel"), &why).expect(200).json();
     assert_eq!(again["cancellation_policy"], "cancel_all");
+    let waited = json!({"wait_ms": 10_000});
+    let whole = client.post(&flow(&id, "/cancel"), &waited).expect(200).json();
+    assert_eq!(whole["status"], "cancelled");
+    let receipt = client.get(&flow(&id, "/cancel/receipt")).expect(200).json();
+    let fates: Vec<String> = list(&receipt["members"]).iter().map(|it| text(&it["fate"])).collect();
+    assert_eq!(fates, ["fenced", "stopped", "stopped"], "{receipt}");
+    assert!(receipt["members"][0]["fenced_until"].is_u64(), "{receipt}");
+    let fenced = client.get(&flow(&id, "/cancel/receipt?fate=fenced&limit=1")).expect(200).json();
+    assert_eq!((list(&fenced["members"]).len(), &fenced["next_from"]), (1, &json!(2)));
+    let tried = client.post(&flow(&id, "/cancel/retry"), &json!({})).expect(200).json();
+    assert_eq!(tried, json!({"tried_count": 0, "settled_count": 0, "stuck_count": 0}));
+    let long = json!({"wait_ms": 10_000_000});
+    client.post(&flow(&id, "/cancel"), &long).problem(400, "invalid_input");
     let told = describe(client, &id);
     assert_eq!(
         (&told["public_flow_state"], &told["cancel_reason"]),

@@ -1,0 +1,73 @@
+//! Flows: cancelled, and what became of their members.
+
+use ff_core::state::PublicState;
+use ff_core::types::{ExecutionId, FlowId, TimestampMs};
+
+use super::flow_reads::rows;
+use crate::call::functions;
+use crate::value::Value;
+use crate::wire::{List, Reading};
+
+functions! {
+    /// Cancels a flow; its members are cancelled in steps that survive any crash.
+    write ff_cancel_flow(CancelFlow {
+        flow_id: FlowId,
+        reason: String,
+        policy: String,
+        grace_ms: Option<u64>,
+    })
+    -> CancelFlowReply {
+        "OK" => Cancelled { policy: String, member_count: u32, done: bool, stuck: u32 },
+        "ALREADY_SATISFIED" => CancelledBefore {
+            policy: String,
+            member_count: u32,
+            done: bool,
+            stuck: u32,
+        },
+    }
+    refuses [FlowNotFound, FlowAlreadyTerminal, InvalidGraceMs];
+
+    /// Tells what a cancel meant for the members of a flow, from an ordinal on.
+    read ff_read_cancel_receipt(ReadCancelReceipt {
+        flow_id: FlowId,
+        fate: Option<String>,
+        from: u64,
+        limit: u32,
+    })
+    -> ReadCancelReceiptReply {
+        "OK" => Receipt {
+            policy: String,
+            cancelled_at: TimestampMs,
+            done: bool,
+            stuck: u32,
+            entries: List<ReceiptRow>,
+            next_from: Option<u64>,
+        },
+    }
+    refuses [FlowNotFound, FlowNotCancelled];
+
+    /// Tries members again that could not be dealt with, from an ordinal on.
+    write ff_retry_stuck_members(RetryStuckMembers { flow_id: FlowId, from: u64 })
+    -> RetryStuckMembersReply {
+        "OK" => Retried { tried: u32, settled: u32, stuck: u32, next_from: Option<u64> },
+    }
+    refuses [FlowNotFound];
+
+    /// Takes a member off the list of those that could not be cancelled.
+    write ff_ack_cancel_member(AckCancelMember { flow_id: FlowId, execution_id: ExecutionId })
+    -> AckCancelMemberReply { "OK" => Acknowledged {} }
+    refuses [FlowNotFound];
+}
+
+rows! {
+    /// What a cancel meant for a member.
+    ReceiptRow {
+        execution_id: ExecutionId,
+        ordinal: u64,
+        name: Option<String>,
+        fate: String,
+        public_state: Option<PublicState>,
+        ended_at: Option<TimestampMs>,
+        fenced_until: Option<TimestampMs>,
+    }
+}

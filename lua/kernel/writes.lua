@@ -44,11 +44,17 @@ function writes.push(w, channel, message)
     w.channel, w.message = channel, message
     return
   end
-  local pushes = w.pushes or { w.channel, w.message }
+  if w.message == message and w.channel == channel then return end
+  local pushes, pushed = w.pushes, w.pushed
+  if not pushes then
+    pushes, pushed = { w.channel, w.message }, {}
+    w.pushes, w.pushed = pushes, pushed
+  end
+  local subject = channel .. ':' .. message
+  if pushed[subject] then return end
+  pushed[subject] = true
   local count = #pushes
-  if pushes[count] == message and pushes[count - 1] == channel then return end
   pushes[count + 1], pushes[count + 2] = channel, message
-  w.pushes = pushes
 end
 
 -- Wakes those who wait. The store may refuse a push, and what was done stays done: whoever missed

@@ -100,6 +100,9 @@ local function build(w, p, a, compiled, now, join)
   if a.correlation_id ~= '' then record.set(x, 'correlation_id', a.correlation_id) end
   local deadline_at = deadline(a, compiled, now, join)
   if deadline_at then record.set(x, 'deadline_at', deadline_at) end
+  if compiled.deadline_ms and not join and a.deadline_at and a.deadline_at > 0 then
+    record.set(x, 'deadline_given', a.deadline_at)
+  end
   if a.idempotency_key then
     record.set(x, 'remembered_until',
       now + (a.dedup_ms or compiled.dedup_ms or limit.dedup_ms_default))

@@ -162,17 +162,25 @@ local function pass(w, x, up, one)
   w[#w + 1] = { 'RPUSH', keys.inputs(x.key), up.uuid .. ':' .. one.name }
 end
 
--- The time that a member has counts from when it may run.
+-- The time that a member has counts from when it may run, up to the deadline it was given.
 local function arm_deadline(x, now)
   local own = number.stored(x.deadline_ms, nil)
   if not own then return end
   local given = number.stored(x.deadline_at, nil)
+  if given then record.set(x, 'deadline_given', given) end
   record.set(x, 'deadline_at', given and math.min(given, now + own) or now + own)
 end
 
 edge.arm_deadline = arm_deadline
 
-local UNDECIDED = { blocked = true, held = true }
+-- It has to wait again, and its time with it.
+function edge.disarm_deadline(x)
+  if not x.deadline_ms or not x.deadline_at then return end
+  local given = x.deadline_given
+  record.drop(x, { 'deadline_at', 'deadline_given' })
+  x.timed = true
+  record.set(x, 'deadline_at', given)
+end
 
 -- What a change of its counts means for a member; `finish` ends one that can never run.
 local function apply(w, x, now, finish)
@@ -202,7 +210,8 @@ end
 -- Tells a downstream how its upstream ended.
 local function settle(w, x, up, one, now, finish)
   local needed, edges, satisfied, impossible = counts(x)
-  local open = UNDECIDED[x.state] and not x.attempt_count and decide(x) == 'wait'
+  -- Also for one that was ended meanwhile: it may be replayed.
+  local open = not x.attempt_count and decide(x) == 'wait'
   if satisfies(one.kind, up.state) then
     put_counts(x, needed, edges, satisfied + 1, impossible)
     if open then pass(w, x, up, one) end
@@ -214,7 +223,7 @@ local function settle(w, x, up, one, now, finish)
 end
 
 local read_downstream = record.reader { 'lane', 'priority', 'ageing_ms', 'created_at',
-  'delay_until', 'deadline_at', 'deadline_ms', 'flow_id', 'held', 'dependencies', 'attempt_count',
+  'delay_until', 'deadline_at', 'deadline_ms', 'deadline_given', 'flow_id', 'held', 'dependencies', 'attempt_count',
   'inputs', 'edges_out', 'edges_resolved', 'optional', 'namespace', 'kept',
   'grant_expires_at', 'pause_kind', 'next_attempt', 'lease_epoch',
   'worker_instance_id', 'retention_ms', 'remembered_until' }
@@ -331,13 +340,23 @@ function edge.add(w, f, up, down, one, now, finish)
 end
 
 -- Adds an edge of a graph whose downstream expects it already.
-function edge.link(w, f, up, down, one, now)
+function edge.link(w, f, up, down, one, now, finish)
   local place = count_of(up.edges_out)
   record.set(up, 'edges_out', place + 1)
   w[#w + 1] = { 'RPUSH', keys.outgoing(up.key), pack_outgoing(one) }
   list_incoming(w, up, down, one, place)
   flow.grow(w, f, 0, 1, now)
   commit(w, up)
+  -- It came in an earlier part, and was cancelled or ran out of time since.
+  if told(w, up, place) then settle(w, down, up, one, now, finish) end
+end
+
+-- Whoever waits for another is reserved for nobody, and its time does not pass.
+function edge.block(x, now)
+  record.drop(x, attempt.GRANT)
+  edge.disarm_deadline(x)
+  record.set(x, 'state', 'blocked')
+  record.set(x, 'transition_at', now)
 end
 
 -- The downstream waits for an edge from now on.
@@ -346,12 +365,8 @@ function edge.bind(w, up, down, one, place, now, finish)
   list_incoming(w, up, down, one, place)
   put_counts(down, needed, edges + 1, satisfied, impossible)
   local is_told = told(w, up, place)
-  local blocks = not UNDECIDED[down.state] and (is_told or decide(down) == 'wait')
-  if blocks then
-    record.drop(down, attempt.GRANT)
-    record.set(down, 'state', 'blocked')
-    record.set(down, 'transition_at', now)
-  end
+  local blocks = runnable.WAITING[down.state] and (is_told or decide(down) == 'wait')
+  if blocks then edge.block(down, now) end
   if is_told then
     settle(w, down, up, one, now, finish)
   else

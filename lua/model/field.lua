@@ -21,6 +21,7 @@ return {
   delay_until = 'du',
   delay_reason = 'dr',       -- delay retry_backoff resume
   deadline_at = 'dl',
+  deadline_given = 'dg',     -- what the submission gave, if the policy's comes first
   deadline_ms = 'dm',        -- from the policy: a replay gets as much time again
   attempt_timeout_ms = 'at', -- from the policy
   timeout_at = 'ta',         -- when the running attempt times out

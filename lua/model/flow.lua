@@ -152,25 +152,32 @@ end
 
 function flow.is_over(f) return f.state ~= nil or f.expired ~= nil end
 
--- May an execution of this flow not run any more? What was started before runs to its end if only
--- the rest is cancelled.
-function flow.stops(f, x)
-  if f.state == 'cancelled' then
-    return f.cancel_policy == 'cancel_all'
-      or f.cancel_policy == 'cancel_pending' and not x.attempt_count
-  end
-  return f.expired ~= nil or f.failing ~= nil and not x.kept
+-- Nobody is freed by what a cancel or the flow's deadline ended.
+function flow.frees_nobody(f)
+  return f.expired ~= nil or f.state == 'cancelled' and f.cancel_policy ~= 'flow_only'
 end
+
+-- Does the cancel of its flow end an execution? What was started before runs to its end if only the
+-- rest is cancelled.
+function flow.cancels(f, x)
+  return f.cancel_policy == 'cancel_all' or f.cancel_policy == 'cancel_pending'
+    and not x.attempt_count
+end
+
+-- May an execution of this flow not run any more?
+function flow.stops(f, x)
+  if f.expired then return true end
+  if flow.frees_nobody(f) then return flow.cancels(f, x) end
+  return f.failing ~= nil and not x.kept
+end
+
+-- Are members held until the graph is whole?
+function flow.holds(f) return f.graph ~= nil and not f.sealed end
 
 -- The same, asked about an execution: the flow that does not let it run; nil if none does not.
 function flow.stopped(p, x)
   local f = x.flow_id and flow.read(p, x.flow_id)
   return f and flow.stops(f, x) and f or nil
-end
-
--- Nobody is freed by what a cancel or the flow's deadline ended.
-function flow.frees_nobody(f)
-  return f.expired ~= nil or f.state == 'cancelled' and f.cancel_policy ~= 'flow_only'
 end
 
 -- The state to tell, from the counts.
@@ -190,7 +197,7 @@ function flow.due_at(f, now)
     return flow.number(f, 'ended_at')
       + number.stored(f.retention_ms, limit.retention_ms_default)
   end
-  if f.graph and not f.sealed then
+  if flow.holds(f) then
     return flow.number(f, 'changed_at') + limit.graph_abandoned_ms
   end
   return f.deadline_at and not f.expired and flow.number(f, 'deadline_at') or nil
@@ -218,8 +225,18 @@ function flow.unstick(w, f, uuid)
   local key, left = keys.stuck(f.key), flow.number(f, 'stuck') - 1
   if not redis.call('ZSCORE', key, uuid) then return end
   w[#w + 1] = { 'ZREM', key, uuid }
-  if left > 0 then flow.set(w, f, { 'stuck', number.text(left) }) else flow.drop(w, f, { 'stuck' }) end
+  if left > 0 then
+    flow.set(w, f, { 'stuck', number.text(left) })
+  else
+    flow.drop(w, f, { 'stuck' })
+  end
 end
+
+-- Is it going away, member by member?
+function flow.is_removed(f) return flow.walks(f) == 'remove' end
+
+-- Is it going away because nobody made it whole?
+function flow.is_abandoned(f) return flow.holds(f) and flow.is_removed(f) end
 
 -- A member failed whose failure ends the others.
 function flow.fail(w, f, x)
@@ -229,10 +246,17 @@ function flow.fail(w, f, x)
   if not walks or walks == 'release' then flow.begin_walk(w, f, 'fail') end
 end
 
--- What failed runs again: the others are not ended any more.
+-- What failed runs again: the others are not ended any more. The failure may have come before all
+-- members of a graph were released.
 function flow.forgive(w, f)
   flow.drop(w, f, { 'failing' })
-  if flow.walks(f) == 'fail' then flow.drop(w, f, { 'walk' }) end
+  if flow.walks(f) == 'fail' then
+    if f.graph and f.sealed then
+      flow.begin_walk(w, f, 'release')
+    else
+      flow.drop(w, f, { 'walk' })
+    end
+  end
   f.retime = true
 end
 

@@ -62,7 +62,7 @@ local function timed_before(p, x)
   local was = x.was
   if was == 'running' then return p.leases end
   if was == 'delayed' or was == 'suspended' then return p.due end
-  if LIVE[was] and (x.reserved or x.deadline_at) then return p.due end
+  if LIVE[was] and (x.reserved or x.timed or x.deadline_at) then return p.due end
   return nil
 end
 

@@ -63,7 +63,8 @@ function member.seal(w, p, f, now, are_held)
   flow.set(w, f, { 'sealed', '1', 'changed_at', number.text(now) })
   flow.retime(w, f)
   w[#w + 1] = log.entry(p, event.flow_text(f, 'flow_sealed'))
-  if are_held then walk.begin(w, p, f, 'release', now) end
+  -- A member may have failed although it was held: its time was over, or it was cancelled.
+  if are_held then walk.begin(w, p, f, f.failing and 'fail' or 'release', now) end
 end
 
 return member

@@ -57,6 +57,7 @@ function purge.member(w, p, uuid, now)
   if not x or x.waitpoint_count then waitpoint.purge(w, p, key) end
   local ended = x and p.ended[x.state]
   if x then
+    record.remove(x)
     forget_key(w, p, x)
     stream.purge(w, x)
   end

@@ -54,6 +54,9 @@ local function kept(p, uuid)
   return p.read and p.read[uuid]
 end
 
+-- Whoever reads an execution after this call removed it finds none.
+function record.remove(x) x.removed = true end
+
 -- A function that reads these fields of an execution; nil if there is no such execution. Whoever
 -- changes fields that a listing follows from must have read all that decide about it. With `marked`
 -- among the names, all of an execution that has uncommon fields is read.
@@ -120,6 +123,7 @@ end
 -- The whole execution; nil if there is no such execution.
 function record.read(p, uuid)
   local x = kept(p, uuid)
+  if x and x.removed then return nil end
   if x and x.whole then return x end
   local key = p.execution .. uuid
   local flat = redis.call('HGETALL', key)

@@ -6,6 +6,8 @@ local limit = require('kernel.limit')
 local number = require('kernel.number')
 local commit = require('model.commit')
 local edge = require('model.edge')
+local ending = require('model.ending')
+local flow = require('model.flow')
 local record = require('model.record')
 local runnable = require('model.runnable')
 
@@ -19,25 +21,33 @@ end
 
 local function told(x) return number.stored(x.edges_resolved, 0) end
 
--- Every edge that was told of an end that is taken back: { up, outcome, edge, downstream } each;
--- nil if they are more than one call may follow.
-function reopening.plan(p, x)
-  local list, ups, seen = {}, { x }, { [x.uuid] = true }
-  local i = 1
+-- Takes back what a downstream was told of the end of an upstream. Gives false if that is more than
+-- one call may do.
+local function untell(p, up, one, list)
+  local down = one and one.applied and record.read(p, one.down)
+  if not down then return nil end
+  if number.stored(down.inputs, 0) > limit.edges_per_call then return false end
+  edge.untell(down, one, up.state)
+  list[#list + 1] = down
+  return down
+end
+
+-- Whose upstreams ended are taken back, and who runs or waits again, the given one first; nil if
+-- they are more than one call may follow. Nobody waits again whom another upstream keeps from
+-- running, or in a flow whose cancel frees nobody.
+function reopening.plan(p, x, f)
+  local reopens = not f or not flow.frees_nobody(f)
+  local list, ups, seen, i = {}, { x }, { [x.uuid] = true }, 1
   while ups[i] do
-    local up = ups[i]
-    local count = told(up)
+    local up, count = ups[i], told(ups[i])
     if #list + count > limit.edges_per_call then return nil end
     local edges = count > 0 and edge.outgoing(up, 0, count) or {}
     for j = 1, #edges do
-      local down = edges[j] and edges[j].applied and record.read(p, edges[j].down)
-      if down and number.stored(down.inputs, 0) > limit.edges_per_call then return nil end
-      if down then
-        list[#list + 1] = { outcome = up.state, edge = edges[j], down = down }
-        if never_began(down) and not seen[down.uuid] then
-          seen[down.uuid] = true
-          ups[#ups + 1] = down
-        end
+      local down = untell(p, up, edges[j], list)
+      if down == false then return nil end
+      if down and reopens and never_began(down) and not seen[down.uuid]
+        and edge.decide(down) ~= 'skip' then
+        seen[down.uuid], ups[#ups + 1] = true, down
       end
     end
     i = i + 1
@@ -45,8 +55,7 @@ function reopening.plan(p, x)
   return list, ups
 end
 
-local ENDED = { 'ended_at', 'failure_reason', 'failure_category', 'cancel_reason', 'cancelled_by',
-  'edges_resolved' }
+local ENDED = { 'ended_at', 'failure_reason', 'failure_category', 'cancel_reason', 'cancelled_by' }
 
 -- What those who run again passed to a member that did not begin is passed anew when they end.
 local function forget_inputs(w, x, again)
@@ -65,31 +74,44 @@ local function forget_inputs(w, x, again)
   end
 end
 
-local WAITING = { waiting = true, delayed = true }
+-- A member that was over before it began waits again.
+local function reopen(w, x, f, now)
+  record.drop(x, ENDED)
+  edge.block(x, now)
+  if f and flow.holds(f) then
+    record.set(x, 'held', '1')
+    runnable.place(x, now)
+  end
+  commit(w, x, 'reopened')
+end
 
--- Takes back what was planned; `ups` begins with the member that runs again, which its caller
--- reopens.
-function reopening.apply(w, list, ups, now)
+-- Where a member belongs whose upstreams were taken back.
+local function replace(w, x, now)
+  if x.attempt_count then return commit(w, x) end
+  record.drop(x, { 'kept' })
+  if x.state == 'blocked' then return edge.reconsider(w, x, now, ending.finish) end
+  local waits = runnable.WAITING[x.state] and runnable.state(x, now) == 'blocked'
+  if waits then edge.block(x, now) end
+  commit(w, x, waits and 'blocked')
+end
+
+-- Takes back what was planned; the caller reopens the first of `ups`, which runs again.
+function reopening.apply(w, list, ups, f, now)
   local again, seen = {}, {}
-  for i = 1, #ups do again[ups[i].uuid] = true end
+  for i = 1, #ups do
+    again[ups[i].uuid] = true
+    record.drop(ups[i], { 'edges_resolved' })
+    w[#w + 1] = { 'ZREM', w.p.due, edge.PREFIX .. ups[i].uuid }
+    if i > 1 then reopen(w, ups[i], f, now) end
+  end
   for i = 1, #list do
-    local down = list[i].down
-    edge.untell(down, list[i].edge, list[i].outcome)
-    if not seen[down.uuid] then forget_inputs(w, down, again) end
+    local down = list[i]
+    if not seen[down.uuid] then
+      forget_inputs(w, down, again)
+      replace(w, down, now)
+    end
     seen[down.uuid] = true
   end
-  for i = 2, #ups do
-    record.drop(ups[i], ENDED)
-    record.set(ups[i], 'state', 'blocked')
-    record.set(ups[i], 'transition_at', now)
-    commit(w, ups[i], 'reopened')
-  end
-  for i = 1, #list do
-    local down = list[i].down
-    if WAITING[down.state] and not down.attempt_count then runnable.place(down, now) end
-    commit(w, down, WAITING[down.was] and down.state == 'blocked' and 'blocked')
-  end
-  record.drop(ups[1], { 'edges_resolved' })
 end
 
 return reopening

@@ -32,6 +32,9 @@ function runnable.state(x, now)
   return 'waiting'
 end
 
+-- The states of what nothing holds but a time.
+runnable.WAITING = { waiting = true, delayed = true }
+
 -- It must not run before `at`.
 function runnable.delay(x, at, reason)
   record.set(x, 'delay_until', at)

@@ -161,7 +161,7 @@ local function fire(w, p, f, now)
   local at = flow.due_at(f, now)
   if not at or at > now then return flow.retime(w, f) end
   if f.walk then return step(w, p, f, now) end
-  if f.ended_at or f.graph and not f.sealed then return walk.begin(w, p, f, 'remove', now) end
+  if f.ended_at or flow.holds(f) then return walk.begin(w, p, f, 'remove', now) end
   flow.set(w, f, { 'expired', '1' })
   w[#w + 1] = log.entry(p, event.flow_text(f, 'flow_expired'))
   walk.begin(w, p, f, 'expire', now)

@@ -41,7 +41,8 @@ local function closed(f)
   if flow.is_over(f) then
     return reply.refuse(f.state == 'cancelled' and 'flow_cancelled' or 'flow_already_terminal')
   end
-  return nil
+  -- A failure that ends the others would end whoever joins now.
+  return f.failing and reply.refuse('flow_already_terminal') or nil
 end
 
 define {
@@ -92,7 +93,7 @@ define {
   },
   run = function(p, a, now, w)
     local f = flow.read(p, a.flow_id)
-    if not f then return reply.refuse('flow_not_found') end
+    if not f or flow.is_abandoned(f) then return reply.refuse('flow_not_found') end
     if f.sealed then return reply.already(flow.number(f, 'nodes')) end
     if f.state == 'cancelled' then return reply.refuse('flow_cancelled') end
     member.seal(w, p, f, now, f.graph)

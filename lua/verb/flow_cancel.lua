@@ -50,7 +50,7 @@ define {
   run = function(p, a, now, w)
     if not is_grace(a.grace_ms) then return reply.refuse('invalid_grace_ms') end
     local f = flow.read(p, a.flow_id)
-    if not f then return reply.refuse('flow_not_found') end
+    if not f or flow.is_abandoned(f) then return reply.refuse('flow_not_found') end
     if f.state == 'cancelled' then return reply.already(stand(f)) end
     if flow.is_over(f) then return reply.refuse('flow_already_terminal') end
     flow.set(w, f, { 'state', 'cancelled', 'cancelled_at', number.text(now), 'cancel_policy',
@@ -59,7 +59,7 @@ define {
     w[#w + 1] = log.entry(p, event.flow_text(f, 'flow_cancelled', a.policy))
     flow.retime(w, f)
     -- What is held would be held for ever.
-    if a.policy ~= 'flow_only' or f.graph and not f.sealed then
+    if a.policy ~= 'flow_only' or flow.holds(f) then
       walk.begin(w, p, f, 'cancel', now)
     end
     return reply.ok(stand(f))

@@ -137,7 +137,7 @@ local function add_edge(w, p, f, one, is_expected, now)
   local up, down = record.read(p, one.upstream), record.read(p, one.downstream)
   local new = edge.new(down.uuid, one.kind, one.pass == 1, one.name, '', true)
   if is_expected then
-    edge.link(w, f, up, down, new, now)
+    edge.link(w, f, up, down, new, now, ending.finish)
   else
     edge.add(w, f, up, down, new, now, ending.finish)
   end
@@ -148,6 +148,8 @@ local function answered(f, a)
   if not f then return nil end
   if f.graph ~= a.digest then return reply.refuse('idempotency_conflict', a.flow_id) end
   if f.sealed then return reply.already(a.flow_id, flow.number(f, 'nodes')) end
+  -- What was given up is going away: in a moment it can be submitted anew.
+  if flow.is_removed(f) then return reply.refuse('flow_already_terminal') end
   if f.state == 'cancelled' then return reply.refuse('flow_cancelled') end
   return nil
 end
@@ -191,7 +193,8 @@ kernel.define {
   args = ARGS,
   gives = {
     OK = { 'flow_id', 'node_count' }, ALREADY_SATISFIED = { 'flow_id', 'node_count' },
-    idempotency_conflict = { 'id' }, flow_cancelled = {}, graph_too_large = {},
+    idempotency_conflict = { 'id' }, flow_cancelled = {}, flow_already_terminal = {},
+    graph_too_large = {},
     stale_graph_revision = { 'graph_revision' }, execution_not_in_flow = { 'execution_id' },
     self_referencing_edge = {}, cycle_detected = {},
     invalid_policy_json = { 'text' }, invalid_capabilities = { 'text' },

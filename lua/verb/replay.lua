@@ -19,10 +19,19 @@ local reopening = require('model.reopening')
 -- What belongs to the run that is over. The failure stays until the next attempt begins, because
 -- it is part of the last attempt's story.
 local OVER = { 'ended_at', 'cancel_reason', 'cancelled_by', 'retry_count', 'reclaim_count',
-  'progress_pct', 'progress_message', 'progress_at', 'deadline_at', 'lease_expires_at',
+  'progress_pct', 'progress_message', 'progress_at', 'deadline_at', 'deadline_given',
+  'lease_expires_at',
   'timeout_at', 'timeout_left_ms', 'delay_until', 'delay_reason', 'waitpoint_id' }
 
 local ENDS = { success = 'done', failed = 'final', expired = 'timeout', cancelled = 'cancel' }
+
+-- A member that has to wait has as much time as its policy says from when it may run.
+local function set_deadline(x, a, now)
+  local given = a.deadline_at ~= 0 and a.deadline_at or nil
+  local own = not a.deadline_at and number.stored(x.deadline_ms, nil)
+  if given then record.set(x, 'deadline_at', given) end
+  if own and runnable.WAITING[x.state] then edge.arm_deadline(x, now) end
+end
 
 local function reopen(w, x, a, now)
   if x.attempt_count and not x.attempt_end then
@@ -33,6 +42,8 @@ local function reopen(w, x, a, now)
   end
   blob.drop(x, w, 'result')
   record.drop(x, OVER)
+  local f = x.flow_id and flow.read(w.p, x.flow_id)
+  if f and flow.holds(f) then record.set(x, 'held', '1') end
   runnable.place(x, now)
   record.set(x, 'transition_at', now)
   record.set(x, 'next_attempt', 'replay')
@@ -40,32 +51,28 @@ local function reopen(w, x, a, now)
   request.note(x, a)
   if a.reason ~= '' then record.set(x, 'replay_reason', a.reason) end
   if a.requested_by ~= '' then record.set(x, 'replay_requested_by', a.requested_by) end
-  local deadline_ms = number.stored(x.deadline_ms, nil)
-  local deadline_at = a.deadline_at or deadline_ms and now + deadline_ms
-  if deadline_at and deadline_at > 0 then record.set(x, 'deadline_at', deadline_at) end
+  set_deadline(x, a, now)
 end
 
 -- What its flow has to say: nil and a refusal, or what is taken back with the replay.
 local function planned(p, x)
   local f = flow.read(p, x.flow_id)
-  if f and f.state == 'cancelled' and f.cancel_policy == 'cancel_all' then
-    return nil, reply.refuse('flow_cancelled')
-  end
-  if f and (f.expired or flow.walks(f) == 'remove') then
+  if f and (f.expired or flow.is_removed(f)) then
     return nil, reply.refuse('flow_already_terminal')
   end
+  if f and flow.cancels(f, x) then return nil, reply.refuse('flow_cancelled') end
   if edge.decide(x) == 'skip' then
     local up = edge.obstacle(p, x)
     return nil, reply.refuse('deps_not_satisfied', up and p.tag .. up or '')
   end
-  local list, ups = reopening.plan(p, x)
+  local list, ups = reopening.plan(p, x, f)
   if not list then return nil, reply.refuse('graph_too_large') end
   return { list = list, ups = ups, flow = f }
 end
 
 local function take_back(w, plan, now)
   if not plan then return end
-  reopening.apply(w, plan.list, plan.ups, now)
+  reopening.apply(w, plan.list, plan.ups, plan.flow, now)
   if plan.flow and plan.flow.failing then flow.forgive(w, plan.flow) end
 end
 

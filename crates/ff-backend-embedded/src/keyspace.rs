@@ -1,9 +1,12 @@
 //! All keys of one shard, in memory.
 
 mod hash;
-mod map;
 mod sorted_set;
 mod stream;
+
+mod length;
+mod map;
+mod text;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::hash::BuildHasher;
@@ -14,9 +17,11 @@ use ff_script::dump::{Dump, Stored};
 use crate::error::CommandError;
 
 pub(crate) use hash::Hash;
-use map::Map;
+use map::{Hashed, Map, hash_of};
 pub(crate) use sorted_set::{Bound, SortedSet};
 pub(crate) use stream::{EntryId, Stream};
+pub(crate) use text::Expanded;
+use text::Text;
 
 /// An owned byte string.
 pub(crate) type Bytes = Box<[u8]>;
@@ -25,21 +30,35 @@ pub(crate) type List = VecDeque<Bytes>;
 /// Members, ordered by their bytes, so that listings are the same in every run.
 pub(crate) type Set = BTreeSet<Bytes>;
 
-/// A stored value.
+/// A stored value. Most are small hashes: everything else that takes more room lies elsewhere.
 #[derive(Debug)]
 pub(crate) enum Object {
     String(Bytes),
     Hash(Hash),
     SortedSet(Box<SortedSet>),
-    List(List),
-    Set(Set),
+    List(Box<List>),
+    Set(Box<Set>),
     Stream(Box<Stream>),
 }
 
 /// Keys and values of one shard.
 #[derive(Debug, Default)]
 pub(crate) struct Keyspace {
-    objects: Map<Bytes, Object>,
+    /// In boxes of their own, because a third of a table's places is empty.
+    slots: Map<Box<Slot>>,
+}
+
+/// A key and its value. The key of an execution fits in.
+#[derive(Debug)]
+struct Slot {
+    key: Text<30>,
+    object: Object,
+}
+
+impl Hashed for Box<Slot> {
+    fn hash(&self) -> u64 {
+        hash_of(&self.key.expand())
+    }
 }
 
 /// A type that can be the value of a key.
@@ -76,15 +95,23 @@ kinds! {
     Bytes => String, Object::String;
     Hash => Hash, Object::Hash;
     SortedSet => SortedSet, |value| Object::SortedSet(Box::new(value));
-    List => List, Object::List;
-    Set => Set, Object::Set;
+    List => List, |value| Object::List(Box::new(value));
+    Set => Set, |value| Object::Set(Box::new(value));
     Stream => Stream, |value| Object::Stream(Box::new(value));
 }
 
 impl Keyspace {
+    fn find(&self, key: &[u8]) -> Option<&Object> {
+        self.slots.find(hash_of(key), |slot| slot.key.is(key)).map(|slot| &slot.object)
+    }
+
+    fn find_mut(&mut self, key: &[u8]) -> Option<&mut Object> {
+        self.slots.find_mut(hash_of(key), |slot| slot.key.is(key)).map(|slot| &mut slot.object)
+    }
+
     /// The value of a key, if there is one of this type; another type is a fault.
     pub(crate) fn get<T: Kind>(&self, key: &[u8]) -> Result<Option<&T>, CommandError> {
-        match self.objects.get(key) {
+        match self.find(key) {
             None => Ok(None),
             Some(object) => T::of(object).map(Some).ok_or(CommandError::WRONG_TYPE),
         }
@@ -92,7 +119,7 @@ impl Keyspace {
 
     /// As [`Self::get`], to change it.
     pub(crate) fn get_mut<T: Kind>(&mut self, key: &[u8]) -> Result<Option<&mut T>, CommandError> {
-        match self.objects.get_mut(key) {
+        match self.find_mut(key) {
             None => Ok(None),
             Some(object) => T::of_mut(object).map(Some).ok_or(CommandError::WRONG_TYPE),
         }
@@ -100,44 +127,62 @@ impl Keyspace {
 
     /// The value of a key, which is made if there is none.
     pub(crate) fn get_or_new<T: Kind>(&mut self, key: &[u8]) -> Result<&mut T, CommandError> {
-        let object = self.objects.get_or_insert_with(key, || T::default().into_object());
-        T::of_mut(object).ok_or(CommandError::WRONG_TYPE)
+        let make = || Slot::new(key, T::default().into_object());
+        let slot = self.slots.find_or_insert(hash_of(key), |slot| slot.key.is(key), make);
+        T::of_mut(&mut slot.object).ok_or(CommandError::WRONG_TYPE)
     }
 
     /// Replaces whatever the key held.
     pub(crate) fn put<T: Kind>(&mut self, key: &[u8], value: T) {
-        self.objects.insert(key.into(), value.into_object());
+        self.put_object(key, value.into_object());
+    }
+
+    fn put_object(&mut self, key: &[u8], object: Object) {
+        match self.find_mut(key) {
+            Some(held) => *held = object,
+            None => self.slots.insert(Slot::new(key, object)),
+        }
     }
 
     /// True if there is such a key.
     pub(crate) fn contains(&self, key: &[u8]) -> bool {
-        self.objects.get(key).is_some()
+        self.find(key).is_some()
+    }
+
+    fn take(&mut self, key: &[u8]) -> Option<Object> {
+        self.slots.remove(hash_of(key), |slot| slot.key.is(key)).map(|slot| slot.object)
     }
 
     /// True if the key was there.
     pub(crate) fn remove(&mut self, key: &[u8]) -> bool {
-        self.objects.remove(key).is_some()
+        self.take(key).is_some()
     }
 
     /// Gives the value of a key to another one, which loses its own.
     pub(crate) fn rename(&mut self, key: &[u8], to: &[u8]) {
-        if let Some(object) = self.objects.remove(key) {
-            self.objects.insert(to.into(), object);
+        if let Some(object) = self.take(key) {
+            self.put_object(to, object);
         }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.objects.len()
+        self.slots.len()
     }
 
     /// Every key with its value, in no particular order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &Object)> {
-        self.objects.iter().map(|(key, object)| (&**key, object))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Expanded<'_>, &Object)> {
+        self.slots.iter().map(|slot| (slot.key.expand(), &slot.object))
     }
 
     /// Adds a copy of everything to a dump.
     pub(crate) fn dump_into(&self, dump: &mut Dump) {
         dump.extend(self.iter().map(|(key, object)| (key.to_vec(), object.stored())));
+    }
+}
+
+impl Slot {
+    fn new(key: &[u8], object: Object) -> Box<Self> {
+        Box::new(Self { key: Text::new(key), object })
     }
 }
 
@@ -171,5 +216,32 @@ impl BuildHasher for Seeded {
     fn build_hasher(&self) -> Self::Hasher {
         static SEED: OnceLock<ahash::RandomState> = OnceLock::new();
         SEED.get_or_init(ahash::RandomState::new).build_hasher()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_execution_takes_no_more_than_its_place() {
+        assert_eq!(size_of::<Object>(), 24);
+        assert_eq!(size_of::<Slot>(), 56);
+        let key = b"ff:{fp:255}:x:0190b7a0-5c3e-7f00-8a11-0123456789ab";
+        assert!(matches!(Text::<30>::new(key), Text::Inline { .. }));
+    }
+
+    #[test]
+    fn a_renamed_key_takes_the_place_of_another() {
+        let mut keyspace = Keyspace::default();
+        keyspace.put::<Bytes>(b"a", (*b"1").into());
+        keyspace.put::<Bytes>(b"b", (*b"2").into());
+        keyspace.rename(b"a", b"b");
+        keyspace.rename(b"nothing", b"b");
+        assert_eq!(keyspace.len(), 1);
+        assert_eq!(
+            keyspace.get::<Bytes>(b"b").map(|it| it.map(|it| it.to_vec())),
+            Ok(Some(b"1".to_vec()))
+        );
     }
 }

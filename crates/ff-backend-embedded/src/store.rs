@@ -65,8 +65,8 @@ pub fn export_slots(
         out.write_all(&bytes)
     };
     let written = chosen.into_iter().try_for_each(|(key, object)| {
-        emit(&[b"DEL", key])?;
-        snapshot::commands(key, object, &mut emit)
+        emit(&[b"DEL", &key])?;
+        snapshot::commands(&key, object, &mut emit)
     });
     written.and_then(|()| out.flush()).map_err(StoreError::io(Path::new("the export")))?;
     Ok(recovery)

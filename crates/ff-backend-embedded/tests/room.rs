@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost, SyncMode};
 use ff_core::backend::{FailureClass, FailureReason, Handle};
-use ff_core::contracts::{ClaimRequest, NewExecution};
+use ff_core::contracts::{ClaimRequest, CreateExecution};
 use ff_core::engine_backend::roles::*;
 use ff_core::limits;
 use ff_core::partition::PartitionConfig;
@@ -35,18 +35,16 @@ fn lane() -> LaneId {
     LaneId::try_new(long(limits::LANE_BYTES_MAX)).unwrap()
 }
 
-fn execution() -> NewExecution {
+fn execution() -> CreateExecution {
     let retry_policy = Some(RetryPolicy { max_retries: 10, ..RetryPolicy::default() });
-    NewExecution {
-        namespace: Namespace::try_new(long(limits::NAMESPACE_BYTES_MAX)).unwrap(),
-        lane: lane(),
+    CreateExecution {
+        namespace: Some(Namespace::try_new(long(limits::NAMESPACE_BYTES_MAX)).unwrap()),
+        lane: Some(lane()),
         creator: long(limits::CREATOR_BYTES_MAX),
-        policy: ExecutionPolicy { retry_policy, ..ExecutionPolicy::default() },
-        payload: b"payload".to_vec(),
-        ..NewExecution::new(
-            ExecutionId::from_parts(HOME, SystemIds.ordered()),
-            ExecutionKind::try_new(long(limits::KIND_BYTES_MAX)).unwrap(),
-        )
+        policy: Some(ExecutionPolicy { retry_policy, ..ExecutionPolicy::default() }),
+        ..CreateExecution::new(ExecutionKind::try_new(long(limits::KIND_BYTES_MAX)).unwrap())
+            .with_id(ExecutionId::from_parts(HOME, SystemIds.ordered()))
+            .with_payload(b"payload".to_vec())
     }
 }
 

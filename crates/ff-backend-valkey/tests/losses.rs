@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ff_backend_valkey::ValkeyHost;
-use ff_core::contracts::{LaneQuery, NewExecution};
+use ff_core::contracts::{CreateExecution, LaneQuery};
 use ff_core::engine_backend::roles::*;
 use ff_core::partition::{Partition, PartitionConfig};
 use ff_core::types::{ExecutionId, ExecutionKind};
@@ -25,11 +25,9 @@ async fn open(url: &str) -> Backend {
     ScriptBackend::open(Arc::new(host), counts).await.expect("it opens")
 }
 
-fn new_execution(partition: Partition) -> NewExecution {
-    NewExecution::new(
-        ExecutionId::from_parts(partition, SystemIds.ordered()),
-        ExecutionKind::try_new("work").expect("a valid name"),
-    )
+fn new_execution(partition: Partition) -> CreateExecution {
+    CreateExecution::new(ExecutionKind::try_new("work").expect("a valid name"))
+        .with_id(ExecutionId::from_parts(partition, SystemIds.ordered()))
 }
 
 async fn create(backend: &Backend, partition: Partition) -> ExecutionId {

@@ -5,7 +5,8 @@ use std::fmt;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, value_parser};
 
-use crate::scenario::{claim, http, idle, sdk, stream, suspend};
+use crate::scenario::{claim, flow, http, idle, room, sdk, stream, suspend};
+
 use crate::server;
 
 /// Measures FlowFabric. Each scenario prints one report.
@@ -49,6 +50,11 @@ pub(crate) enum Scenario {
     Stream(stream::Options),
     /// Suspends, signals, claims again and completes: latency, and what the store spends.
     Suspend(suspend::Options),
+    /// Runs flows by workers of the SDK: throughput, latency, and what the store spends, compared
+    /// with plain executions.
+    Flow(flow::Options),
+    /// How much room executions take, in the embedded store and in Valkey.
+    Room(room::Options),
     /// The server of the other scenarios: prints its address and runs until its input ends.
     #[command(hide = true)]
     Serve(server::Options),
@@ -183,7 +189,7 @@ macro_rules! display_as_option {
     )*};
 }
 
-display_as_option!(HostKind, Journal);
+display_as_option!(HostKind, Journal, flow::Shape);
 
 /// What the callers of most scenarios do.
 #[derive(Clone, Debug, Args)]

@@ -17,6 +17,7 @@ mod worker;
 mod machine_speed;
 mod metering;
 mod noop;
+mod slow_log;
 mod threads;
 
 mod ids;
@@ -60,6 +61,8 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         Scenario::Idle(options) => runtime.block_on(scenario::idle::run(options))?,
         Scenario::Stream(options) => runtime.block_on(scenario::stream::run(options))?,
         Scenario::Suspend(options) => runtime.block_on(scenario::suspend::run(options))?,
+        Scenario::Flow(options) => runtime.block_on(scenario::flow::run(options))?,
+        Scenario::Room(options) => runtime.block_on(scenario::room::run(options))?,
         Scenario::Serve(options) => return server::serve(options),
     };
     report.field("client_threads", arguments.client_threads).print(arguments.json);

@@ -1,6 +1,7 @@
 //! What the store and its callers spent, between two moments.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ff_backend_valkey::ValkeyHost;
 use ff_script::value::Value;
@@ -22,10 +23,15 @@ pub(crate) struct Spent {
 impl Spent {
     /// What the store and its callers spent since they were started.
     pub(crate) async fn so_far(store: &Store) -> Result<Self, Failure> {
+        Self::so_far_on(store.valkey()).await
+    }
+
+    /// The same on a Valkey, or, if there is none, in the embedded store of this process.
+    pub(crate) async fn so_far_on(valkey: Option<&Arc<ValkeyHost>>) -> Result<Self, Failure> {
         let times = threads::times();
-        let store_us = match &store.inside {
-            Inside::Embedded(_) => times.map(|times| times.store_us),
-            Inside::Valkey(host) => Some(time_in_functions_us(host).await?),
+        let store_us = match valkey {
+            None => times.map(|times| times.store_us),
+            Some(host) => Some(time_in_functions_us(host).await?),
         };
         Ok(Self { store_us, client_us: times.map(|times| times.client_us) })
     }

@@ -1,9 +1,11 @@
 //! The scenarios.
 
 pub(crate) mod claim;
+pub(crate) mod flow;
 pub(crate) mod http;
 pub(crate) mod idle;
 pub(crate) mod lifecycle;
+pub(crate) mod room;
 pub(crate) mod sdk;
 pub(crate) mod stream;
 pub(crate) mod suspend;

@@ -89,6 +89,14 @@ impl Store {
         self.backend.partition_config().num_flow_partitions
     }
 
+    /// The Valkey, if it is one.
+    pub(crate) fn valkey(&self) -> Option<&Arc<ValkeyHost>> {
+        match &self.inside {
+            Inside::Embedded(_) => None,
+            Inside::Valkey(host) => Some(host),
+        }
+    }
+
     /// A number for a journal that is not there would be worse than none.
     pub(crate) fn check_journal(&self, journal: Journal) -> Result<(), Failure> {
         match &self.inside {

@@ -40,11 +40,12 @@ fn used_us(task: &Path) -> Option<f64> {
     Some(ns / 1000.0)
 }
 
-/// The embedded store names its threads `ff-…`; the main thread has the program's name.
+/// The embedded store names its threads `ff-…`, as workers do theirs; the main thread has the
+/// program's name.
 fn is_store(process: u32, task: &Path) -> bool {
     let main = task.file_name().is_some_and(|id| *id == *process.to_string());
     let name = fs::read_to_string(task.join("comm")).unwrap_or_default();
-    !main && name.starts_with("ff-")
+    !main && name.starts_with("ff-") && name.trim_end() != "ff-upkeep"
 }
 
 /// Memory that this process occupies.

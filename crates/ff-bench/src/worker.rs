@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ff_core::backend::Handle;
 use ff_core::capability::CapabilitySet;
 use ff_core::contracts::{
-    ANY_SIGNAL, ClaimRequest, Condition, DeliverSignal, NewExecution, Signal, SignalOutcome,
+    ANY_SIGNAL, ClaimRequest, Condition, CreateExecution, DeliverSignal, Signal, SignalOutcome,
     SuspendOutcome, SuspendRequest,
 };
 use ff_core::engine_backend::PartitionBackend;
@@ -120,15 +120,13 @@ impl Worker {
         Ok(())
     }
 
-    fn execution(&mut self, partition: Partition) -> NewExecution {
-        NewExecution {
-            namespace: self.names.namespace.clone(),
-            lane: self.names.lane.clone(),
-            payload: self.payload.clone(),
-            ..NewExecution::new(
-                ExecutionId::from_parts(partition, self.ids.uuid()),
-                self.names.kind.clone(),
-            )
+    fn execution(&mut self, partition: Partition) -> CreateExecution {
+        CreateExecution {
+            namespace: Some(self.names.namespace.clone()),
+            lane: Some(self.names.lane.clone()),
+            ..CreateExecution::new(self.names.kind.clone())
+                .with_id(ExecutionId::from_parts(partition, self.ids.uuid()))
+                .with_payload(self.payload.clone())
         }
     }
 

@@ -142,6 +142,19 @@ fn numbered(stored: Stored) -> Stored {
     Stored::Stream(entries.into_iter().enumerate().map(number).collect())
 }
 
+/// The same dump with of each stream only as many of the last entries as another has. A log is
+/// trimmed by whole blocks, whose size is the store's: only the end that both have can be compared.
+pub fn common_end(mut dump: Dump, other: &Dump) -> Dump {
+    for (key, stored) in &mut dump {
+        if let (Stored::Stream(here), Some(Stored::Stream(there))) = (&mut *stored, other.get(key))
+        {
+            let last = here.split_off(here.len() - here.len().min(there.len()));
+            *stored = numbered(Stored::Stream(last));
+        }
+    }
+    dump
+}
+
 /// What differs between two dumps, one line per key, for a person.
 pub fn difference(before: &Dump, after: &Dump) -> String {
     let keys: std::collections::BTreeSet<&Vec<u8>> = before.keys().chain(after.keys()).collect();

@@ -33,7 +33,7 @@ pub use deployment::{Deployment, FLOW_PARTITIONS, START_MS};
 pub use flows::{Flow, Graph, joining};
 pub use held::{GRANT_MS, Held, INSTANCE, LEASE_MS, WORKER, capabilities, instance, worker};
 pub use host::{HostKind, TestHost};
-pub use library::{library, reachable_library, timed_library};
+pub use library::{cramped, library, reachable_library, timed_library};
 pub use listener::Listener;
 pub use servers::{run, stop_servers};
 pub use waiting::{SECRET, Suspended, Waiting, rotation};

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::LazyLock;
 
+use ff_core::limits;
 use ff_script::library::Library;
 
 /// Names a directory of modules, laid out as `lua/`; unset, the library is the one of this build.
@@ -87,6 +88,22 @@ pub fn timed_library() -> Library {
 pub fn reachable_library() -> Library {
     let (name, source) = library_verb();
     with(&[(name, &source)])
+}
+
+/// What one call does for all of a flow, in [`cramped`] libraries: so little that a flow of a few
+/// members is gone over in several steps, between which anything can happen.
+const CRAMPED: [(&str, u64, u64); 2] =
+    [("edges_per_call", limits::EDGES_PER_CALL, 4), ("walk_batch", limits::WALK_BATCH, 3)];
+
+/// The same library with less of a flow done by one call.
+pub fn cramped(library: &Library) -> Library {
+    let mut library = library.clone();
+    for (name, many, few) in CRAMPED {
+        let line = format!("\n  {name} = {many},\n");
+        assert_eq!(library.source.matches(&line).count(), 1, "{name} is a limit");
+        library.source = library.source.replace(&line, &format!("\n  {name} = {few},\n"));
+    }
+    library
 }
 
 /// The module that has the functions for tests.

@@ -19,6 +19,8 @@ mod world;
 mod choose;
 mod create;
 mod eligible;
+mod flows;
+mod graph;
 mod output;
 mod wait;
 mod workers;

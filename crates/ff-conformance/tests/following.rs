@@ -11,7 +11,7 @@ use ff_backend_valkey::{ValkeyConfig, ValkeyHost};
 use ff_core::backend::{Frame, FrameKind, Handle};
 use ff_core::backend_error::BackendError;
 use ff_core::capability::CapabilitySet;
-use ff_core::contracts::{ClaimRequest, NewExecution, Output, OutputCursor, OutputStream};
+use ff_core::contracts::{ClaimRequest, CreateExecution, Output, OutputCursor, OutputStream};
 use ff_core::engine_backend::roles::*;
 use ff_core::partition::{Partition, PartitionConfig};
 use ff_core::types::{ExecutionId, ExecutionKind, LaneId, LeaseId, WorkerId, WorkerInstanceId};
@@ -94,8 +94,8 @@ async fn open<H: Host>(host: &Arc<H>) -> ScriptBackend<H> {
 async fn started<H: Host>(backend: &ScriptBackend<H>) -> Handle {
     let (partition, uuid) = (Partition::flow(1), || SystemIds.random());
     let id = ExecutionId::from_parts(partition, uuid());
-    let execution = NewExecution::new(id, ExecutionKind::try_new("k").expect("valid"));
-    let lane: LaneId = execution.lane.clone();
+    let execution = CreateExecution::new(ExecutionKind::try_new("k").expect("valid")).with_id(id);
+    let lane = LaneId::default();
     backend.create(execution).await.expect("created");
     let request = ClaimRequest {
         kinds: Vec::new(),

@@ -7,8 +7,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use ff_conformance::library;
 use ff_conformance::model::{Failure, Plan, Played, Store, play, shrink};
+use ff_conformance::{cramped, library};
 use ff_script::calls;
 use ff_script::library::Library;
 use ff_test_seed::{RandomTest, random_test};
@@ -73,7 +73,7 @@ fn story(test: &RandomTest, library: &Library, seed: u64, steps: usize) -> Strin
 
 #[test]
 fn random_sequences_break_no_rule() {
-    let library = library();
+    let library = cramped(&library());
     let test = random_test!();
     let (seeds, steps) = (test.seeds(1..SEEDS + 1), test.steps(STEPS) as usize);
     let (count, begin) = (seeds.end - seeds.start, Instant::now());

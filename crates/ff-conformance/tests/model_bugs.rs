@@ -4,6 +4,7 @@
 use std::ops::Range;
 use std::path::Path;
 
+use ff_conformance::cramped;
 use ff_conformance::model::{Plan, Store, play};
 use ff_script::library::Library;
 use ff_test_seed::random_test;
@@ -228,7 +229,7 @@ fn library(bug: &Bug) -> Library {
     let source = std::fs::read_to_string(lua.join(format!("{}.lua", bug.module)));
     let source = source.expect("the module is there");
     assert_eq!(source.matches(bug.right).count(), 1, "{}: look at {}", bug.what, bug.module);
-    Library::with_modules(&[(bug.module, &source.replace(bug.right, bug.wrong))])
+    cramped(&Library::with_modules(&[(bug.module, &source.replace(bug.right, bug.wrong))]))
 }
 
 /// The first seed that finds the bug, and what it found.

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use ff_backend_embedded::SyncMode;
+use ff_conformance::cramped;
 use ff_conformance::model::{Failure, Plan, Played, Store, play, shrink};
 use ff_script::library::Library;
 use ff_test_seed::{RandomTest, random_test};
@@ -21,7 +22,7 @@ const MODES: [SyncMode; 3] = [SyncMode::Always, SyncMode::EverySec, SyncMode::Of
 /// What was played, and how often the journal was rewritten meanwhile.
 fn played(seed: u64, plan: &Plan) -> Result<(Played, u64), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
-    let library = Library::current();
+    let library = cramped(&Library::current());
     let sync = MODES[(seed % 3) as usize];
     let stores = [Store::on_disk(&library, sync), Store::embedded(&library)];
     let played = runtime.expect("a runtime can be made").block_on(play(plan, &stores))?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost};
 use ff_conformance::{capabilities, instance, lane, library, worker};
-use ff_core::contracts::NewExecution;
+use ff_core::contracts::CreateExecution;
 use ff_core::engine_backend::roles::*;
 use ff_core::partition::{Partition, PartitionConfig, PartitionFamily};
 use ff_core::state::PublicState;
@@ -70,11 +70,12 @@ fn open(library: &Library) -> Arc<EmbeddedHost> {
     Arc::new(EmbeddedHost::open(config, library).expect("the library loads"))
 }
 
-fn new_execution(execution_id: ExecutionId) -> NewExecution {
-    NewExecution {
-        namespace: Namespace::try_new("tests").expect("a valid name"),
-        lane: lane("main"),
-        ..NewExecution::new(execution_id, ExecutionKind::try_new("work").expect("a valid name"))
+fn new_execution(execution_id: ExecutionId) -> CreateExecution {
+    CreateExecution {
+        namespace: Some(Namespace::try_new("tests").expect("a valid name")),
+        lane: Some(lane("main")),
+        ..CreateExecution::new(ExecutionKind::try_new("work").expect("a valid name"))
+            .with_id(execution_id)
     }
 }
 

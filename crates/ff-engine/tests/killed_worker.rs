@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use ff_backend_valkey::{ValkeyConfig, ValkeyHost};
 use ff_core::backend::HandleKind;
-use ff_core::contracts::{Claimed, NewExecution, WorkRequest};
+use ff_core::contracts::{Claimed, CreateExecution, WorkRequest};
 use ff_core::engine_backend::roles::*;
 use ff_core::partition::PartitionConfig;
 use ff_core::state::{AttemptLifecycle, PublicState};
@@ -52,14 +52,12 @@ async fn claim_one(backend: &Arc<ScriptBackend<ValkeyHost>>, worker: &str) -> Op
     scheduler.expect("starts").claim(request).await.expect("claims").pop()
 }
 
-fn new_execution() -> NewExecution {
-    NewExecution {
+fn new_execution() -> CreateExecution {
+    CreateExecution {
         creator: "test".to_owned(),
-        payload: b"please finish me".to_vec(),
-        ..NewExecution::new(
-            ExecutionId::solo(SystemIds.ordered(), &config()),
-            ExecutionKind::try_new("sleepy").expect("valid"),
-        )
+        ..CreateExecution::new(ExecutionKind::try_new("sleepy").expect("valid"))
+            .with_id(ExecutionId::solo(SystemIds.ordered(), &config()))
+            .with_payload(b"please finish me".to_vec())
     }
 }
 
@@ -96,8 +94,7 @@ async fn a_killed_worker_s_execution_completes_without_help() {
     let backend = connect(&valkey.url()).await;
     let engine = Engine::start(Arc::clone(&backend), EngineConfig::default()).await.expect("runs");
     let new = new_execution();
-    let id = new.execution_id;
-    backend.create(new).await.expect("created");
+    let id = backend.create(new).await.expect("created").execution_id();
 
     let url = valkey.url();
     tokio::task::spawn_blocking(move || start_and_kill_worker(&url)).await.expect("killed");

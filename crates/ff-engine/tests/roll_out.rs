@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ff_backend_valkey::{ValkeyConfig, ValkeyHost};
-use ff_core::contracts::{NewExecution, WorkRequest};
+use ff_core::contracts::{CreateExecution, WorkRequest};
 use ff_core::engine_backend::roles::*;
 use ff_core::partition::PartitionConfig;
 use ff_core::state::PublicState;
@@ -121,13 +121,11 @@ impl Tally {
     }
 }
 
-fn new_execution() -> NewExecution {
-    NewExecution {
-        payload: vec![7; 300],
-        ..NewExecution::new(
-            ExecutionId::solo(SystemIds.ordered(), &config()),
-            ExecutionKind::try_new("work").expect("valid"),
-        )
+fn new_execution() -> CreateExecution {
+    CreateExecution {
+        ..CreateExecution::new(ExecutionKind::try_new("work").expect("valid"))
+            .with_id(ExecutionId::solo(SystemIds.ordered(), &config()))
+            .with_payload(vec![7; 300])
     }
 }
 

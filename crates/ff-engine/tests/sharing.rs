@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost};
-use ff_core::contracts::NewExecution;
+use ff_core::contracts::CreateExecution;
 use ff_core::engine_backend::roles::*;
 use ff_core::partition::{Partition, PartitionConfig};
 use ff_core::state::PublicState;
@@ -101,8 +101,7 @@ async fn delay_everywhere(backend: &Backend, millis: u64) -> Vec<ExecutionId> {
     let mut ids = Vec::new();
     for partition in backend.partition_config().flow_partitions() {
         let new = delayed(partition, now.plus_millis(millis));
-        ids.push(new.execution_id);
-        backend.create(new).await.expect("created");
+        ids.push(backend.create(new).await.expect("created").execution_id());
     }
     ids
 }
@@ -117,12 +116,10 @@ async fn until_waiting(backend: &Backend, id: ExecutionId, started: Instant) {
     }
 }
 
-fn delayed(partition: Partition, until: TimestampMs) -> NewExecution {
-    NewExecution {
-        delay_until: Some(until.into()),
-        ..NewExecution::new(
-            ExecutionId::from_parts(partition, SystemIds.ordered()),
-            ExecutionKind::try_new("timed").expect("valid"),
-        )
+fn delayed(partition: Partition, until: TimestampMs) -> CreateExecution {
+    CreateExecution {
+        delay_until: Some(until),
+        ..CreateExecution::new(ExecutionKind::try_new("timed").expect("valid"))
+            .with_id(ExecutionId::from_parts(partition, SystemIds.ordered()))
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost};
-use ff_core::contracts::{NewExecution, WorkRequest};
+use ff_core::contracts::{CreateExecution, WorkRequest};
 use ff_core::engine_backend::roles::*;
 use ff_core::partition::PartitionConfig;
 use ff_core::policy::ExecutionPolicy;
@@ -26,14 +26,12 @@ async fn open() -> Arc<ScriptBackend<EmbeddedHost>> {
     Arc::new(ScriptBackend::open(host, config()).await.expect("opens"))
 }
 
-fn new_execution(policy: ExecutionPolicy, delay_until: Option<TimestampMs>) -> NewExecution {
-    NewExecution {
-        policy,
-        delay_until: delay_until.map(Into::into),
-        ..NewExecution::new(
-            ExecutionId::solo(SystemIds.ordered(), &config()),
-            ExecutionKind::try_new("timed").expect("valid"),
-        )
+fn new_execution(policy: ExecutionPolicy, delay_until: Option<TimestampMs>) -> CreateExecution {
+    CreateExecution {
+        policy: Some(policy),
+        delay_until,
+        ..CreateExecution::new(ExecutionKind::try_new("timed").expect("valid"))
+            .with_id(ExecutionId::solo(SystemIds.ordered(), &config()))
     }
 }
 
@@ -62,8 +60,7 @@ async fn a_waiting_worker_gets_a_delayed_execution_when_its_time_comes() {
     let now = backend.tick(ff_core::partition::Partition::flow(0), 1).await.expect("ticks").now;
     let started = Instant::now();
     let new = new_execution(ExecutionPolicy::default(), Some(now.plus_millis(300)));
-    let id = new.execution_id;
-    backend.create(new).await.expect("created");
+    let id = backend.create(new).await.expect("created").execution_id();
 
     let claimed = scheduler.claim(request(5_000)).await.expect("answers").pop().expect("claimed");
     let waited = started.elapsed();
@@ -81,8 +78,7 @@ async fn an_execution_that_kills_every_worker_ends_as_failed_by_itself() {
     let engine = Engine::start(Arc::clone(&backend), EngineConfig::default()).await.expect("runs");
     let policy = ExecutionPolicy { max_reclaim_count: Some(2), ..ExecutionPolicy::default() };
     let new = new_execution(policy, None);
-    let id = new.execution_id;
-    backend.create(new).await.expect("created");
+    let id = backend.create(new).await.expect("created").execution_id();
 
     for attempt in 0..3 {
         let claimed = scheduler.claim(request(30)).await.expect("answers").pop().expect("claimed");

@@ -6,7 +6,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost};
-use ff_core::contracts::{Claimed, NewExecution, NextGrantRequest, WorkRequest};
+use ff_core::contracts::{Claimed, CreateExecution, NextGrantRequest, WorkRequest};
 use ff_core::engine_backend::roles::*;
 use ff_core::limits;
 use ff_core::partition::{Partition, PartitionConfig};
@@ -47,13 +47,11 @@ impl Site {
     }
 
     async fn create_with(&self, partition: u16, payload: Vec<u8>) {
-        let execution = NewExecution {
-            lane: lane(),
-            payload,
-            ..NewExecution::new(
-                ExecutionId::from_parts(Partition::flow(partition), SystemIds.ordered()),
-                ExecutionKind::try_new("some").expect("valid"),
-            )
+        let execution = CreateExecution {
+            lane: Some(lane()),
+            ..CreateExecution::new(ExecutionKind::try_new("some").expect("valid"))
+                .with_id(ExecutionId::from_parts(Partition::flow(partition), SystemIds.ordered()))
+                .with_payload(payload)
         };
         self.backend.create(execution).await.expect("created");
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost};
 use ff_core::backend::Handle;
 use ff_core::capability::CapabilitySet;
-use ff_core::contracts::{Claimed, NewExecution, WorkRequest};
+use ff_core::contracts::{Claimed, CreateExecution, WorkRequest};
 use ff_core::engine_backend::roles::*;
 use ff_core::partition::{Partition, PartitionConfig};
 use ff_core::policy::{ExecutionPolicy, RoutingRequirements};
@@ -68,19 +68,20 @@ impl Place {
         }
     }
 
-    fn execution(self) -> NewExecution {
+    fn execution(self) -> CreateExecution {
         let partition = Partition::flow(self.0 as u16 % PARTITIONS);
         let required = RoutingRequirements { required_capabilities: self.capabilities() };
-        NewExecution {
-            namespace: Namespace::try_new(format!("team-{}", self.0 % 3)).expect("valid"),
-            lane: self.lanes().swap_remove(0),
+        CreateExecution {
+            namespace: Some(Namespace::try_new(format!("team-{}", self.0 % 3)).expect("valid")),
+            lane: Some(self.lanes().swap_remove(0)),
             creator: self.0.to_string(),
-            policy: ExecutionPolicy { routing_requirements: Some(required), ..Default::default() },
-            payload: self.0.to_string().into_bytes(),
-            ..NewExecution::new(
-                ExecutionId::from_parts(partition, SystemIds.ordered()),
-                self.kind(),
-            )
+            policy: Some(ExecutionPolicy {
+                routing_requirements: Some(required),
+                ..Default::default()
+            }),
+            ..CreateExecution::new(self.kind())
+                .with_id(ExecutionId::from_parts(partition, SystemIds.ordered()))
+                .with_payload(self.0.to_string().into_bytes())
         }
     }
 }

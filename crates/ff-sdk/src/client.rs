@@ -1,5 +1,6 @@
 //! The client: submits executions and waits for their results.
 
+mod call;
 mod flow;
 mod follow;
 mod list;
@@ -7,6 +8,7 @@ mod result;
 mod signal;
 mod submit;
 
+pub use call::Call;
 pub use follow::Follow;
 pub use list::Listing;
 pub use result::AwaitError;
@@ -23,7 +25,8 @@ use serde::Serialize;
 
 use crate::backend_config::BackendConfig;
 use crate::connection::Connection;
-use crate::error::SdkError;
+use crate::error::{Context as _, SdkError};
+use crate::kind::Takes;
 
 /// Submits executions, waits for their results, and looks after them. Executions are named by their
 /// id or by its UUID alone: see [`ExecutionRef`].
@@ -83,10 +86,10 @@ impl Client {
         self.connection.engine()
     }
 
-    /// An execution for the handler of this name, with an input that is encoded as JSON. It is
-    /// submitted when the answer is awaited.
-    pub fn submit<I: Serialize + ?Sized>(&self, kind: &str, input: &I) -> Submission {
-        Submission::new(self, kind, serde_json::to_vec(input))
+    /// An execution for the handler of this name, or of this [`Kind`](crate::Kind), with an input
+    /// that is encoded as JSON. It is submitted when the answer is awaited.
+    pub fn submit<I: Serialize + ?Sized>(&self, kind: impl Takes<I>, input: &I) -> Submission {
+        Submission::new(self, kind.kind_name(), serde_json::to_vec(input))
     }
 
     /// The same with an input of bytes that are passed on as they are.
@@ -132,8 +135,7 @@ impl Client {
         execution: impl Into<ExecutionRef>,
     ) -> Result<Option<ExecutionSnapshot>, SdkError> {
         let id = self.connection.resolve(execution)?;
-        let described = self.engine().describe_execution(id).await;
-        described.map_err(|error| error.in_context("describe").into())
+        self.engine().describe_execution(id).await.context("describe")
     }
 
     /// The executions that pass a filter, page by page.

@@ -16,7 +16,7 @@ use tokio::sync::OnceCell;
 
 use crate::backend_config::{BackendConfig, BackendConnection};
 use crate::endings::Endings;
-use crate::error::SdkError;
+use crate::error::{Context as _, SdkError};
 use crate::http;
 
 /// An open way to a deployment. Cheap to clone; workers and clients of one process share it, which
@@ -109,7 +109,7 @@ impl Connection {
     /// Where work comes from. Starts to listen for it at the first call.
     pub async fn work(&self) -> Result<Arc<dyn WorkSource>, SdkError> {
         let work = self.0.work.get_or_try_init(|| self.0.opener.work()).await;
-        work.cloned().map_err(|error| error.in_context("work_source").into())
+        work.cloned().context("work_source")
     }
 
     /// Where completions can be subscribed to, if the backend can tell of them.

@@ -170,6 +170,17 @@ impl std::error::Error for SdkError {
     }
 }
 
+/// Says what was being done when the engine had an error.
+pub(crate) trait Context<T> {
+    fn context(self, context: &str) -> Result<T, SdkError>;
+}
+
+impl<T> Context<T> for Result<T, EngineError> {
+    fn context(self, context: &str) -> Result<T, SdkError> {
+        self.map_err(|error| error.in_context(context).into())
+    }
+}
+
 /// A call that took longer than it may. It may have been applied.
 pub(crate) fn timed_out(limit: Duration) -> BackendError {
     let message = format!("no answer within {limit:?}");

@@ -23,7 +23,7 @@ use tokio::sync::OnceCell;
 use crate::backend_config::ServerConnection;
 use crate::connection::{Another, Opener, Parts};
 use crate::endings::{Endings, LongWait};
-use crate::error::SdkError;
+use crate::error::{Context as _, SdkError};
 
 /// A server that is reached over HTTP.
 pub(crate) struct HttpBackend {
@@ -40,8 +40,8 @@ impl HttpBackend {
     /// Reaches the server once, to learn how many partitions it has.
     async fn connect(server: &ServerConnection) -> Result<Self, SdkError> {
         let mut backend = Self::new(server, PartitionConfig::default())?;
-        let deployment = backend.send::<Deployment>(Nothing {}, Nothing {}).await;
-        let deployment = deployment.map_err(|error| error.in_context("connect"))?;
+        let deployment =
+            backend.send::<Deployment>(Nothing {}, Nothing {}).await.context("connect")?;
         backend.partitions = deployment.partitions;
         Ok(backend)
     }

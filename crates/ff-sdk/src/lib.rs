@@ -4,6 +4,8 @@
 //! | to | use |
 //! |---|---|
 //! | run handlers | [`Worker`] |
+//! | share the types of inputs and results between both | [`Kind`] |
+//! | put a graph of executions together | [`Flow`] |
 //! | submit executions, signal them, follow their output, wait for results | [`Client`] |
 //! | have every step in your own hands | [`FlowFabricWorker`], [`ClaimedTask`] |
 //! | say where executions live | [`BackendConfig`], [`Connection`] |
@@ -17,6 +19,7 @@
 mod backend_config;
 mod config;
 mod error;
+mod kind;
 
 mod connection;
 mod deadline;
@@ -30,16 +33,19 @@ mod worker;
 
 mod admin;
 mod client;
+mod flow;
 mod json;
 
 mod runtime;
 
 pub use admin::{ClaimForWorkerRequest, ClaimForWorkerResponse, FlowFabricAdminClient};
 pub use backend_config::{BackendConfig, BackendConnection, ServerConnection};
-pub use client::{AwaitError, Client, Follow, Listing, Submission};
+pub use client::{AwaitError, Call, Client, Follow, Listing, Submission};
 pub use config::WorkerConfig;
 pub use connection::Connection;
 pub use error::{HttpError, HttpErrorKind, SdkError, TerminalError};
+pub use flow::{Flow, FlowHandle, FlowTask, Input, InputName, TaskOutcome, Upstream};
+pub use kind::{Kind, Takes};
 pub use runtime::{
     Context, INVALID_INPUT, INVALID_OUTPUT, INVALID_SUSPENSION, KindOptions, PANIC, ShutdownHandle,
     TaskError, UNKNOWN_KIND, Worker, WorkerBuilder,

@@ -5,6 +5,7 @@ mod context;
 mod handler;
 mod run;
 mod task_error;
+mod typed;
 
 pub use builder::{KindOptions, WorkerBuilder};
 pub use context::Context;
@@ -95,7 +96,7 @@ enum Source {
 /// What the handlers share, and the handlers.
 struct Kinds<S> {
     state: Arc<S>,
-    by_name: HashMap<ExecutionKind, Kind<S>>,
+    by_name: HashMap<ExecutionKind, Registered<S>>,
     /// Told whenever a handler of a kind with a limit is done.
     freed: Notify,
 }
@@ -131,7 +132,7 @@ impl<S> Kinds<S> {
 }
 
 /// One handler, and how many of it may run at a time.
-struct Kind<S> {
+struct Registered<S> {
     handler: Handler<S>,
     permits: Option<Arc<Semaphore>>,
 }

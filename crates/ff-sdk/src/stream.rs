@@ -5,7 +5,7 @@ use ff_core::engine_backend::EngineBackend;
 use ff_core::limits::{MAX_TAIL_BLOCK_MS, STREAM_READ_HARD_CAP};
 use ff_core::types::{AttemptIndex, ExecutionId, StreamCursor};
 
-use crate::error::SdkError;
+use crate::error::{Context as _, SdkError};
 
 /// Reads the frames of an attempt between two positions, both included. An answer may have fewer
 /// than there are: [`StreamFrames::has_more`] says so, and [`StreamFrames::next_cursor`] where to
@@ -20,8 +20,7 @@ pub async fn read_stream(
 ) -> Result<StreamFrames, SdkError> {
     check_count(count_limit)?;
     let query = StreamQuery::range(attempt_index, from, to, count_limit);
-    let read = backend.read_stream(*execution_id, query).await;
-    read.map_err(|error| error.in_context("read_stream").into())
+    backend.read_stream(*execution_id, query).await.context("read_stream")
 }
 
 /// Waits until there are frames of an attempt behind a position or its stream is closed, at most
@@ -46,8 +45,7 @@ pub async fn tail_stream(
     }
     let (after, block_ms, limit) = (Some(after), Some(block_ms), Some(count_limit));
     let tail = TailStream { after, block_ms, limit };
-    let tailed = backend.tail_stream(*execution_id, attempt_index, tail).await;
-    tailed.map_err(|error| error.in_context("tail_stream").into())
+    backend.tail_stream(*execution_id, attempt_index, tail).await.context("tail_stream")
 }
 
 fn check_count(count_limit: u64) -> Result<(), SdkError> {

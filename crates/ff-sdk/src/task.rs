@@ -28,7 +28,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::error::{SdkError, TerminalError};
+use crate::error::{Context as _, SdkError, TerminalError};
 use crate::stream;
 use crate::worker::Shared;
 use frames::Output;
@@ -92,8 +92,7 @@ impl TaskCore {
         }
         self.check_held()?;
         let message = Some(message.to_owned());
-        let told = self.engine.progress(self.handle(), Some(percent), message).await;
-        told.map_err(|error| error.in_context("progress").into())
+        self.engine.progress(self.handle(), Some(percent), message).await.context("progress")
     }
 
     /// What an upstream passes under a name; none if nothing is. What was too large for the claim
@@ -105,8 +104,7 @@ impl TaskCore {
         if let Some(bytes) = &input.bytes_base64 {
             return Ok(Some(bytes.0.clone()));
         }
-        let result = self.engine.read_result(input.execution_id).await;
-        result.map_err(|error| error.in_context("input").into())
+        self.engine.read_result(input.execution_id).await.context("input")
     }
 
     /// After the loss of the lease the store would refuse: it need not be asked.
@@ -267,8 +265,7 @@ impl ClaimedTask {
     /// Renews the lease now, outside the schedule.
     pub async fn renew_lease(&self) -> Result<(), SdkError> {
         self.core.check_held()?;
-        let renewed = renewal::renew(&self.core, &self.core.engine).await;
-        renewed.map_err(|error| error.in_context("renew").into())
+        renewal::renew(&self.core, &self.core.engine).await.context("renew")
     }
 
     /// Says how far the work is: 0 to 100, and a sentence for a person.
@@ -287,8 +284,7 @@ impl ClaimedTask {
         let mut frame = Frame::new(FrameKind::Event, payload).with_type(frame_type);
         frame.correlation_id = metadata.map(str::to_owned);
         self.core.check_held()?;
-        let appended = frames::append(&self.core, frame).await;
-        appended.map_err(|error| error.in_context("append_frame").into())
+        frames::append(&self.core, frame).await.context("append_frame")
     }
 
     /// Writes output without waiting for each frame. It is there before an outcome is reported.

@@ -29,7 +29,7 @@ use tokio::task::JoinHandle;
 use crate::client::Client;
 use crate::config::WorkerConfig;
 use crate::connection::Connection;
-use crate::error::SdkError;
+use crate::error::{Context as _, SdkError};
 use crate::store_clock::StoreClock;
 use upkeep::Upkeep;
 
@@ -187,8 +187,7 @@ impl FlowFabricWorker {
         execution: impl Into<ExecutionRef>,
     ) -> Result<Option<ExecutionSnapshot>, SdkError> {
         let id = self.shared.connection.resolve(execution)?;
-        let described = self.shared.engine().describe_execution(id).await;
-        described.map_err(|error| error.in_context("describe_execution").into())
+        self.shared.engine().describe_execution(id).await.context("describe_execution")
     }
 
     /// Gives a signal to a waitpoint of an execution: see [`Client::deliver_signal`].
@@ -217,8 +216,7 @@ impl FlowFabricWorker {
     ) -> Result<LanePage, SdkError> {
         // How much waits in them is not asked for: one partition's depths are the cheapest.
         let query = LaneQuery { cursor, limit: Some(limit), partition: Some(0) };
-        let lanes = self.shared.engine().list_lanes(query).await;
-        lanes.map(Into::into).map_err(|error| error.in_context("list_lanes").into())
+        self.shared.engine().list_lanes(query).await.map(Into::into).context("list_lanes")
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost};
 use ff_backend_valkey::{ValkeyConfig, ValkeyHost};
 use ff_core::backend::Handle;
-use ff_core::contracts::{Claimed, NewExecution, WorkRequest};
+use ff_core::contracts::{Claimed, CreateExecution, WorkRequest};
 use ff_core::engine_backend::roles::*;
 use ff_core::partition::{Partition, PartitionConfig};
 use ff_core::state::PublicState;
@@ -26,16 +26,14 @@ fn config() -> PartitionConfig {
     PartitionConfig { num_flow_partitions: 16, ..PartitionConfig::default() }
 }
 
-fn execution(kind: &str, delay_until: Option<TimestampMs>) -> NewExecution {
-    NewExecution {
+fn execution(kind: &str, delay_until: Option<TimestampMs>) -> CreateExecution {
+    CreateExecution {
         creator: "test".to_owned(),
-        payload: (0..=255).cycle().take(1000).collect(),
-        delay_until: delay_until.map(Into::into),
+        delay_until,
         tags: [("team.name".to_owned(), "a".to_owned())].into(),
-        ..NewExecution::new(
-            ExecutionId::solo(SystemIds.ordered(), &config()),
-            ExecutionKind::try_new(kind).expect("valid"),
-        )
+        ..CreateExecution::new(ExecutionKind::try_new(kind).expect("valid"))
+            .with_id(ExecutionId::solo(SystemIds.ordered(), &config()))
+            .with_payload((0..=255).cycle().take(1000).collect::<Vec<u8>>())
     }
 }
 

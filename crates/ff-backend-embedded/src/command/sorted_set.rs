@@ -2,7 +2,7 @@
 
 use super::{Arguments, Context, Effect, changed, integer, stretch};
 use crate::error::CommandError;
-use crate::keyspace::{Bound, SortedSet};
+use crate::keyspace::{Bound, Expanded, SortedSet};
 use crate::number;
 use crate::reply::Reply;
 
@@ -278,13 +278,13 @@ fn by_score(
 
 fn answer<'a>(
     reply: &mut Reply,
-    members: impl Iterator<Item = (f64, &'a [u8])>,
+    members: impl Iterator<Item = (f64, Expanded<'a>)>,
     with_scores: bool,
 ) {
     let list = reply.start_list();
     let mut count = 0;
     for (score, member) in members {
-        reply.bytes(member);
+        reply.bytes(&member);
         count += 1;
         if with_scores {
             reply.double(score);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::disk::{Disk, write_all};
 use super::record::{self, Word};
 use crate::effects::{Effects, Transactions};
-use crate::keyspace::{EntryId, Hash, Keyspace, Object, SortedSet, Stream};
+use crate::keyspace::{EntryId, Expanded, Hash, Keyspace, Object, SortedSet, Stream};
 use crate::number;
 
 /// Fields, members or values in one command, so that no command is long.
@@ -57,8 +57,12 @@ fn hash_commands(key: &[u8], hash: &Hash, emit: &mut Emit<'_>) -> io::Result<()>
 }
 
 fn sorted_set_commands(key: &[u8], set: &SortedSet, emit: &mut Emit<'_>) -> io::Result<()> {
-    let members: Vec<(f64, &[u8])> = set.iter().collect();
-    for piece in members.chunks(PER_COMMAND_MAX) {
+    let mut members = set.iter();
+    loop {
+        let piece: Vec<(f64, Expanded<'_>)> = members.by_ref().take(PER_COMMAND_MAX).collect();
+        if piece.is_empty() {
+            return Ok(());
+        }
         let scores: Vec<Vec<u8>> = piece
             .iter()
             .map(|(score, _)| {
@@ -67,11 +71,10 @@ fn sorted_set_commands(key: &[u8], set: &SortedSet, emit: &mut Emit<'_>) -> io::
                 text
             })
             .collect();
-        let parts = scores.iter().zip(piece).flat_map(|(text, (_, member))| [&**text, member]);
+        let parts = scores.iter().zip(&piece).flat_map(|(text, (_, it))| [&**text, &**it]);
         let command: Vec<&[u8]> = [&b"ZADD"[..], key].into_iter().chain(parts).collect();
         emit(&command)?;
     }
-    Ok(())
 }
 
 fn stream_commands(key: &[u8], stream: &Stream, emit: &mut Emit<'_>) -> io::Result<()> {
@@ -133,7 +136,7 @@ fn write_to(
         if cancelled.load(Ordering::Relaxed) {
             return Err(io::Error::other("the store is being closed"));
         }
-        commands(key, object, &mut |command| base.command(command))?;
+        commands(&key, object, &mut |command| base.command(command))?;
     }
     base.finish(covers)
 }

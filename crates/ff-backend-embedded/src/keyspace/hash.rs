@@ -2,20 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use super::Bytes;
+use super::{Bytes, length};
 
 /// More fields than this, and a linear search no longer pays.
 const PACKED_FIELDS_MAX: usize = 64;
 /// More bytes than this, and moving the rest of the buffer when a value grows no longer pays.
 const PACKED_BYTES_MAX: usize = 8 << 10;
-/// Two lengths in front of every pair.
-const HEADER: usize = 8;
+/// The lengths of most fields and values take a byte each.
+const LENGTHS: usize = 2;
 
 /// Fields and values. Small hashes keep the order in which fields were added.
 #[derive(Debug)]
+#[expect(clippy::box_collection, reason = "large hashes are few, and small ones take less so")]
 pub(crate) enum Hash {
     Packed(Packed),
-    Tree(BTreeMap<Bytes, Bytes>),
+    Tree(Box<BTreeMap<Bytes, Bytes>>),
 }
 
 impl Default for Hash {
@@ -27,7 +28,7 @@ impl Default for Hash {
 impl Hash {
     pub(crate) fn len(&self) -> usize {
         match self {
-            Self::Packed(packed) => packed.count,
+            Self::Packed(packed) => packed.len(),
             Self::Tree(tree) => tree.len(),
         }
     }
@@ -53,13 +54,13 @@ impl Hash {
         }
     }
 
-    /// Makes room for as many bytes of fields and values, so that a new hash is allocated once.
+    /// Makes room for as many bytes of fields and values, so that a change allocates once.
     pub(crate) fn reserve(&mut self, fields: usize, bytes: usize) {
-        let wanted = bytes + fields * HEADER;
+        let wanted = Packed::COUNT + bytes + fields * LENGTHS;
         if let Self::Packed(packed) = self
             && wanted <= PACKED_BYTES_MAX
         {
-            packed.bytes.reserve(wanted);
+            packed.bytes.reserve_exact(wanted);
         }
     }
 
@@ -68,7 +69,8 @@ impl Hash {
         if let Self::Packed(packed) = self
             && !packed.has_room(field.len() + value.len())
         {
-            *self = Self::Tree(packed.iter().map(|(f, v)| (f.into(), v.into())).collect());
+            let pairs = packed.iter().map(|(field, value)| (field.into(), value.into()));
+            *self = Self::Tree(Box::new(pairs.collect()));
         }
         match self {
             Self::Packed(packed) => packed.set(field, value),
@@ -98,46 +100,48 @@ impl Hash {
     }
 }
 
-/// Pairs one after the other: field length, value length, field, value.
+/// The number of pairs, and the pairs one after the other: length of the field, field, length of
+/// the value, value. It grows by no more than it needs: most hashes are written a few times and
+/// then kept.
 #[derive(Debug, Default)]
 pub(crate) struct Packed {
     bytes: Vec<u8>,
-    count: usize,
 }
 
-/// Where a pair is: its header, its value, its end.
+/// Where a pair is: its beginning, the end of its field, its value, its end.
 #[derive(Clone, Copy)]
 struct Pair {
     start: usize,
+    named: usize,
     value: usize,
     end: usize,
 }
 
 impl Packed {
+    /// Bytes of the number of pairs.
+    const COUNT: usize = 1;
+
+    fn len(&self) -> usize {
+        self.bytes.first().copied().map_or(0, usize::from)
+    }
+
     fn has_room(&self, more: usize) -> bool {
-        self.count < PACKED_FIELDS_MAX && self.bytes.len() + more + HEADER <= PACKED_BYTES_MAX
-    }
-
-    fn length_at(&self, at: usize) -> usize {
-        let bytes = self.bytes[at..at + 4].try_into().expect("a length has four bytes");
-        u32::from_le_bytes(bytes) as usize
-    }
-
-    fn pair_at(&self, start: usize) -> Pair {
-        let value = start + HEADER + self.length_at(start);
-        Pair { start, value, end: value + self.length_at(start + 4) }
+        let lengths = Self::COUNT + length::size(more) * LENGTHS;
+        self.len() < PACKED_FIELDS_MAX && self.bytes.len() + more + lengths <= PACKED_BYTES_MAX
     }
 
     fn find_between(&self, field: &[u8], from: usize, until: usize) -> Option<Pair> {
-        let mut start = from;
+        let mut start = from.max(Self::COUNT);
         while start < until {
-            let pair = self.pair_at(start);
-            let name = &self.bytes[start + HEADER..pair.value];
+            let (size, name) = length::read(&self.bytes, start);
+            let named = name + size;
+            let (size, value) = length::read(&self.bytes, named);
+            let (name, end) = (&self.bytes[name..named], value + size);
             // Names are short and mostly differ at once: no need to call out for each.
             if name.len() == field.len() && name.first() == field.first() && name == field {
-                return Some(pair);
+                return Some(Pair { start, named, value, end });
             }
-            start = pair.end;
+            start = end;
         }
         None
     }
@@ -166,50 +170,53 @@ impl Packed {
     }
 
     fn append(&mut self, field: &[u8], value: &[u8]) {
-        self.bytes.reserve(HEADER + field.len() + value.len());
-        self.bytes.extend_from_slice(&length(field.len()));
-        self.bytes.extend_from_slice(&length(value.len()));
+        let lengths = length::size(field.len()) + length::size(value.len());
+        self.bytes.reserve_exact(Self::COUNT + lengths + field.len() + value.len());
+        if self.bytes.is_empty() {
+            self.bytes.push(0);
+        }
+        self.bytes[0] += 1;
+        length::write(&mut self.bytes, field.len());
         self.bytes.extend_from_slice(field);
+        length::write(&mut self.bytes, value.len());
         self.bytes.extend_from_slice(value);
-        self.count += 1;
     }
 
     fn replace(&mut self, pair: Pair, value: &[u8]) {
-        let (old, new) = (pair.end - pair.value, value.len());
+        let (old, new) = (pair.end - pair.named, length::size(value.len()) + value.len());
         if old != new {
             let total = self.bytes.len();
             if new > old {
+                self.bytes.reserve_exact(new - old);
                 self.bytes.resize(total + new - old, 0);
             }
-            self.bytes.copy_within(pair.end..total, pair.value + new);
+            self.bytes.copy_within(pair.end..total, pair.named + new);
             self.bytes.truncate(total - old + new);
-            self.bytes[pair.start + 4..pair.start + 8].copy_from_slice(&length(new));
+            length::put(&mut self.bytes[pair.named..], value.len());
         }
-        self.bytes[pair.value..pair.value + new].copy_from_slice(value);
+        let end = pair.named + new;
+        self.bytes[end - value.len()..end].copy_from_slice(value);
     }
 
     fn remove(&mut self, field: &[u8]) -> bool {
         let Some(pair) = self.find(field) else { return false };
         self.bytes.drain(pair.start..pair.end);
-        self.count -= 1;
+        self.bytes[0] -= 1;
         true
     }
 
     fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let mut start = 0;
+        let mut start = Self::COUNT;
         std::iter::from_fn(move || {
             (start < self.bytes.len()).then(|| {
-                let pair = self.pair_at(start);
-                let field = &self.bytes[start + HEADER..pair.value];
-                start = pair.end;
-                (field, &self.bytes[pair.value..pair.end])
+                let (size, field) = length::read(&self.bytes, start);
+                let named = field + size;
+                let (size, value) = length::read(&self.bytes, named);
+                start = value + size;
+                (&self.bytes[field..named], &self.bytes[value..start])
             })
         })
     }
-}
-
-fn length(value: usize) -> [u8; 4] {
-    u32::try_from(value).expect("a packed hash is far smaller than 4 GiB").to_le_bytes()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! A map from byte strings that grows a little at a time. An ordinary hash map moves everything at
-//! once when it is full, and all calls wait; this one is made of parts, and a full map splits one
-//! of them in two (linear hashing).
+//! Entries found by a hash, in tables that grow a little at a time. An ordinary hash map moves
+//! everything at once when it is full, and all calls wait; this one is made of parts, and a full
+//! map splits one of them in two (linear hashing).
 
 use std::hash::BuildHasher;
 
@@ -13,24 +13,27 @@ use super::Seeded;
 /// below a millisecond.
 const PART_ENTRIES: usize = 1024;
 
-/// Entries by key.
+/// What a map is made of. An entry knows the hash that it is found by.
+pub(crate) trait Hashed {
+    fn hash(&self) -> u64;
+}
+
+/// Entries by their hashes.
 #[derive(Debug)]
-pub(crate) struct Map<K, V> {
+pub(crate) struct Map<T> {
     /// Most maps have no other part: it is kept at hand.
-    first: Part<K, V>,
-    others: Vec<Part<K, V>>,
+    first: HashTable<T>,
+    others: Vec<HashTable<T>>,
     len: usize,
 }
 
-type Part<K, V> = HashTable<(K, V)>;
-
-impl<K, V> Default for Map<K, V> {
+impl<T> Default for Map<T> {
     fn default() -> Self {
         Self { first: HashTable::new(), others: Vec::new(), len: 0 }
     }
 }
 
-impl<K: AsRef<[u8]>, V> Map<K, V> {
+impl<T: Hashed> Map<T> {
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -39,70 +42,62 @@ impl<K: AsRef<[u8]>, V> Map<K, V> {
         self.len == 0
     }
 
-    pub(crate) fn get(&self, key: &[u8]) -> Option<&V> {
-        let hash = hash_of(key);
+    /// The entry of this hash that is the one.
+    pub(crate) fn find(&self, hash: u64, is: impl FnMut(&T) -> bool) -> Option<&T> {
         let part = match part_of(hash, self.parts()) {
             0 => &self.first,
             part => &self.others[part - 1],
         };
-        part.find(hash, is(key)).map(|(_, value)| value)
+        part.find(hash, is)
     }
 
-    pub(crate) fn get_mut(&mut self, key: &[u8]) -> Option<&mut V> {
-        let hash = hash_of(key);
-        self.part_mut(hash).find_mut(hash, is(key)).map(|(_, value)| value)
+    pub(crate) fn find_mut(&mut self, hash: u64, is: impl FnMut(&T) -> bool) -> Option<&mut T> {
+        self.part_mut(hash).find_mut(hash, is)
     }
 
-    /// The value of a key, which is made if there is none.
-    pub(crate) fn get_or_insert_with(&mut self, key: &[u8], value: impl FnOnce() -> V) -> &mut V
-    where
-        K: for<'a> From<&'a [u8]>,
-    {
+    /// The entry of this hash that is the one; it is made if there is none.
+    pub(crate) fn find_or_insert(
+        &mut self,
+        hash: u64,
+        is: impl FnMut(&T) -> bool,
+        make: impl FnOnce() -> T,
+    ) -> &mut T {
         self.make_room();
-        let hash = hash_of(key);
-        let part = part_mut(&mut self.first, &mut self.others, hash);
-        match part.entry(hash, is(key), rehash) {
-            Entry::Occupied(entry) => &mut entry.into_mut().1,
-            Entry::Vacant(entry) => {
+        match part_mut(&mut self.first, &mut self.others, hash).entry(hash, is, T::hash) {
+            Entry::Occupied(found) => found.into_mut(),
+            Entry::Vacant(place) => {
                 self.len += 1;
-                &mut entry.insert((key.into(), value())).into_mut().1
+                place.insert(make()).into_mut()
             }
         }
     }
 
-    /// Gives a key a value, in place of the one it had.
-    pub(crate) fn insert(&mut self, key: K, value: V) {
+    /// Adds an entry that is not there yet.
+    pub(crate) fn insert(&mut self, entry: T) {
         self.make_room();
-        let hash = hash_of(key.as_ref());
-        let part = part_mut(&mut self.first, &mut self.others, hash);
-        match part.entry(hash, is(key.as_ref()), rehash) {
-            Entry::Occupied(mut entry) => entry.get_mut().1 = value,
-            Entry::Vacant(entry) => {
-                entry.insert((key, value));
-                self.len += 1;
-            }
-        }
+        self.len += 1;
+        let hash = entry.hash();
+        self.part_mut(hash).insert_unique(hash, entry, T::hash);
     }
 
-    /// The value that the key had.
-    pub(crate) fn remove(&mut self, key: &[u8]) -> Option<V> {
-        let hash = hash_of(key);
-        let entry = self.part_mut(hash).find_entry(hash, is(key)).ok()?;
-        let ((_, value), _) = entry.remove();
+    /// Takes an entry out.
+    pub(crate) fn remove(&mut self, hash: u64, is: impl FnMut(&T) -> bool) -> Option<T> {
+        let found = self.part_mut(hash).find_entry(hash, is).ok()?;
+        let (entry, _) = found.remove();
         self.len -= 1;
-        Some(value)
+        Some(entry)
     }
 
     /// All entries, in no particular order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
-        self.first.iter().chain(self.others.iter().flatten()).map(|(key, value)| (key, value))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.first.iter().chain(self.others.iter().flatten())
     }
 
     fn parts(&self) -> usize {
         1 + self.others.len()
     }
 
-    fn part_mut(&mut self, hash: u64) -> &mut Part<K, V> {
+    fn part_mut(&mut self, hash: u64) -> &mut HashTable<T> {
         part_mut(&mut self.first, &mut self.others, hash)
     }
 
@@ -118,40 +113,32 @@ impl<K: AsRef<[u8]>, V> Map<K, V> {
         };
         let entries = std::mem::take(split);
         let mut new = HashTable::with_capacity(entries.len() / 2);
-        split.reserve(entries.len() / 2, rehash);
+        split.reserve(entries.len() / 2, T::hash);
         for entry in entries {
-            let hash = rehash(&entry);
+            let hash = entry.hash();
             let moves = part_of(hash, count + 1) == count;
             let home = if moves { &mut new } else { &mut *split };
-            home.insert_unique(hash, entry, rehash);
+            home.insert_unique(hash, entry, T::hash);
         }
         self.others.push(new);
     }
 }
 
-/// The part with the keys of this hash; a function of its own because it borrows only the parts.
-fn part_mut<'a, K, V>(
-    first: &'a mut Part<K, V>,
-    others: &'a mut [Part<K, V>],
+/// The part with the entries of this hash; a function of its own because it borrows only the parts.
+fn part_mut<'a, T>(
+    first: &'a mut HashTable<T>,
+    others: &'a mut [HashTable<T>],
     hash: u64,
-) -> &'a mut Part<K, V> {
+) -> &'a mut HashTable<T> {
     match part_of(hash, 1 + others.len()) {
         0 => first,
         part => &mut others[part - 1],
     }
 }
 
-/// Compares an entry's key with this one.
-fn is<K: AsRef<[u8]>, V>(key: &[u8]) -> impl Fn(&(K, V)) -> bool {
-    move |entry| entry.0.as_ref() == key
-}
-
-fn hash_of(key: &[u8]) -> u64 {
-    Seeded.hash_one(key)
-}
-
-fn rehash<K: AsRef<[u8]>, V>(entry: &(K, V)) -> u64 {
-    hash_of(entry.0.as_ref())
+/// The hash that a text is found by.
+pub(crate) fn hash_of(text: &[u8]) -> u64 {
+    Seeded.hash_one(text)
 }
 
 /// Which of so many parts has a key of this hash. A part's own table uses the lowest bits and the
@@ -171,8 +158,22 @@ fn choose(bits: usize, count: usize) -> usize {
 mod tests {
     use super::*;
 
-    fn key(number: usize) -> Box<[u8]> {
-        format!("key-{number}").into_bytes().into()
+    /// A number under a key made from another.
+    #[derive(Debug, PartialEq)]
+    struct Numbered(usize, usize);
+
+    impl Hashed for Numbered {
+        fn hash(&self) -> u64 {
+            key(self.0)
+        }
+    }
+
+    fn key(number: usize) -> u64 {
+        hash_of(&number.to_le_bytes())
+    }
+
+    fn is(number: usize) -> impl Fn(&Numbered) -> bool {
+        move |entry| entry.0 == number
     }
 
     #[test]
@@ -181,32 +182,30 @@ mod tests {
         for step in 0..60_000_usize {
             let number = step.wrapping_mul(7919) % 20_000;
             if step % 5 == 4 {
-                assert_eq!(map.remove(&key(number)), model.remove(&number));
-            } else if step % 2 == 0 {
-                map.insert(key(number), step);
-                model.insert(number, step);
+                let removed = map.remove(key(number), is(number)).map(|entry| entry.1);
+                assert_eq!(removed, model.remove(&number));
             } else {
-                let value = map.get_or_insert_with(&key(number), || step);
-                assert_eq!(value, model.entry(number).or_insert(step));
+                map.find_or_insert(key(number), is(number), || Numbered(number, 0)).1 = step;
+                model.insert(number, step);
             }
             assert_eq!(map.len(), model.len());
         }
         for number in 0..20_000 {
-            assert_eq!(map.get(&key(number)), model.get(&number));
-            assert_eq!(map.get_mut(&key(number)), model.get_mut(&number));
+            let found = map.find(key(number), is(number)).map(|entry| &entry.1);
+            assert_eq!(found, model.get(&number));
         }
-        let mut keys: Vec<_> = map.iter().map(|(key, value)| (key.to_vec(), *value)).collect();
-        let mut known: Vec<_> = model.iter().map(|(it, v)| (key(*it).to_vec(), *v)).collect();
-        keys.sort();
-        known.sort();
-        assert_eq!(keys, known);
+        let mut entries: Vec<_> = map.iter().map(|entry| (entry.0, entry.1)).collect();
+        let mut known: Vec<_> = model.into_iter().collect();
+        entries.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(entries, known);
     }
 
     #[test]
     fn no_part_grows_far_beyond_its_size() {
         let mut map = Map::default();
         for number in 0..100_000 {
-            map.insert(key(number), ());
+            map.insert(Numbered(number, 0));
         }
         let largest = map.others.iter().map(HashTable::len).max();
         assert!(largest.is_some_and(|largest| largest < 3 * PART_ENTRIES), "{largest:?}");

@@ -1,10 +1,11 @@
-//! A sorted set: a map from member to score, and the members in order in a list of short sorted
-//! runs. Runs are scanned faster than a tree is walked, and counting skips them whole.
+//! A sorted set: the members in order in a list of short sorted runs, and the scores by the hashes
+//! of their members, which are found in the runs by them. Runs are scanned faster than a tree is
+//! walked, and counting skips them whole.
 
 use std::cmp::Ordering;
-use std::sync::Arc;
 
-use super::map::Map;
+use super::map::{Hashed, Map, hash_of};
+use super::text::{Expanded, Text};
 
 /// A run is split when it grows beyond this.
 const RUN_MAX: usize = 128;
@@ -14,14 +15,27 @@ const RUN_MIN: usize = 24;
 /// Members with their scores, ordered by score and then by bytes.
 #[derive(Debug, Default)]
 pub(crate) struct SortedSet {
-    scores: Map<Arc<[u8]>, f64>,
+    scores: Map<Scored>,
     runs: Vec<Vec<Ranked>>,
 }
 
-#[derive(Clone, Debug)]
+/// The score of a member, which is one of those with this hash.
+#[derive(Debug)]
+struct Scored {
+    hash: u64,
+    score: f64,
+}
+
+impl Hashed for Scored {
+    fn hash(&self) -> u64 {
+        self.hash
+    }
+}
+
+#[derive(Debug)]
 struct Ranked {
     score: f64,
-    member: Arc<[u8]>,
+    member: Text<22>,
 }
 
 /// One end of a score range.
@@ -52,7 +66,7 @@ struct Place {
 
 impl Ranked {
     fn order(&self, score: f64, member: &[u8]) -> Ordering {
-        self.score.total_cmp(&score).then_with(|| self.member.as_ref().cmp(member))
+        self.score.total_cmp(&score).then_with(|| self.member.order(member))
     }
 }
 
@@ -66,45 +80,57 @@ impl SortedSet {
     }
 
     pub(crate) fn score(&self, member: &[u8]) -> Option<f64> {
-        self.scores.get(member).copied()
+        let hash = hash_of(member);
+        let is = |it: &Scored| it.hash == hash && self.place_of(it.score, member).is_some();
+        self.scores.find(hash, is).map(|found| found.score)
     }
 
     /// Adds a member that is not there yet.
     pub(crate) fn add(&mut self, member: &[u8], score: f64) {
-        let member: Arc<[u8]> = member.into();
-        self.place(Ranked { score, member: Arc::clone(&member) });
-        self.scores.insert(member, score);
+        self.place(member, Ranked { score, member: Text::new(member) });
+        self.scores.insert(Scored { hash: hash_of(member), score });
     }
 
     /// Gives a member that is there another score.
     pub(crate) fn rescore(&mut self, member: &[u8], score: f64) {
-        let known = self.scores.get_mut(member).expect("only a present member is rescored");
-        let old = std::mem::replace(known, score);
-        let mut ranked = self.displace(old, member);
+        let mut ranked = self.take(member).expect("only a present member is rescored");
         ranked.score = score;
-        self.place(ranked);
+        self.place(member, ranked);
+        self.scores.insert(Scored { hash: hash_of(member), score });
     }
 
     /// True if the member was there.
     pub(crate) fn remove(&mut self, member: &[u8]) -> bool {
-        let Some(score) = self.scores.remove(member) else { return false };
-        self.displace(score, member);
-        true
+        self.take(member).is_some()
     }
 
-    fn place(&mut self, ranked: Ranked) {
-        let run = self.run_for(ranked.score, &ranked.member);
-        if run == self.runs.len() {
-            return self.append(ranked);
+    fn take(&mut self, member: &[u8]) -> Option<Ranked> {
+        let (hash, runs) = (hash_of(member), &self.runs);
+        let mut place = None;
+        self.scores.remove(hash, |it| {
+            place = (it.hash == hash).then(|| place_in(runs, it.score, member)).flatten();
+            place.is_some()
+        })?;
+        let Place { run, at } = place?;
+        let ranked = self.runs[run].remove(at);
+        self.join(run);
+        Some(ranked)
+    }
+
+    fn place(&mut self, member: &[u8], ranked: Ranked) {
+        let run = run_for(&self.runs, ranked.score, member);
+        let Some(members) = self.runs.get_mut(run) else { return self.append(ranked) };
+        let at =
+            members.partition_point(|other| other.order(ranked.score, member) == Ordering::Less);
+        if members.len() < RUN_MAX {
+            return members.insert(at, ranked);
         }
-        let members = &mut self.runs[run];
-        let at = members
-            .partition_point(|other| other.order(ranked.score, &ranked.member) == Ordering::Less);
-        members.insert(at, ranked);
-        if members.len() > RUN_MAX {
-            let upper = members.split_off(RUN_MAX / 2);
-            self.runs.insert(run + 1, upper);
+        let mut upper = members.split_off(RUN_MAX / 2);
+        match at.checked_sub(RUN_MAX / 2) {
+            Some(at) => upper.insert(at, ranked),
+            None => members.insert(at, ranked),
         }
+        self.runs.insert(run + 1, upper);
     }
 
     /// After everything else: scores are mostly times, so this is the common case and leaves full
@@ -114,16 +140,6 @@ impl SortedSet {
             Some(last) if last.len() < RUN_MAX => last.push(ranked),
             _ => self.runs.push(vec![ranked]),
         }
-    }
-
-    fn displace(&mut self, score: f64, member: &[u8]) -> Ranked {
-        let run = self.run_for(score, member);
-        let at = self.runs[run]
-            .binary_search_by(|other| other.order(score, member))
-            .expect("map and order hold the same members");
-        let ranked = self.runs[run].remove(at);
-        self.join(run);
-        ranked
     }
 
     fn join(&mut self, run: usize) {
@@ -138,9 +154,8 @@ impl SortedSet {
         }
     }
 
-    /// The first run whose last member is not before this one.
-    fn run_for(&self, score: f64, member: &[u8]) -> usize {
-        self.runs.partition_point(|run| last(run).order(score, member) == Ordering::Less)
+    fn place_of(&self, score: f64, member: &[u8]) -> Option<Place> {
+        place_in(&self.runs, score, member)
     }
 
     /// The first place whose member does not satisfy `before`, which holds for a prefix.
@@ -164,7 +179,7 @@ impl SortedSet {
         &self,
         min: Bound,
         max: Bound,
-    ) -> impl DoubleEndedIterator<Item = (f64, &[u8])> {
+    ) -> impl DoubleEndedIterator<Item = (f64, Expanded<'_>)> {
         let (from, until) = self.range(min, max);
         self.between(from, until)
     }
@@ -181,20 +196,18 @@ impl SortedSet {
         &self,
         first: usize,
         last: usize,
-    ) -> impl DoubleEndedIterator<Item = (f64, &[u8])> {
+    ) -> impl DoubleEndedIterator<Item = (f64, Expanded<'_>)> {
         self.between(self.rank(first), self.rank(last + 1))
     }
 
     /// How many members come before this one, if it is there.
     pub(crate) fn rank_of(&self, member: &[u8]) -> Option<usize> {
-        let score = self.score(member)?;
-        let run = self.run_for(score, member);
-        let at = self.runs[run].partition_point(|other| other.order(score, member).is_lt());
+        let Place { run, at } = self.place_of(self.score(member)?, member)?;
         Some(self.runs[..run].iter().map(Vec::len).sum::<usize>() + at)
     }
 
     /// Everything in order.
-    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (f64, &[u8])> {
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (f64, Expanded<'_>)> {
         self.between(Place { run: 0, at: 0 }, Place { run: self.runs.len(), at: 0 })
     }
 
@@ -222,7 +235,11 @@ impl SortedSet {
         Place { run: 0, at: 0 }
     }
 
-    fn between(&self, from: Place, until: Place) -> impl DoubleEndedIterator<Item = (f64, &[u8])> {
+    fn between(
+        &self,
+        from: Place,
+        until: Place,
+    ) -> impl DoubleEndedIterator<Item = (f64, Expanded<'_>)> {
         let last = if until.at == 0 { until.run } else { until.run + 1 };
         let runs = self.runs.get(from.run..last).unwrap_or_default();
         let whole = runs.len();
@@ -230,9 +247,21 @@ impl SortedSet {
             let start = if index == 0 { from.at } else { 0 };
             let partial = index + 1 == whole && until.at > 0;
             let end = if partial { until.at } else { run.len() };
-            run[start.min(end)..end].iter().map(|ranked| (ranked.score, ranked.member.as_ref()))
+            run[start.min(end)..end].iter().map(|ranked| (ranked.score, ranked.member.expand()))
         })
     }
+}
+
+/// The first run whose last member is not before this one.
+fn run_for(runs: &[Vec<Ranked>], score: f64, member: &[u8]) -> usize {
+    runs.partition_point(|run| last(run).order(score, member) == Ordering::Less)
+}
+
+/// Where a member with this score is, if there is one.
+fn place_in(runs: &[Vec<Ranked>], score: f64, member: &[u8]) -> Option<Place> {
+    let run = run_for(runs, score, member);
+    let at = runs.get(run)?.binary_search_by(|other| other.order(score, member)).ok()?;
+    Some(Place { run, at })
 }
 
 fn last(run: &[Ranked]) -> &Ranked {
@@ -290,7 +319,7 @@ mod tests {
     ) {
         let mut sorted: Vec<(f64, &[u8])> = model.iter().map(|(m, s)| (*s, &m[..])).collect();
         sorted.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(b.1)));
-        assert_eq!(set.iter().collect::<Vec<_>>(), sorted);
+        assert!(same(set.iter(), &sorted));
         assert_eq!(set.len(), sorted.len());
         for (min, max) in [
             (inclusive(low), inclusive(high)),
@@ -302,12 +331,20 @@ mod tests {
                 .copied()
                 .filter(|(score, _)| min.admits_above(*score) && max.admits_below(*score))
                 .collect();
-            assert_eq!(set.by_score(min, max).collect::<Vec<_>>(), within);
+            assert!(same(set.by_score(min, max), &within));
             let reversed: Vec<_> = within.into_iter().rev().collect();
-            assert_eq!(set.by_score(min, max).rev().collect::<Vec<_>>(), reversed);
+            assert!(same(set.by_score(min, max).rev(), &reversed));
             assert_eq!(set.count(min, max), reversed.len());
         }
         ranks_agree(set, &sorted);
+    }
+
+    fn same<'a>(
+        members: impl Iterator<Item = (f64, Expanded<'a>)>,
+        expected: &[(f64, &[u8])],
+    ) -> bool {
+        let members: Vec<_> = members.map(|(score, member)| (score, member.to_vec())).collect();
+        members.iter().map(|(score, member)| (*score, &**member)).eq(expected.iter().copied())
     }
 
     fn ranks_agree(set: &SortedSet, sorted: &[(f64, &[u8])]) {
@@ -320,7 +357,7 @@ mod tests {
             for last in [first, first + 5, count.saturating_sub(1)] {
                 if first <= last && last < count {
                     let expected = &sorted[first..=last];
-                    assert_eq!(set.by_rank(first, last).collect::<Vec<_>>(), expected);
+                    assert!(same(set.by_rank(first, last), expected));
                 }
             }
         }

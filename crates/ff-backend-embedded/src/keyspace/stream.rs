@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use ff_script::dump::StreamEntry;
 
+use super::length;
 use crate::number;
 
 /// Entries per block, as in Valkey: an approximate trim drops whole blocks.
@@ -11,9 +12,6 @@ const BLOCK_ENTRIES_MAX: usize = 100;
 /// Bytes that the entries of a block share, as in Valkey: what was trimmed or deleted takes no more
 /// room than this. A longer entry has a block of its own.
 const BLOCK_BYTES_MAX: usize = 4096;
-
-/// In front of every field and value.
-const LENGTH_BYTES: usize = 4;
 
 /// The id of an entry: milliseconds and a sequence number within them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,12 +66,23 @@ pub(crate) struct Stream {
     last: EntryId,
 }
 
-#[derive(Debug, Default)]
+/// Entries whose ids and places are kept by how far they are from the block's first id.
+#[derive(Debug)]
 struct Block {
+    base: EntryId,
     bytes: Vec<u8>,
-    entries: Vec<(EntryId, u32)>,
+    entries: Vec<Mark>,
     /// How many entries at the front were trimmed.
     trimmed: usize,
+}
+
+/// Where an entry begins, and its id: milliseconds behind those of the block's first, and the
+/// sequence number, in the first millisecond counted from that of the first.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    start: u32,
+    ms: u32,
+    seq: u32,
 }
 
 /// One entry, borrowed from its block.
@@ -86,12 +95,13 @@ pub(crate) struct Entry<'a> {
 impl<'a> Entry<'a> {
     /// Field names and values, alternating.
     pub(crate) fn parts(self) -> impl Iterator<Item = &'a [u8]> {
-        let mut rest = self.bytes;
+        let (bytes, mut next) = (self.bytes, 0);
         std::iter::from_fn(move || {
-            let (length, tail) = rest.split_first_chunk::<LENGTH_BYTES>()?;
-            let (part, tail) = tail.split_at(u32::from_le_bytes(*length) as usize);
-            rest = tail;
-            Some(part)
+            (next < bytes.len()).then(|| {
+                let (size, start) = length::read(bytes, next);
+                next = start + size;
+                &bytes[start..next]
+            })
         })
     }
 
@@ -103,52 +113,74 @@ impl<'a> Entry<'a> {
 }
 
 impl Block {
+    fn new(base: EntryId) -> Self {
+        Self { base, bytes: Vec::new(), entries: Vec::new(), trimmed: 0 }
+    }
+
     fn has_room(&self, more: usize) -> bool {
         self.entries.len() < BLOCK_ENTRIES_MAX && self.bytes.len() + more <= BLOCK_BYTES_MAX
+    }
+
+    /// The block takes no more entries.
+    fn close(&mut self) {
+        self.bytes.shrink_to_fit();
+        self.entries.shrink_to_fit();
     }
 
     fn live(&self) -> usize {
         self.entries.len() - self.trimmed
     }
 
+    /// The id as this block keeps it; none if it is too far from the first one.
+    fn mark(&self, id: EntryId) -> Option<Mark> {
+        let ms = id.ms - self.base.ms;
+        let seq = if ms == 0 { id.seq - self.base.seq } else { id.seq };
+        let start = u32::try_from(self.bytes.len()).ok()?;
+        Some(Mark { start, ms: u32::try_from(ms).ok()?, seq: u32::try_from(seq).ok()? })
+    }
+
+    fn id(&self, mark: Mark) -> EntryId {
+        let first = if mark.ms == 0 { self.base.seq } else { 0 };
+        EntryId { ms: self.base.ms + u64::from(mark.ms), seq: first + u64::from(mark.seq) }
+    }
+
     fn first_id(&self) -> EntryId {
-        self.entries.first().expect("a block is made for an entry").0
+        self.id(*self.entries.first().expect("a block is made for an entry"))
     }
 
     fn last_id(&self) -> EntryId {
-        self.entries.last().expect("a block is made for an entry").0
+        self.id(*self.entries.last().expect("a block is made for an entry"))
     }
 
     fn entry(&self, index: usize) -> Entry<'_> {
-        let (id, start) = self.entries[index];
-        let end = self.entries.get(index + 1).map_or(self.bytes.len(), |next| next.1 as usize);
-        Entry { id, bytes: &self.bytes[start as usize..end] }
+        let mark = self.entries[index];
+        let end = self.entries.get(index + 1).map_or(self.bytes.len(), |next| next.start as usize);
+        Entry { id: self.id(mark), bytes: &self.bytes[mark.start as usize..end] }
     }
 
-    fn push(&mut self, id: EntryId, parts: &[&[u8]]) {
-        let start = u32::try_from(self.bytes.len()).expect("a full block takes no more entries");
-        self.entries.push((id, start));
+    fn push(&mut self, mark: Mark, parts: &[&[u8]]) {
+        self.entries.push(mark);
         for part in parts {
-            let length = u32::try_from(part.len()).expect("an argument is far below 4 GiB");
-            self.bytes.extend_from_slice(&length.to_le_bytes());
+            length::write(&mut self.bytes, part.len());
             self.bytes.extend_from_slice(part);
         }
     }
 
     /// True if the entry was there.
     fn remove(&mut self, id: EntryId) -> bool {
-        let found = self.entries.binary_search_by_key(&id, |(id, _)| *id);
+        let found = self.entries.binary_search_by_key(&id, |mark| self.id(*mark));
         let Some(index) = found.ok().filter(|index| *index >= self.trimmed) else { return false };
         let length = self.entry(index).bytes.len();
-        let (_, start) = self.entries.remove(index);
-        self.bytes.drain(start as usize..start as usize + length);
-        self.entries[index..].iter_mut().for_each(|(_, start)| *start -= length as u32);
+        let start = self.entries.remove(index).start as usize;
+        self.bytes.drain(start..start + length);
+        self.entries[index..].iter_mut().for_each(|mark| mark.start -= length as u32);
         true
     }
 
     fn between(&self, from: EntryId, to: EntryId) -> impl DoubleEndedIterator<Item = Entry<'_>> {
-        let first = self.entries.partition_point(|(id, _)| *id < from).max(self.trimmed);
-        let end = self.entries.partition_point(|(id, _)| *id <= to).max(first);
+        let before = |id: EntryId| self.entries.partition_point(|mark| self.id(*mark) < id);
+        let first = before(from).max(self.trimmed);
+        let end = self.entries.partition_point(|mark| self.id(*mark) <= to).max(first);
         (first..end).map(|index| self.entry(index))
     }
 }
@@ -171,14 +203,23 @@ impl Stream {
     /// Appends an entry; the id must be greater than the last one.
     pub(crate) fn push(&mut self, id: EntryId, parts: &[&[u8]]) {
         debug_assert!(id > self.last, "ids only grow");
-        let length = parts.iter().map(|part| LENGTH_BYTES + part.len()).sum();
-        if self.blocks.back().is_none_or(|block| !block.has_room(length)) {
-            self.blocks.push_back(Block::default());
+        let length = parts.iter().map(|part| length::size(part.len()) + part.len()).sum();
+        let open = self.blocks.back_mut().filter(|block| block.has_room(length));
+        match open.and_then(|block| Some((block.mark(id)?, block))) {
+            Some((mark, block)) => block.push(mark, parts),
+            None => self.begin_block(id, parts),
         }
-        let block = self.blocks.back_mut().expect("a block with room was just made sure of");
-        block.push(id, parts);
         self.last = id;
         self.len += 1;
+    }
+
+    fn begin_block(&mut self, id: EntryId, parts: &[&[u8]]) {
+        if let Some(full) = self.blocks.back_mut() {
+            full.close();
+        }
+        let mut block = Block::new(id);
+        block.push(Mark { start: 0, ms: 0, seq: 0 }, parts);
+        self.blocks.push_back(block);
     }
 
     /// Takes an entry out. True if it was there.

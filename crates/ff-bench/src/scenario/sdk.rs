@@ -80,10 +80,19 @@ pub(super) async fn connect(
     for _ in 0..connections {
         open.push(Connection::open(BackendConfig::valkey_url(url)?).await?);
     }
+    connect_to(&open, workers).await
+}
+
+/// Workers over these connections.
+pub(super) async fn connect_to(
+    open: &[Connection],
+    workers: u32,
+) -> Result<Vec<FlowFabricWorker>, Failure> {
     let mut connected = Vec::new();
     for (number, connection) in (0..workers).zip(open.iter().cycle()) {
         let config = WorkerConfig {
-            backend: BackendConfig::valkey_url(url)?,
+            // Not looked at: there is a connection.
+            backend: BackendConfig::embedded_in_memory(),
             worker_id: "bench".parse()?,
             worker_instance_id: format!("bench-{number}").parse()?,
             namespace: "bench".parse()?,

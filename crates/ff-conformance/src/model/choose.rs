@@ -28,6 +28,7 @@ use ff_script::call::Call;
 use super::create::{CATEGORIES, abilities, bytes, kind, lane, moment, new_execution, span};
 use super::dice::Dice;
 use super::eligible::{self, Way, is_eligible, is_live, is_stale, is_usable, queue, way};
+use super::flows;
 use super::output;
 use super::plan::Op;
 use super::sent::Sent;
@@ -48,6 +49,15 @@ pub(super) fn choose(op: Op, dice: &mut Dice, world: &mut World) -> Option<Sent>
         Op::Register | Op::Heartbeat | Op::Unregister | Op::Release | Op::ListWorkers => {
             Some(workers::choose(op, dice, world))
         }
+        Op::SubmitGraph
+        | Op::GraphPart
+        | Op::CreateFlow
+        | Op::Join
+        | Op::AddEdge
+        | Op::SealFlow
+        | Op::CancelFlow
+        | Op::MendFlow
+        | Op::ReadFlow => flows::choose(op, dice, world),
         Op::Signal => wait::signal(dice, world),
         Op::Rotate => Some(wait::rotate(dice, world)),
         Op::Repeat => dice.recent(&world.history).cloned(),
@@ -399,6 +409,8 @@ fn list(dice: &mut Dice, world: &World) -> Sent {
         "cancelled",
         "expired",
         "suspended",
+        "waiting_children",
+        "skipped",
     ];
     let state = dice.sometimes(80, |dice| dice.pick(&states).parse().expect("a known state"));
     let call = ListExecutions {

@@ -98,6 +98,24 @@ ops! {
     List 2;
     /// Reads the log.
     Events 1;
+    /// Submits a graph, or the first part of one.
+    SubmitGraph 2;
+    /// Submits another part of a graph.
+    GraphPart 1;
+    /// Makes an empty flow.
+    CreateFlow 1;
+    /// Makes an execution a member.
+    Join 1;
+    /// Lets a member wait for another.
+    AddEdge 1;
+    /// Makes a flow whole.
+    SealFlow 1;
+    /// Cancels a flow.
+    CancelFlow 1;
+    /// Does what nobody needs while nothing goes wrong.
+    MendFlow 1;
+    /// Reads a flow.
+    ReadFlow 1;
     /// Lets time pass.
     Advance 10;
     /// Sets the clock back.
@@ -123,11 +141,17 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan of a seed.
+    /// The plan of a seed. Every other one is mostly about flows.
     pub fn random(seed: u64, steps: usize) -> Self {
         let mut dice = Dice::new(seed);
+        let flows = seed.is_multiple_of(2);
         let step = |place| {
-            let op = if place < CREATED_FIRST { Op::Create } else { random_op(&mut dice) };
+            let op = match (place < CREATED_FIRST, flows) {
+                (true, false) => Op::Create,
+                (true, true) => FIRST_OF_FLOWS[place],
+                (false, true) if dice.chance(65) => one_of(FLOW_WEIGHTS, &mut dice),
+                (false, _) => one_of(WEIGHTS, &mut dice),
+            };
             Step { op, seed: dice.roll() }
         };
         Self { steps: (0..steps).map(step).collect() }
@@ -143,10 +167,39 @@ impl Plan {
 /// Without executions there is little to do.
 const CREATED_FIRST: usize = 5;
 
-fn random_op(dice: &mut Dice) -> Op {
-    let total = WEIGHTS.iter().map(|(_, weight)| weight).sum();
+const FIRST_OF_FLOWS: [Op; CREATED_FIRST] =
+    [Op::SubmitGraph, Op::CreateFlow, Op::Create, Op::Create, Op::Create];
+
+/// What flows are about.
+const FLOW_WEIGHTS: &[(Op, u64)] = &[
+    (Op::SubmitGraph, 4),
+    (Op::GraphPart, 5),
+    (Op::CreateFlow, 1),
+    (Op::Create, 3),
+    (Op::Join, 8),
+    (Op::AddEdge, 12),
+    (Op::SealFlow, 3),
+    (Op::CancelFlow, 3),
+    (Op::MendFlow, 2),
+    (Op::ReadFlow, 3),
+    (Op::ClaimNext, 24),
+    (Op::Grant, 2),
+    (Op::UseGrant, 3),
+    (Op::Complete, 18),
+    (Op::Fail, 14),
+    (Op::Cancel, 3),
+    (Op::Replay, 9),
+    (Op::Tick, 14),
+    (Op::Advance, 8),
+    (Op::Expire, 2),
+    (Op::Promote, 2),
+    (Op::Repeat, 4),
+];
+
+fn one_of(weights: &[(Op, u64)], dice: &mut Dice) -> Op {
+    let total = weights.iter().map(|(_, weight)| weight).sum();
     let mut left = dice.below(total);
-    for (op, weight) in WEIGHTS {
+    for (op, weight) in weights {
         if left < *weight {
             return *op;
         }

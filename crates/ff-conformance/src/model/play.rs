@@ -193,12 +193,16 @@ impl<'a> Game<'a> {
         }
         *self.played.entry((sent.name(), answer.word.clone())).or_default() += 1;
         let after = self.stores[0].dump().await;
+        let known = self.world.graphs.clone();
+        self.world.graphs.learn(sent, &answer, View::new(&after, sent.partition));
         let seen = Seen {
             sent,
             answer: &answer,
             now: self.world.now,
             before: &self.world.held,
             after: &after,
+            known: &known,
+            graphs: &self.world.graphs,
         };
         check(&seen)?;
         if after != self.world.held {

@@ -3,6 +3,7 @@
 mod claim;
 mod fence;
 mod fire;
+mod flows;
 mod history;
 mod idempotency;
 mod permitted;
@@ -20,6 +21,7 @@ pub(super) use repetition::check_repetition;
 
 use ff_script::dump::{Dump, StreamEntry};
 
+use super::graph::Graphs;
 use super::sent::Sent;
 use super::view::View;
 use crate::answer::Answer;
@@ -32,6 +34,10 @@ pub(super) struct Seen<'a> {
     pub(super) now: u64,
     pub(super) before: &'a Dump,
     pub(super) after: &'a Dump,
+    /// The flows that were known before the call.
+    pub(super) known: &'a Graphs,
+    /// The same with what it added.
+    pub(super) graphs: &'a Graphs,
 }
 
 /// What is wrong, in words.
@@ -78,13 +84,16 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
     read::check(seen)?;
     workers::check(seen)?;
     wait::check(seen)?;
+    flows::check(seen)?;
     tick::check(seen)
 }
 
 fn only_done_calls_change_anything(seen: &Seen<'_>) -> Checked {
     // A suspension that is not necessary closes its waitpoint.
     let satisfied = seen.sent.name() == "ff_suspend_execution" && seen.answer.done;
-    let may_write = seen.done() && !seen.sent.function.read_only || satisfied;
+    // A worker that gets nothing may have come across what a flow does not let run.
+    let ends = seen.sent.name() == "ff_grant_next" && seen.answer.word == "EMPTY";
+    let may_write = seen.done() && !seen.sent.function.read_only || satisfied || ends;
     if may_write || seen.before == seen.after {
         return Ok(());
     }

@@ -1,35 +1,44 @@
 //! I10: once nothing goes wrong any more, everything ends, and what has ended is forgotten.
 
 use ff_core::capability::CapabilitySet;
+use ff_core::limits;
 use ff_core::types::{ExecutionId, LaneId, LeaseId, WorkerId, WorkerInstanceId};
+use ff_script::calls::claim::ClaimRow;
 use ff_script::calls::claim_next::ClaimNext;
 use ff_script::calls::complete::CompleteExecution;
+use ff_script::calls::fail::FailExecution;
+use ff_script::calls::flow::SealFlow;
+use ff_script::calls::flow_cancel::CancelFlow;
 use ff_script::calls::suspend::ResumeExecution;
 use ff_script::calls::tick::Tick;
 use ff_script::wire::{Joined, Rest};
 
 use super::dice::Dice;
 use super::eligible::is_due;
+use super::graph::Graph;
 use super::play::Game;
 use super::sent::Sent;
 use super::view::{View, records};
 use super::world::{ABILITIES, LANES, WORKERS, claim_rows};
 
-/// One round for what is claimable, one for what waits for a time or a lost worker, one to spare.
+/// One round for what is claimable, one for what waits for a time or a lost worker, one to spare,
+/// and one for each member of a flow that may wait for the one before.
 const ROUNDS: usize = 3;
 
 /// More than a plan can make due.
 const ITEMS: u32 = 1000;
 
-/// A tick can leave something that a second one must do, but not for long.
+/// A tick can leave something that a second one must do, but not for long: what is done to all
+/// members of a flow goes over some of them at a time.
 const TICKS: usize = 4;
 
 /// Workers claim and complete, time passes, the tick runs: everything ends.
 pub(super) async fn end_everything(game: &mut Game<'_>) -> Result<(), String> {
-    for _ in 0..ROUNDS {
+    close_flows(game).await?;
+    for round in 0..ROUNDS + members(game) {
         tick_until_quiet(game).await?;
         resume_all(game).await?;
-        work(game).await?;
+        work(game, round as u64).await?;
         if records(&game.world.held).all(|record| record.is_ended()) {
             return Ok(());
         }
@@ -40,10 +49,40 @@ pub(super) async fn end_everything(game: &mut Game<'_>) -> Result<(), String> {
     Err(format!("something never ends: {open:?}"))
 }
 
+/// How many executions are, or were, members of flows.
+fn members(game: &Game<'_>) -> usize {
+    game.world.graphs.0.values().map(|graph| graph.members.len()).sum()
+}
+
+/// A flow that is open never ends by itself: half of them are sealed, the others cancelled. Graphs
+/// that were given up go by themselves.
+async fn close_flows(game: &mut Game<'_>) -> Result<(), String> {
+    let open: Vec<(String, Graph)> = game
+        .world
+        .graphs
+        .0
+        .iter()
+        .filter(|(_, graph)| !graph.sealed && !graph.whole)
+        .map(|(id, graph)| (id.clone(), graph.clone()))
+        .collect();
+    for (place, (id, graph)) in open.into_iter().enumerate() {
+        let flow_id = id.parse().map_err(|_| format!("{id} is no id"))?;
+        let sent = match place % 2 {
+            0 => Sent::of(graph.partition, &SealFlow { flow_id }),
+            _ => {
+                let (reason, policy) = (String::new(), "flow_only".to_owned());
+                Sent::of(graph.partition, &CancelFlow { flow_id, reason, policy, grace_ms: None })
+            }
+        };
+        game.send(&sent).await?;
+    }
+    Ok(())
+}
+
 /// When the last retention time and the last window are over, nothing is left but the log.
 pub(super) async fn forget_everything(game: &mut Game<'_>) -> Result<(), String> {
     // What is purged early leaves a little for a minute.
-    for _ in 0..2 {
+    for _ in 0..3 {
         let last = last_time(game, &super::view::TIMED);
         game.set_time(last + 1).await;
         tick_until_quiet(game).await?;
@@ -68,8 +107,10 @@ fn last_time(game: &Game<'_>, indexes: &[&str]) -> u64 {
     let partitions = game.world.partitions.into_iter();
     let times = partitions.flat_map(|partition| {
         let view = View::new(&game.world.held, partition);
-        indexes.iter().filter_map(move |index| view.ranked(index).last().map(|(_, at)| *at as u64))
+        indexes.iter().flat_map(move |index| view.ranked(index)).map(|(_, at)| at as u64)
     });
+    // Members of a flow go with it.
+    let times = times.filter(|at| *at < limits::TIMESTAMP_MS_MAX);
     times.max().unwrap_or(0).max(game.world.now)
 }
 
@@ -77,7 +118,7 @@ async fn tick_until_quiet(game: &mut Game<'_>) -> Result<(), String> {
     for partition in game.world.partitions {
         let mut ticks = 0;
         while is_due(partition, &game.world) {
-            if ticks == TICKS {
+            if ticks == TICKS + members(game) {
                 return Err(format!("{partition} is never done"));
             }
             game.send(&Sent::of(partition, &Tick { items_max: ITEMS, log_length_max: None }))
@@ -108,9 +149,10 @@ async fn resume_all(game: &mut Game<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// A worker that can do everything takes all there is, and completes it.
-async fn work(game: &mut Game<'_>) -> Result<(), String> {
-    let mut dice = Dice::new(0);
+/// A worker that can do everything takes all there is, and ends it: well, but for some that are
+/// members of flows.
+async fn work(game: &mut Game<'_>, round: u64) -> Result<(), String> {
+    let mut dice = Dice::new(round);
     for partition in game.world.partitions {
         for lane in LANES {
             let waiting = View::new(&game.world.held, partition).ranked(&format!("q:{lane}")).len();
@@ -120,6 +162,12 @@ async fn work(game: &mut Game<'_>) -> Result<(), String> {
             let sent = Sent::of(partition, &claim(&mut dice, lane, waiting));
             let answer = game.send(&sent).await?;
             for row in claim_rows(&sent, &answer) {
+                let member = game.world.record(&row.execution_id);
+                let member = member.is_some_and(|record| !record.flow_id().is_empty());
+                if member && dice.chance(30) {
+                    game.send(&Sent::of(partition, &failure(&row))).await?;
+                    continue;
+                }
                 let complete = CompleteExecution {
                     execution_id: row.execution_id,
                     lease_id: row.lease_id,
@@ -132,6 +180,19 @@ async fn work(game: &mut Game<'_>) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+fn failure(row: &ClaimRow) -> FailExecution {
+    FailExecution {
+        execution_id: row.execution_id,
+        lease_id: row.lease_id,
+        lease_epoch: row.lease_epoch,
+        attempt_id: row.attempt_id,
+        failure_reason: "it broke".to_owned(),
+        failure_category: String::new(),
+        failure_detail: Vec::new(),
+        is_final: true,
+    }
 }
 
 fn claim(dice: &mut Dice, lane: &str, count: usize) -> ClaimNext {

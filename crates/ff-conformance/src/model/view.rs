@@ -51,6 +51,11 @@ pub(super) mod field {
     pub(crate) const MUTATION_AT: &str = "lm";
     pub(crate) const SUSPEND_UNTIL: &str = "su";
     pub(crate) const WAITPOINT_ID: &str = "wp";
+    pub(crate) const FLOW_ID: &str = "fl";
+    pub(crate) const KEPT: &str = "kp";
+    pub(crate) const CANCELLED_BY: &str = "cb";
+    /// What others of a flow change in the record of a member that is over.
+    pub(crate) const OF_OTHERS: [&str; 6] = ["dp", "eo", "er", "rk", "ic", "kp"];
     /// What is decided when an execution is created, and never again.
     pub(crate) const FIXED: [&str; 30] = [
         "sm", "sb", "sx", "ct", "iu", "la", "ki", "ns", "by", "ca", "dm", "at", "rr", "sr", "mc",
@@ -87,6 +92,16 @@ impl<'a> Fields<'a> {
 
     pub(super) fn is_ended(self) -> bool {
         matches!(self.state(), "success" | "failed" | "cancelled" | "expired" | "skipped")
+    }
+
+    /// The flow that it is a member of, or nothing.
+    pub(super) fn flow_id(self) -> &'a str {
+        self.text(field::FLOW_ID)
+    }
+
+    /// Has it begun?
+    pub(super) fn has_begun(self) -> bool {
+        self.count(field::ATTEMPT_COUNT) > 0
     }
 
     pub(super) fn is_lost(self) -> bool {
@@ -131,6 +146,24 @@ impl<'a> View<'a> {
             }
             _ => None,
         }
+    }
+
+    /// The record of a flow.
+    pub(super) fn flow(self, id: &str) -> Option<Fields<'a>> {
+        match self.stored(&format!("f:{id}")) {
+            Some(Stored::Hash(fields)) => Some(Fields(fields)),
+            _ => None,
+        }
+    }
+
+    /// The flow that an execution is a member of.
+    pub(super) fn flow_of(self, record: Fields<'_>) -> Option<Fields<'a>> {
+        self.flow(record.flow_id())
+    }
+
+    /// The members of a flow.
+    pub(super) fn members(self, id: &str) -> impl Iterator<Item = &'a str> {
+        self.ranked(&format!("f:{id}:m")).into_iter().map(|(uuid, _)| uuid)
     }
 
     /// What is live and has a time: what runs first, each by its time.

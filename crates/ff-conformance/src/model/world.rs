@@ -4,13 +4,15 @@
 use ff_core::contracts::OpenWaitpoint;
 use ff_core::partition::Partition;
 use ff_core::types::{
-    AttemptId, ExecutionId, GrantId, LeaseEpoch, LeaseId, WaitpointId, WaitpointToken, WorkerId,
-    WorkerInstanceId,
+    AttemptId, ExecutionId, FlowId, GrantId, LeaseEpoch, LeaseId, WaitpointId, WaitpointToken,
+    WorkerId, WorkerInstanceId,
 };
 use ff_script::calls::claim::ClaimRow;
 use ff_script::dump::Dump;
 use ff_script::wire::{List, Reading, Rows};
 
+use super::flows::Submission;
+use super::graph::Graphs;
 use super::sent::Sent;
 use super::view::{Fields, View};
 use crate::answer::Answer;
@@ -71,6 +73,9 @@ pub(super) struct World {
     pub(super) grants: Vec<Grant>,
     pub(super) waitpoints: Vec<Known>,
     pub(super) history: Vec<Sent>,
+    pub(super) flows: Vec<FlowId>,
+    pub(super) submissions: Vec<Submission>,
+    pub(super) graphs: Graphs,
 }
 
 impl World {
@@ -84,6 +89,9 @@ impl World {
             grants: Vec::new(),
             waitpoints: Vec::new(),
             history: Vec::new(),
+            flows: Vec::new(),
+            submissions: Vec::new(),
+            graphs: Graphs::default(),
         }
     }
 

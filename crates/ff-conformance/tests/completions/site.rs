@@ -10,7 +10,7 @@ use ff_core::backend::{CompletionPayload, Handle, ScannerFilter};
 use ff_core::backend_error::BackendError;
 use ff_core::capability::CapabilitySet;
 use ff_core::completion_backend::{CompletionBackend, CompletionCursor, CompletionStream};
-use ff_core::contracts::{ClaimRequest, Disconnect, NewExecution, WorkerRegistration};
+use ff_core::contracts::{ClaimRequest, CreateExecution, Disconnect, WorkerRegistration};
 use ff_core::engine_backend::PartitionBackend;
 use ff_core::error::{Code, EngineError};
 use ff_core::partition::{Partition, PartitionConfig};
@@ -173,13 +173,11 @@ impl Site {
     }
 
     async fn submit(&self, namespace: &Namespace, lane: &str, partition: u16, count: usize) {
-        let new = || NewExecution {
-            namespace: namespace.clone(),
-            lane: LaneId::try_new(lane).expect("valid"),
-            ..NewExecution::new(
-                ExecutionId::from_parts(Partition::flow(partition), SystemIds.ordered()),
-                ExecutionKind::try_new("some").expect("valid"),
-            )
+        let new = || CreateExecution {
+            namespace: Some(namespace.clone()),
+            lane: Some(LaneId::try_new(lane).expect("valid")),
+            ..CreateExecution::new(ExecutionKind::try_new("some").expect("valid"))
+                .with_id(ExecutionId::from_parts(Partition::flow(partition), SystemIds.ordered()))
         };
         let created = self.engine.create_many((0..count).map(|_| new()).collect()).await;
         assert!(created.iter().all(Result::is_ok), "{created:?}");

@@ -5,10 +5,11 @@ use ff_conformance::{
     Deployment, INSTANCE, LANE, LEASE_MS, WORKER, capabilities, conformance, instance, lane, worker,
 };
 use ff_core::backend::{FailOutcome, FailureClass, FailureReason, Handle, HandleKind};
+use ff_core::bytes::Base64;
 use ff_core::contracts::{
-    CancelExecution, ChangePriority, ClaimRequest, Created, GrantRequest, Heartbeat, LaneQuery,
-    LeaseRequest, NewExecution, NextGrant, NextGrantRequest, PriorityChange, ReplayExecution,
-    RevokeLease, RevokeOutcome, SetTags, Tags, WorkerRegistration,
+    CancelExecution, ChangePriority, ClaimRequest, CreateExecution, Created, GrantRequest,
+    Heartbeat, LaneQuery, LeaseRequest, NextGrant, NextGrantRequest, PriorityChange,
+    ReplayExecution, RevokeLease, RevokeOutcome, SetTags, Tags, WorkerRegistration,
 };
 use ff_core::engine_backend::PartitionBackend;
 use ff_core::engine_backend::roles::*;
@@ -22,14 +23,22 @@ use ff_core::types::{
 /// As many replies in a row may get lost; with one more the caller hears of it.
 const LOSSES_MAX: u32 = 3;
 
-fn new(d: &Deployment, id: ExecutionId) -> NewExecution {
-    NewExecution {
-        namespace: Namespace::try_new("tests").expect("a valid name"),
-        lane: lane(LANE),
-        policy: ExecutionPolicy::from_json(br#"{"retry_policy":{}}"#).expect("a valid policy"),
-        payload: d.now().to_string().into_bytes(),
-        ..NewExecution::new(id, ExecutionKind::try_new("work").expect("a valid name"))
+fn new(d: &Deployment, id: ExecutionId) -> CreateExecution {
+    CreateExecution {
+        namespace: Some(Namespace::try_new("tests").expect("a valid name")),
+        lane: Some(lane(LANE)),
+        policy: Some(
+            ExecutionPolicy::from_json(br#"{"retry_policy":{}}"#).expect("a valid policy"),
+        ),
+        ..CreateExecution::new(ExecutionKind::try_new("work").expect("a valid name"))
+            .with_id(id)
+            .with_payload(d.now().to_string().into_bytes())
     }
+}
+
+/// One that gets its id from the store.
+fn without_id(d: &Deployment) -> CreateExecution {
+    CreateExecution { execution_id: None, ..new(d, d.new_id()) }
 }
 
 fn request(d: &Deployment) -> ClaimRequest {
@@ -90,7 +99,7 @@ conformance! {
             let created = lossy(d, losses).create(first.clone()).await.expect("created");
             assert!(created.is_new(), "{created:?}");
             d.advance(60_000).await;
-            let keyed = NewExecution { idempotency_key: key(), ..new(d, d.new_id()) };
+            let keyed = CreateExecution { idempotency_key: key(), ..without_id(d) };
             let many = vec![new(d, d.new_id()), keyed, first];
             let answers = lossy(d, losses).create_many(many).await;
             let new: Vec<bool> =
@@ -122,7 +131,7 @@ conformance! {
 
     async fn a_pause_from_now_counts_by_the_stores_clock(d: &Deployment) {
         let id = d.new_id();
-        let later = NewExecution { delay_until: Some(Moment::After(700)), ..new(d, id) };
+        let later = CreateExecution { delay_ms: Some(700), ..new(d, id) };
         d.backend.create(later).await.expect("created");
         assert_eq!(d.describe(id).await.delay_until, Some(d.now().plus_millis(700)));
         let handle = held(d).await;
@@ -235,7 +244,7 @@ conformance! {
             let uuid = d.new_uuid();
             let mut one = new(d, ExecutionId::from_parts(d.partitions[number % 4], uuid));
             if number == 3 {
-                one.priority = 9001;
+                one.priority = Some(9001);
             }
             wanted.push(one);
         }
@@ -248,16 +257,17 @@ conformance! {
                     assert_eq!(field, "priority");
                 }
                 (10, Ok(Created::Duplicate { execution_id, .. })) => {
-                    assert_eq!(*execution_id, wanted[0].execution_id);
+                    assert_eq!(Some((*execution_id).into()), wanted[0].execution_id);
                 }
                 (_, Ok(Created::Created { execution_id, .. })) => {
-                    assert_eq!(*execution_id, one.execution_id);
+                    assert_eq!(Some((*execution_id).into()), one.execution_id);
                 }
                 other => panic!("{other:?}"),
             }
         }
-        let payload = d.backend.read_payload(wanted[9].execution_id).await.expect("read");
-        assert_eq!(payload.as_ref(), Some(&wanted[9].payload));
+        let last = answers[9].as_ref().expect("created").execution_id();
+        let payload = d.backend.read_payload(last).await.expect("read");
+        assert_eq!(payload.map(Base64), wanted[9].payload_base64);
     }
 
     async fn an_id_of_no_partition_of_the_deployment_is_refused(d: &Deployment) {
@@ -272,7 +282,7 @@ conformance! {
     async fn the_lane_of_a_new_execution_becomes_known(d: &Deployment) {
         let name = format!("lane-of-{}", d.home().index);
         let mut one = new(d, d.new_id());
-        one.lane = lane(&name);
+        one.lane = Some(lane(&name));
         d.backend.create(one).await.expect("created");
         let mut after = None;
         let mut found = false;
@@ -290,13 +300,12 @@ conformance! {
 
     async fn an_idempotent_submission_has_one_execution_although_replies_get_lost(d: &Deployment) {
         let key = ff_core::types::IdempotencyKey::try_new("order-1").expect("a valid key");
-        let mut one = new(d, d.new_id());
+        let mut one = without_id(d);
         one.idempotency_key = Some(key);
         let first = lossy(d, 2).create(one.clone()).await.expect("created").execution_id();
-        one.execution_id = d.new_id();
         let again = d.backend.create(one.clone()).await.expect("recognised");
         assert_eq!((again.execution_id(), again.is_new()), (first, false));
-        one.payload.push(b'!');
+        one = one.with_payload(b"another");
         let error = d.backend.create(one).await.expect_err("another content");
         assert_eq!(error.code(), Some(Code::IdempotencyConflict));
     }

@@ -17,71 +17,17 @@ use crate::types::{
     TimestampMs,
 };
 
-/// Everything about an execution that its submitter decides.
-#[derive(Clone, Debug, PartialEq)]
+/// A submission that was checked and has its id: what a store is given.
+#[derive(Clone, Debug)]
 pub struct NewExecution {
-    /// Its id, chosen by the submitter: submitting the same id again changes nothing.
+    /// Its id.
     pub execution_id: ExecutionId,
-    /// The tenant or environment it belongs to.
-    pub namespace: Namespace,
-    /// The queue it waits in.
-    pub lane: LaneId,
-    /// The handler that runs it.
-    pub kind: ExecutionKind,
-    /// 0 to 9000; higher runs first.
-    pub priority: u16,
-    /// Who submitted it; may be empty.
-    pub creator: String,
-    /// The submitter's own name for what it belongs to; may be empty.
-    pub correlation_id: String,
-    /// Retries, timeouts, routing, keeping.
-    pub policy: ExecutionPolicy,
     /// The input, opaque.
     pub payload: Vec<u8>,
     /// Not to be claimed before this time.
     pub delay_until: Option<Moment>,
-    /// Expires at this time if it has not ended. The policy may set one too; the earlier counts.
-    pub deadline_at: Option<TimestampMs>,
-    /// Labels.
-    pub tags: Tags,
-    /// The same key in the same namespace is the same execution, while it is remembered. For this
-    /// to hold everywhere, the id is made by [`ExecutionId::for_idempotency_key`].
-    pub idempotency_key: Option<IdempotencyKey>,
-}
-
-impl NewExecution {
-    /// An execution of a kind, with defaults for everything else.
-    pub fn new(execution_id: ExecutionId, kind: ExecutionKind) -> Self {
-        Self {
-            execution_id,
-            namespace: Namespace::default(),
-            lane: LaneId::default(),
-            kind,
-            priority: 0,
-            creator: String::new(),
-            correlation_id: String::new(),
-            policy: ExecutionPolicy::default(),
-            payload: Vec::new(),
-            delay_until: None,
-            deadline_at: None,
-            tags: Tags::new(),
-            idempotency_key: None,
-        }
-    }
-
-    /// Checks what the types do not already hold, so that nothing wrong is sent to the store.
-    pub fn validate(&self, config: &PartitionConfig) -> Result<(), EngineError> {
-        self.execution_id.check(config)?;
-        self.policy.validate()?;
-        argument::check_range("priority", self.priority.into(), 0..=limits::PRIORITY_MAX)?;
-        argument::check_bytes("creator", self.creator.len(), limits::CREATOR_BYTES_MAX)?;
-        let correlated = self.correlation_id.len();
-        argument::check_bytes("correlation_id", correlated, limits::CORRELATION_ID_BYTES_MAX)?;
-        check_payload(self.payload.len())?;
-        self.delay_until.map_or(Ok(()), |until| until.check("delay_until"))?;
-        self.deadline_at.map_or(Ok(()), |time| Moment::At(time).check("deadline_at"))?;
-        check_tags(&self.tags)
-    }
+    /// Everything else. What became of the fields above is no longer in it.
+    pub request: CreateExecution,
 }
 
 fn check_payload(len: usize) -> Result<(), EngineError> {
@@ -179,8 +125,21 @@ impl CreateExecution {
         }
     }
 
-    /// The submission with its id: its own, or one made of this fresh UUID. An idempotency key
-    /// decides the partition, so that every repetition meets the first submission.
+    /// The same under this id.
+    #[must_use]
+    pub fn with_id(self, execution_id: impl Into<ExecutionRef>) -> Self {
+        Self { execution_id: Some(execution_id.into()), ..self }
+    }
+
+    /// The same with this input.
+    #[must_use]
+    pub fn with_payload(self, payload: impl Into<Vec<u8>>) -> Self {
+        let payload_base64 = Some(Base64(payload.into()));
+        Self { payload: None, payload_text: None, payload_base64, ..self }
+    }
+
+    /// Checks the submission and gives it its id: its own, or one made of this fresh UUID. An
+    /// idempotency key decides the partition, so that every repetition meets the first submission.
     pub fn place(
         mut self,
         fresh: Uuid,
@@ -188,7 +147,7 @@ impl CreateExecution {
     ) -> Result<NewExecution, EngineError> {
         let own = self.execution_id.take().map(|own| own.resolve(config)).transpose()?;
         let Some(key) = &self.idempotency_key else {
-            return self.under(own.unwrap_or_else(|| ExecutionId::solo(fresh, config)));
+            return self.under(own.unwrap_or_else(|| ExecutionId::solo(fresh, config)), config);
         };
         let namespace = self.namespace.clone().unwrap_or_default();
         let made = ExecutionId::for_idempotency_key(&namespace, key, fresh, config);
@@ -197,56 +156,43 @@ impl CreateExecution {
             let rule = format!("must be on {partition}, the partition of its idempotency key");
             return Err(EngineError::invalid("execution_id", rule));
         }
-        self.under(own.unwrap_or(made))
+        self.under(own.unwrap_or(made), config)
     }
 
-    pub(super) fn under(self, execution_id: ExecutionId) -> Result<NewExecution, EngineError> {
-        let delay_until = Moment::of_fields(self.delay_until, self.delay_ms)?;
-        let payload = bytes::one_of(
-            "payload",
-            self.payload_base64,
-            self.payload_text,
-            self.payload.as_deref(),
-        )?;
-        Ok(NewExecution {
-            execution_id,
-            namespace: self.namespace.unwrap_or_default(),
-            lane: self.lane.unwrap_or_default(),
-            kind: self.kind,
-            priority: self.priority.unwrap_or_default(),
-            creator: self.creator,
-            correlation_id: self.correlation_id,
-            policy: self.policy.unwrap_or_default(),
-            payload: payload.unwrap_or_default(),
-            delay_until,
-            deadline_at: self.deadline_at,
-            tags: self.tags,
-            idempotency_key: self.idempotency_key,
-        })
+    pub(super) fn under(
+        mut self,
+        execution_id: ExecutionId,
+        config: &PartitionConfig,
+    ) -> Result<NewExecution, EngineError> {
+        execution_id.check(config)?;
+        self.validate()?;
+        let delay_until = Moment::of_fields(self.delay_until.take(), self.delay_ms.take())?;
+        let (base64, text) = (self.payload_base64.take(), self.payload_text.take());
+        let payload = bytes::one_of("payload", base64, text, self.payload.take().as_deref())?;
+        let payload = payload.unwrap_or_default();
+        check_payload(payload.len())?;
+        self.execution_id = None;
+        Ok(NewExecution { execution_id, payload, delay_until, request: self })
+    }
+
+    /// Checks what the types do not already hold, but for the input and the delay.
+    fn validate(&self) -> Result<(), EngineError> {
+        self.policy.as_ref().map_or(Ok(()), ExecutionPolicy::validate)?;
+        let priority = self.priority.unwrap_or_default();
+        argument::check_range("priority", priority.into(), 0..=limits::PRIORITY_MAX)?;
+        argument::check_bytes("creator", self.creator.len(), limits::CREATOR_BYTES_MAX)?;
+        let correlated = self.correlation_id.len();
+        argument::check_bytes("correlation_id", correlated, limits::CORRELATION_ID_BYTES_MAX)?;
+        self.deadline_at.map_or(Ok(()), |time| Moment::At(time).check("deadline_at"))?;
+        check_tags(&self.tags)
     }
 }
 
 impl From<NewExecution> for CreateExecution {
     fn from(new: NewExecution) -> Self {
         let (delay_until, delay_ms) = new.delay_until.map_or((None, None), Moment::into_fields);
-        Self {
-            kind: new.kind,
-            execution_id: Some(new.execution_id.into()),
-            namespace: Some(new.namespace),
-            lane: Some(new.lane),
-            priority: Some(new.priority),
-            creator: new.creator,
-            correlation_id: new.correlation_id,
-            policy: (new.policy != ExecutionPolicy::default()).then_some(new.policy),
-            payload: None,
-            payload_text: None,
-            payload_base64: Some(Base64(new.payload)),
-            delay_until,
-            delay_ms,
-            deadline_at: new.deadline_at,
-            tags: new.tags,
-            idempotency_key: new.idempotency_key,
-        }
+        let request = new.request.with_id(new.execution_id).with_payload(new.payload);
+        Self { delay_until, delay_ms, ..request }
     }
 }
 
@@ -289,11 +235,11 @@ impl Created {
         }
     }
 
-    /// The answer to a submission under an id that was made for it and for nothing else: whoever
-    /// finds it there has sent it before and lost the answer.
-    pub fn under_fresh_id(self, fresh: ExecutionId) -> Self {
+    /// The answer to a submission whose id, if one is named here, was made for it and for nothing
+    /// else: whoever finds it there has sent it before and lost the answer.
+    pub fn under_fresh_id(self, fresh: Option<ExecutionId>) -> Self {
         match self {
-            Self::Duplicate { execution_id, public_state } if execution_id == fresh => {
+            Self::Duplicate { execution_id, public_state } if Some(execution_id) == fresh => {
                 Self::Created { execution_id, public_state }
             }
             other => other,
@@ -345,26 +291,29 @@ mod tests {
     use crate::object::Object;
     use crate::partition::Partition;
 
-    fn new_execution() -> NewExecution {
-        let id = ExecutionId::from_parts(Partition::flow(1), uuid::Uuid::from_u128(1));
-        NewExecution {
-            priority: 9000,
-            payload: vec![0; 4_194_304],
+    fn submission() -> CreateExecution {
+        let kind = ExecutionKind::try_new("email").expect("valid");
+        CreateExecution {
+            priority: Some(9000),
             deadline_at: Some(TimestampMs(1)),
-            ..NewExecution::new(id, ExecutionKind::try_new("email").expect("valid"))
+            ..CreateExecution::new(kind).with_id(id()).with_payload(vec![0; 4_194_304])
         }
     }
 
-    fn refused(change: impl FnOnce(&mut NewExecution)) -> String {
-        let mut execution = new_execution();
-        change(&mut execution);
-        let error = execution.validate(&PartitionConfig::default()).expect_err("must be refused");
-        error.to_string()
+    fn place(submission: CreateExecution) -> Result<NewExecution, String> {
+        let placed = submission.place(Uuid::from_u128(7), &PartitionConfig::default());
+        placed.map_err(|error| error.to_string())
+    }
+
+    fn refused(change: impl FnOnce(&mut CreateExecution)) -> String {
+        let mut submission = submission();
+        change(&mut submission);
+        place(submission).expect_err("must be refused")
     }
 
     #[test]
     fn an_ordinary_submission_passes() {
-        assert_eq!(new_execution().validate(&PartitionConfig::default()), Ok(()));
+        assert_eq!(place(submission()).map(|new| new.execution_id), Ok(id()));
     }
 
     #[test]
@@ -373,25 +322,28 @@ mod tests {
             |number| ExecutionId::from_parts(Partition::flow(1), uuid::Uuid::from_u128(number));
         let public_state = PublicState::Active;
         let found = Created::Duplicate { execution_id: id(1), public_state };
-        assert!(found.under_fresh_id(id(1)).is_new());
-        assert_eq!(found.under_fresh_id(id(2)), found);
+        assert!(found.under_fresh_id(Some(id(1))).is_new());
+        assert_eq!(found.under_fresh_id(Some(id(2))), found);
+        assert_eq!(found.under_fresh_id(None), found);
     }
 
     #[test]
     fn each_broken_rule_is_named() {
-        assert!(refused(|new| new.priority = 9001).starts_with("priority must be from 0 to 9000"));
-        assert!(refused(|new| new.creator = "x".repeat(257)).starts_with("creator must be"));
-        assert!(refused(|new| new.payload = vec![0; 8_388_609]).contains("[8388609, 8388608]"));
         assert!(
-            refused(|new| new.delay_until = Some(TimestampMs(0).into())).starts_with("delay_until")
+            refused(|new| new.priority = Some(9001)).starts_with("priority must be from 0 to 9000")
         );
+        assert!(refused(|new| new.creator = "x".repeat(257)).starts_with("creator must be"));
+        let large = || Some(Base64(vec![0; 8_388_609]));
+        assert!(refused(|new| new.payload_base64 = large()).contains("[8388609, 8388608]"));
+        assert!(refused(|new| new.delay_until = Some(TimestampMs(0))).starts_with("delay_until"));
         assert!(
             refused(|new| new.deadline_at = Some(TimestampMs(limits::TIMESTAMP_MS_MAX + 1)))
                 .starts_with("deadline_at")
         );
-        assert!(refused(|new| new.policy.ageing_ms = Some(u64::MAX)).contains("ageing_ms"));
-        let elsewhere = ExecutionId::from_parts(Partition::flow(256), uuid::Uuid::from_u128(1));
-        assert!(refused(|new| new.execution_id = elsewhere).contains("partition 256"));
+        let policy = ExecutionPolicy { ageing_ms: Some(u64::MAX), ..ExecutionPolicy::default() };
+        assert!(refused(|new| new.policy = Some(policy)).contains("ageing_ms"));
+        let elsewhere = ExecutionId::from_parts(Partition::flow(256), Uuid::from_u128(1));
+        assert!(refused(|new| new.execution_id = Some(elsewhere.into())).contains("256"));
     }
 
     fn id() -> ExecutionId {
@@ -401,7 +353,7 @@ mod tests {
     fn read(json: &str) -> Result<NewExecution, String> {
         let request: Object<CreateExecution> =
             serde_json::from_str(json).map_err(|error| error.to_string())?;
-        request.0.under(id()).map_err(|error| error.to_string())
+        request.0.under(id(), &PartitionConfig::default()).map_err(|error| error.to_string())
     }
 
     fn placed(key: Option<&str>, own: Option<ExecutionRef>) -> Result<ExecutionId, String> {
@@ -410,8 +362,7 @@ mod tests {
             idempotency_key: key.and_then(|key| IdempotencyKey::try_new(key).ok()),
             ..CreateExecution::new(ExecutionKind::try_new("k").expect("valid"))
         };
-        let placed = request.place(Uuid::from_u128(7), &PartitionConfig::default());
-        placed.map(|new| new.execution_id).map_err(|error| error.to_string())
+        place(request).map(|new| new.execution_id)
     }
 
     #[test]
@@ -437,7 +388,7 @@ mod tests {
     #[test]
     fn only_the_kind_is_required() {
         let new = read(r#"{"kind":"email"}"#).expect("valid");
-        assert_eq!((new.lane.as_str(), new.namespace.as_str()), ("default", "default"));
+        assert_eq!((new.request.lane, new.request.namespace), (None, None));
         assert!(new.payload.is_empty());
         assert!(read("{}").expect_err("no kind").contains("missing field `kind`"));
     }
@@ -470,15 +421,14 @@ mod tests {
 
     #[test]
     fn a_submission_survives_the_wire() {
-        let mut new =
-            read(r#"{"kind":"k","payload_base64":"AP8=","tags":{"a.b":"c"}}"#).expect("valid");
-        new.idempotency_key = IdempotencyKey::try_new("order-1").ok();
-        new.policy.retention_ms = Some(5);
-        for until in [Moment::At(TimestampMs(9)), Moment::After(5)] {
-            new.delay_until = Some(until);
-            let wire = CreateExecution::from(new.clone());
-            let json = serde_json::to_string(&wire).expect("text");
-            assert_eq!(read(&json), Ok(new.clone()));
+        let parts = r#""kind":"k","tags":{"a.b":"c"},"policy":{"retention_ms":5}"#;
+        let keyed = r#""idempotency_key":"order-1","payload_base64":"AP8=""#;
+        for until in [r#""delay_until":9"#, r#""delay_ms":5"#] {
+            let new = read(&format!("{{{parts},{keyed},{until}}}")).expect("valid");
+            let json = serde_json::to_string(&CreateExecution::from(new.clone()));
+            let json = json.expect("text");
+            let again = read(&json).expect("read back");
+            assert_eq!(format!("{again:?}"), format!("{new:?}"));
         }
     }
 

@@ -3,7 +3,7 @@
 use futures_core::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
-use super::create::{Created, NewExecution};
+use super::create::{CreateExecution, Created};
 use super::tags::{Tags, check_tags};
 use crate::argument::{check_bytes, check_range};
 use crate::engine_backend::Answer;
@@ -19,14 +19,15 @@ use crate::types::{ExecutionId, LeaseEpoch, LeaseId, RequestId};
 /// A change of an execution carries a request id: a repetition with the same one has no second
 /// effect, whatever others did in between. Without one, the backend makes one for the call.
 pub trait Executions: Send + Sync {
-    /// Submits an execution. Repeating it answers [`Created::Duplicate`] and changes nothing.
-    fn create(&self, execution: NewExecution) -> Answer<'_, Created>;
+    /// Submits an execution; one without an id gets one. Repeating it answers
+    /// [`Created::Duplicate`] and changes nothing.
+    fn create(&self, execution: CreateExecution) -> Answer<'_, Created>;
 
     /// Submits several, each on its own: one refusal does not affect the others. Answers in the
     /// order of the request. Repeating it is safe as for [`Executions::create`].
     fn create_many(
         &self,
-        executions: Vec<NewExecution>,
+        executions: Vec<CreateExecution>,
     ) -> BoxFuture<'_, Vec<Result<Created, EngineError>>>;
 
     /// Cancels an execution, in any phase.

@@ -248,9 +248,8 @@ impl GraphTask {
         if self.execution.idempotency_key.is_some() {
             return Err(invalid(&field("idempotency_key"), "is the flow's: give it a key"));
         }
-        let new = self.execution.under(member_id(flow_id, &self.name, config));
-        let checked = new.and_then(|new| new.validate(config).map(|()| new));
-        let new = checked.map_err(|error| match error {
+        let new = self.execution.under(member_id(flow_id, &self.name, config), config);
+        let new = new.map_err(|error| match error {
             EngineError::InvalidArgument { field: part, rule } => invalid(&field(&part), rule),
             other => other,
         })?;

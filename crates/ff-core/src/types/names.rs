@@ -45,18 +45,22 @@ pub enum NameRule {
     OuterSpace,
 }
 
-fn check(name: &str, max: usize) -> Result<(), NameRule> {
-    let allowed = |byte: u8| (0x20..=0x7e).contains(&byte) && !matches!(byte, b'{' | b'}' | b':');
-    if name.is_empty() {
+const fn check(name: &str, max: usize) -> Result<(), NameRule> {
+    let bytes = name.as_bytes();
+    if bytes.is_empty() {
         return Err(NameRule::Empty);
     }
-    if name.len() > max {
-        return Err(NameRule::TooLong { len: name.len(), max });
+    if bytes.len() > max {
+        return Err(NameRule::TooLong { len: bytes.len(), max });
     }
-    if let Some((at, byte)) = name.bytes().enumerate().find(|(_, byte)| !allowed(*byte)) {
-        return Err(NameRule::ForbiddenByte { byte, at });
+    let mut at = 0;
+    while at < bytes.len() {
+        if !matches!(bytes[at], 0x20..=0x7e) || matches!(bytes[at], b'{' | b'}' | b':') {
+            return Err(NameRule::ForbiddenByte { byte: bytes[at], at });
+        }
+        at += 1;
     }
-    if name.starts_with(' ') || name.ends_with(' ') {
+    if bytes[0] == b' ' || bytes[bytes.len() - 1] == b' ' {
         return Err(NameRule::OuterSpace);
     }
     Ok(())
@@ -80,6 +84,11 @@ macro_rules! names {
             #[track_caller]
             pub fn new(name: impl AsRef<str>) -> Self {
                 Self::try_new(name).unwrap_or_else(|error| panic!("{error}"))
+            }
+
+            /// Does a text keep the rules? For those who ask while the program is compiled.
+            pub const fn is_valid(name: &str) -> bool {
+                check(name, Self::BYTES_MAX).is_ok()
             }
 
             /// Checks a text and takes it as a name.

@@ -72,6 +72,7 @@ fields! {
     DELAY_REASON b"dr" Form::Word(&["delay", "retry_backoff", "resume"]);
     DEADLINE_AT b"dl" Form::Number;
     DEADLINE_MS b"dm" Form::Number;
+    DEADLINE_GIVEN b"dg" Form::Number;
     REMEMBERED_UNTIL b"iu" Form::Number;
     ATTEMPT_TIMEOUT_MS b"at" Form::Number;
     TIMEOUT_AT b"ta" Form::Number;

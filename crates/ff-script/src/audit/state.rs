@@ -132,7 +132,9 @@ impl Rules<'_> {
             State::Waiting | State::Held | State::Blocked => {}
             _ => self.bars("I1", DELAY),
         }
-        if !matches!(state, State::Waiting | State::Delayed | State::Suspended | State::Blocked) {
+        let pauses =
+            [State::Waiting, State::Delayed, State::Suspended, State::Blocked, State::Held];
+        if !pauses.contains(&state) {
             self.bars("I1", &[field::NEXT_ATTEMPT]);
         }
         if state == State::Held {

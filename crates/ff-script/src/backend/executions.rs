@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use ff_core::contracts::{
-    CancelExecution, CancelSource, ChangePriority, Created, ExecutionState, NewExecution,
-    PriorityChange, ReplayExecution, RevokeLease, RevokeOutcome, SetTags,
+    self, CancelExecution, CancelSource, ChangePriority, Created, ExecutionState, PriorityChange,
+    ReplayExecution, RevokeLease, RevokeOutcome, SetTags,
 };
 use ff_core::engine_backend::{Answer, Executions};
 use ff_core::error::EngineError;
@@ -37,16 +37,16 @@ pub(super) fn named(request_id: Option<RequestId>) -> Option<RequestId> {
 }
 
 impl<H: Host + ?Sized> Executions for ScriptBackend<H> {
-    fn create(&self, new: NewExecution) -> Answer<'_, Created> {
+    fn create(&self, execution: contracts::CreateExecution) -> Answer<'_, Created> {
         Box::pin(async move {
-            let (partition, call) = self.prepare(new).await?;
-            self.call(partition, call).await.map(created)
+            let call = self.prepare(execution).await?;
+            self.call(call.execution_id.partition(), call).await.map(created)
         })
     }
 
     fn create_many(
         &self,
-        executions: Vec<NewExecution>,
+        executions: Vec<contracts::CreateExecution>,
     ) -> BoxFuture<'_, Vec<Result<Created, EngineError>>> {
         Box::pin(self.create_all(executions))
     }
@@ -154,13 +154,17 @@ impl<H: Host + ?Sized> Executions for ScriptBackend<H> {
 }
 
 impl<H: Host + ?Sized> ScriptBackend<H> {
-    async fn create_all(&self, executions: Vec<NewExecution>) -> Vec<Result<Created, EngineError>> {
+    async fn create_all(
+        &self,
+        executions: Vec<contracts::CreateExecution>,
+    ) -> Vec<Result<Created, EngineError>> {
         let mut answers: Vec<Option<Result<Created, EngineError>>> =
             executions.iter().map(|_| None).collect();
         let mut batches: BTreeMap<Partition, Vec<Item>> = BTreeMap::new();
         for (position, new) in executions.into_iter().enumerate() {
             match self.prepare(new).await {
-                Ok((partition, call)) => {
+                Ok(call) => {
+                    let partition = call.execution_id.partition();
                     batches.entry(partition).or_default().push(Item { position, call });
                 }
                 Err(error) => answers[position] = Some(Err(error)),
@@ -174,11 +178,11 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
 
     async fn prepare(
         &self,
-        new: NewExecution,
-    ) -> Result<(Partition, CreateExecution), EngineError> {
-        new.validate(&self.config)?;
-        self.register_lane(&new.lane).await?;
-        Ok((new.execution_id.partition(), CreateExecution::try_from(new)?))
+        execution: contracts::CreateExecution,
+    ) -> Result<CreateExecution, EngineError> {
+        let call = CreateExecution::try_from(execution.place(SystemIds.ordered(), &self.config)?)?;
+        self.register_lane(&call.lane).await?;
+        Ok(call)
     }
 
     async fn create_on(

@@ -299,13 +299,12 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
     /// Sends a graph, part by part. The last one seals it.
     async fn send_graph(&self, planned: PlannedGraph) -> Result<GraphAccepted, EngineError> {
         let partition = self.flow_home(&planned.flow_id);
-        let lanes: BTreeSet<LaneId> =
-            planned.nodes.iter().map(|node| node.new.lane.clone()).collect();
-        for lane in &lanes {
-            self.register_lane(lane).await?;
-        }
         let nodes: Vec<GraphNode> =
             planned.nodes.into_iter().map(graph_node).collect::<Result<_, _>>()?;
+        let lanes: BTreeSet<&LaneId> = nodes.iter().map(|node| &node.create.lane).collect();
+        for lane in lanes {
+            self.register_lane(lane).await?;
+        }
         let edges: Vec<GraphEdge> =
             planned.edges.iter().map(|edge| graph_edge(edge, &nodes)).collect();
         let mut whole = graph_call(planned.flow_id, planned.flow)?;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use ff_core::contracts::{NewExecution, Tags};
 use ff_core::error::EngineError;
 use ff_core::limits;
+use ff_core::policy::ExecutionPolicy;
 use ff_core::state::PublicState;
 use ff_core::types::{
     ExecutionId, ExecutionKind, IdempotencyKey, LaneId, Moment, Namespace, TimestampMs,
@@ -53,6 +54,20 @@ impl CreateExecution {
     pub(crate) fn sent_before(&mut self, since: Duration) {
         self.sent_ms_ago = Some(ms_ago(since));
     }
+
+    /// Tells whether two submissions under one idempotency key ask for the same work. Delay and
+    /// deadline are left out: a client that computes them from its clock still repeats itself.
+    fn digest(&self) -> String {
+        let mut content = Vec::with_capacity(self.payload.len() + 256);
+        let head = [self.lane.as_str(), self.kind.as_str(), &self.policy_json, &self.tags_json];
+        for part in head {
+            content.extend_from_slice(&(part.len() as u64).to_le_bytes());
+            content.extend_from_slice(part.as_bytes());
+        }
+        content.extend_from_slice(&self.priority.to_le_bytes());
+        content.extend_from_slice(&self.payload);
+        format!("{:016x}", fnv1a(&content))
+    }
 }
 
 /// How many arguments one execution has.
@@ -83,34 +98,36 @@ impl TryFrom<NewExecution> for CreateExecution {
     type Error = EngineError;
 
     fn try_from(new: NewExecution) -> Result<Self, EngineError> {
-        let policy_json = match new.policy.to_json()? {
-            json if json == "{}" => String::new(),
-            json => json,
-        };
-        let tags_json = tags_json(&new.tags)?;
-        let content_digest = match new.idempotency_key {
-            Some(_) => content_digest(&new, &policy_json, &tags_json),
-            None => String::new(),
-        };
-        Ok(Self {
-            execution_id: new.execution_id,
-            namespace: new.namespace,
-            lane: new.lane,
-            kind: new.kind,
-            priority: new.priority,
-            creator: new.creator,
-            correlation_id: new.correlation_id,
-            policy_json,
-            payload: new.payload,
-            delay_until: new.delay_until,
-            deadline_at: new.deadline_at,
-            tags_json,
-            idempotency_key: new.idempotency_key,
+        let NewExecution { execution_id, payload, delay_until, request } = new;
+        let mut call = Self {
+            execution_id,
+            namespace: request.namespace.unwrap_or_default(),
+            lane: request.lane.unwrap_or_default(),
+            kind: request.kind,
+            priority: request.priority.unwrap_or_default(),
+            creator: request.creator,
+            correlation_id: request.correlation_id,
+            policy_json: policy_json(&request.policy.unwrap_or_default())?,
+            payload,
+            delay_until,
+            deadline_at: request.deadline_at,
+            tags_json: tags_json(&request.tags)?,
+            idempotency_key: request.idempotency_key,
             dedup_ms: None,
-            content_digest,
+            content_digest: String::new(),
             sent_ms_ago: None,
-        })
+        };
+        if call.idempotency_key.is_some() {
+            call.content_digest = call.digest();
+        }
+        Ok(call)
     }
+}
+
+/// A policy as the library reads it; nothing if it asks for nothing.
+fn policy_json(policy: &ExecutionPolicy) -> Result<String, EngineError> {
+    let json = policy.to_json()?;
+    Ok(if json == "{}" { String::new() } else { json })
 }
 
 /// Labels as the library reads them; nothing if there are none.
@@ -119,20 +136,6 @@ pub(crate) fn tags_json(tags: &Tags) -> Result<String, EngineError> {
         return Ok(String::new());
     }
     serde_json::to_string(tags).map_err(|error| EngineError::invalid("tags", error.to_string()))
-}
-
-/// Tells whether two submissions under one idempotency key ask for the same work. Delay and
-/// deadline are left out: a client that computes them from its clock still repeats itself.
-fn content_digest(new: &NewExecution, policy_json: &str, tags_json: &str) -> String {
-    let mut content = Vec::with_capacity(new.payload.len() + 256);
-    let head = [new.lane.as_str(), new.kind.as_str(), policy_json, tags_json];
-    for part in head {
-        content.extend_from_slice(&(part.len() as u64).to_le_bytes());
-        content.extend_from_slice(part.as_bytes());
-    }
-    content.extend_from_slice(&new.priority.to_le_bytes());
-    content.extend_from_slice(&new.payload);
-    format!("{:016x}", fnv1a(&content))
 }
 
 /// Rounded up, and bounded.

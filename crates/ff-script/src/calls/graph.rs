@@ -32,7 +32,7 @@ functions! {
         "OK" => Accepted { flow_id: FlowId, node_count: u32 },
         "ALREADY_SATISFIED" => AcceptedBefore { flow_id: FlowId, node_count: u32 },
     }
-    refuses [IdempotencyConflict, FlowCancelled, GraphTooLarge, StaleGraphRevision,
+    refuses [IdempotencyConflict, FlowCancelled, FlowAlreadyTerminal, GraphTooLarge, StaleGraphRevision,
         ExecutionNotInFlow, SelfReferencingEdge, CycleDetected, InvalidPolicyJson,
         InvalidCapabilities, InvalidTagKey];
 }
@@ -140,7 +140,8 @@ impl GraphEdge {
 
 #[cfg(test)]
 mod tests {
-    use ff_core::contracts::NewExecution;
+    use ff_core::contracts;
+    use ff_core::partition::PartitionConfig;
 
     use super::*;
 
@@ -164,8 +165,9 @@ mod tests {
     }
 
     fn node(name: &str) -> GraphNode {
-        let id = "{fp:3}:00000000-0000-4000-8000-000000000003".parse().expect("an id");
-        let new = NewExecution::new(id, "encode".parse().expect("a kind"));
+        let id: ExecutionId = "{fp:3}:00000000-0000-4000-8000-000000000003".parse().expect("an id");
+        let new = contracts::CreateExecution::new("encode".parse().expect("a kind")).with_id(id);
+        let new = new.place(uuid::Uuid::nil(), &PartitionConfig::default()).expect("it is right");
         let create = CreateExecution::try_from(new).expect("it fits");
         GraphNode { name: name.to_owned(), optional: false, needed: None, create }
     }

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::Client;
 use crate::deadline;
-use crate::error::SdkError;
+use crate::error::{Context as _, SdkError};
 
 /// How often a flow that somebody waits for is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -46,14 +46,12 @@ impl Client {
     /// ```
     pub async fn submit_graph(&self, mut graph: SubmitGraph) -> Result<GraphAccepted, SdkError> {
         graph.flow.namespace.get_or_insert_with(|| self.namespace.clone());
-        let accepted = self.engine().submit_graph(graph).await;
-        accepted.map_err(|error| error.in_context("submit_graph").into())
+        self.engine().submit_graph(graph).await.context("submit_graph")
     }
 
     /// Everything about a flow but its members and edges; none if it does not exist.
     pub async fn describe_flow(&self, flow_id: &FlowId) -> Result<Option<FlowSnapshot>, SdkError> {
-        let described = self.engine().describe_flow(*flow_id).await;
-        described.map_err(|error| error.in_context("describe_flow").into())
+        self.engine().describe_flow(*flow_id).await.context("describe_flow")
     }
 
     /// A page of the members of a flow, in the order in which they came.
@@ -62,8 +60,7 @@ impl Client {
         flow_id: &FlowId,
         query: MemberQuery,
     ) -> Result<FlowMembers, SdkError> {
-        let members = self.engine().list_members(*flow_id, query).await;
-        members.map_err(|error| error.in_context("list_members").into())
+        self.engine().list_members(*flow_id, query).await.context("list_members")
     }
 
     /// All members of a flow.
@@ -108,8 +105,7 @@ impl Client {
 
     /// A page of flows, partition by partition.
     pub async fn list_flows(&self, query: FlowQuery) -> Result<ListFlowsPage, SdkError> {
-        let page = self.engine().list_flows(query).await;
-        page.map_err(|error| error.in_context("list_flows").into())
+        self.engine().list_flows(query).await.context("list_flows")
     }
 
     /// Cancels a flow: nothing of it is claimed from then on.
@@ -118,8 +114,7 @@ impl Client {
         flow_id: &FlowId,
         request: CancelFlow,
     ) -> Result<CancelFlowResult, SdkError> {
-        let cancelled = self.engine().cancel_flow(*flow_id, request).await;
-        cancelled.map_err(|error| error.in_context("cancel_flow").into())
+        self.engine().cancel_flow(*flow_id, request).await.context("cancel_flow")
     }
 
     /// Cancels a flow, waits until nothing of it runs any more, as long as that is asked for, and

@@ -14,6 +14,7 @@ use super::Client;
 use crate::deadline;
 use crate::error::SdkError;
 use crate::json;
+use crate::kind::Kind;
 
 /// Pause before the store is asked again after trouble.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -80,6 +81,16 @@ impl Client {
     ) -> Result<T, AwaitError> {
         let bytes = self.await_result_raw(execution, timeout).await?;
         json::decode(&bytes).map_err(AwaitError::Decode)
+    }
+
+    /// The same of an execution of a [`Kind`], which knows the type of its result.
+    pub async fn await_result_of<I, O: DeserializeOwned>(
+        &self,
+        _: &Kind<I, O>,
+        execution: impl Into<ExecutionRef>,
+        timeout: Duration,
+    ) -> Result<O, AwaitError> {
+        self.await_result(execution, timeout).await
     }
 
     /// The same, with the result's bytes as they are.

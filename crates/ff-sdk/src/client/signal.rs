@@ -7,7 +7,7 @@ use ff_core::contracts::{
 use ff_core::types::{ExecutionRef, WaitpointId};
 
 use super::Client;
-use crate::error::SdkError;
+use crate::error::{Context as _, SdkError};
 
 impl Client {
     /// Gives a signal to a waitpoint of an execution, whether that is suspended already or not yet.
@@ -45,8 +45,7 @@ impl Client {
         request: DeliverSignal,
     ) -> Result<SignalOutcome, SdkError> {
         let id = self.connection.resolve(execution)?;
-        let delivered = self.engine().deliver_signal(id, request).await;
-        delivered.map_err(|error| error.in_context("deliver_signal").into())
+        self.engine().deliver_signal(id, request).await.context("deliver_signal")
     }
 
     /// The open waitpoints of an execution, oldest first, each with a token under the current key:
@@ -80,8 +79,7 @@ impl Client {
         &self,
         query: ListSuspended,
     ) -> Result<ListSuspendedPage, SdkError> {
-        let page = self.engine().list_suspended(query).await;
-        page.map_err(|error| error.in_context("list_suspended").into())
+        self.engine().list_suspended(query).await.context("list_suspended")
     }
 
     /// Makes a key the one that signs waitpoint tokens, in all partitions. It can be repeated.
@@ -89,7 +87,6 @@ impl Client {
         &self,
         request: RotateWaitpointSecretRequest,
     ) -> Result<RotateWaitpointSecretResponse, SdkError> {
-        let rotated = self.engine().rotate_waitpoint_secret(request).await;
-        rotated.map_err(|error| error.in_context("rotate_waitpoint_secret").into())
+        self.engine().rotate_waitpoint_secret(request).await.context("rotate_waitpoint_secret")
     }
 }

@@ -4,16 +4,13 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::time::Duration;
 
-use ff_core::bytes::Base64;
 use ff_core::capability::CapabilitySet;
-use ff_core::contracts::{CreateExecution, Created, NewExecution};
+use ff_core::contracts::{CreateExecution, Created};
 use ff_core::error::EngineError;
 use ff_core::policy::{ExecutionPolicy, RetryPolicy, RoutingRequirements, TimeoutPolicy};
 use ff_core::types::{
-    ExecutionId, ExecutionKind, ExecutionRef, IdempotencyKey, LaneId, NameError, Namespace,
-    TimestampMs,
+    ExecutionKind, ExecutionRef, IdempotencyKey, LaneId, NameError, Namespace, TimestampMs,
 };
-use ff_script::ids::{IdSource, SystemIds};
 
 use super::Client;
 use crate::error::SdkError;
@@ -24,32 +21,24 @@ const CONTEXT: &str = "submission";
 pub(crate) const DEFAULT_LANE: &str = "default";
 
 /// An execution to be submitted: awaiting it submits it. A wrong setting is reported then, by its
-/// name, and nothing is sent.
+/// name, and nothing is sent. One that is a task of a flow is submitted with it, and by nobody.
 #[derive(Debug)]
 #[must_use = "a submission is sent when it is awaited, or given to `submit_many`"]
-pub struct Submission {
-    client: Client,
+pub struct Submission<To = Client> {
+    to: To,
     /// The first wrong setting, if there is one.
     request: Result<CreateExecution, SdkError>,
     required_capabilities: Vec<String>,
 }
 
-impl Submission {
-    pub(super) fn new(
-        client: &Client,
-        kind: &str,
-        payload: Result<Vec<u8>, serde_json::Error>,
-    ) -> Self {
+impl<To> Submission<To> {
+    pub(crate) fn to(to: To, kind: &str, payload: Result<Vec<u8>, serde_json::Error>) -> Self {
         let request = match (ExecutionKind::try_new(kind), payload) {
-            (Ok(kind), Ok(payload)) => Ok(CreateExecution {
-                namespace: Some(client.namespace.clone()),
-                payload_base64: Some(Base64(payload)),
-                ..CreateExecution::new(kind)
-            }),
+            (Ok(kind), Ok(payload)) => Ok(CreateExecution::new(kind).with_payload(payload)),
             (Err(error), _) => Err(wrong_name(error)),
             (_, Err(error)) => Err(SdkError::config(CONTEXT, "input", error)),
         };
-        Self { client: client.clone(), request, required_capabilities: Vec::new() }
+        Self { to, request, required_capabilities: Vec::new() }
     }
 
     fn set(mut self, change: impl FnOnce(&mut CreateExecution)) -> Self {
@@ -164,23 +153,28 @@ impl Submission {
         self.set(|request| request.execution_id = Some(execution_id.into()))
     }
 
-    /// Checks everything and puts it together. Says also whether the id is a fresh one.
-    fn build(self) -> Result<(NewExecution, bool), SdkError> {
-        let config = self.client.engine().partition_config();
+    /// What is asked for, with all that was said.
+    pub(crate) fn into_request(self) -> Result<CreateExecution, SdkError> {
         let mut request = self.request?;
         require(&mut request, self.required_capabilities)?;
-        let fresh = request.execution_id.is_none();
-        let new = request.place(SystemIds.ordered(), &config)?;
-        new.validate(&config)?;
-        Ok((new, fresh))
+        Ok(request)
+    }
+}
+
+impl Submission {
+    pub(super) fn new(
+        client: &Client,
+        kind: &str,
+        payload: Result<Vec<u8>, serde_json::Error>,
+    ) -> Self {
+        let namespace = client.namespace.clone();
+        Self::to(client.clone(), kind, payload).set(|request| request.namespace = Some(namespace))
     }
 
     /// Submits it.
     pub async fn send(self) -> Result<Created, SdkError> {
-        let client = self.client.clone();
-        let (new, fresh) = self.build()?;
-        let id = new.execution_id;
-        answer(client.engine().create(new).await, fresh.then_some(id))
+        let client = self.to.clone();
+        client.engine().create(self.into_request()?).await.map_err(not_submitted)
     }
 }
 
@@ -198,33 +192,28 @@ pub(super) async fn submit_all(
     client: &Client,
     submissions: Vec<Submission>,
 ) -> Vec<Result<Created, SdkError>> {
-    let mut answers: Vec<Option<Result<Created, SdkError>>> = Vec::new();
-    let mut executions = Vec::with_capacity(submissions.len());
-    let mut fresh_ids = Vec::with_capacity(submissions.len());
-    for submission in submissions {
-        match submission.build() {
-            Ok((new, fresh)) => {
-                fresh_ids.push(fresh.then_some(new.execution_id));
-                executions.push(new);
-                answers.push(None);
-            }
-            Err(error) => answers.push(Some(Err(error))),
+    let (mut executions, mut wrong) = (Vec::with_capacity(submissions.len()), Vec::new());
+    for (position, submission) in submissions.into_iter().enumerate() {
+        match submission.into_request() {
+            Ok(execution) => executions.push(execution),
+            Err(error) => wrong.push((position, error)),
         }
     }
-    let mut created = client.engine().create_many(executions).await.into_iter().zip(fresh_ids);
-    let mut next = || {
-        let (created, fresh) = created.next().expect("a backend answers every submission");
-        answer(created, fresh)
-    };
-    answers.into_iter().map(|answer| answer.unwrap_or_else(&mut next)).collect()
+    let created = client.engine().create_many(executions).await;
+    let mut answers: Vec<_> =
+        created.into_iter().map(|answer| answer.map_err(not_submitted)).collect();
+    for (position, error) in wrong {
+        answers.insert(position, Err(error));
+    }
+    answers
 }
 
-fn answer(
-    created: Result<Created, EngineError>,
-    fresh: Option<ExecutionId>,
-) -> Result<Created, SdkError> {
-    let created = created.map_err(|error| SdkError::from(error.in_context("submit")))?;
-    Ok(fresh.map_or(created, |id| created.under_fresh_id(id)))
+/// A refusal names what is wrong; of other trouble it is to be said when it came up.
+fn not_submitted(error: EngineError) -> SdkError {
+    match error.through() {
+        EngineError::Backend(_) => error.in_context("submit").into(),
+        _ => error.into(),
+    }
 }
 
 fn policy_of(request: &mut CreateExecution) -> &mut ExecutionPolicy {

@@ -16,7 +16,7 @@ use tokio::sync::{Mutex, OnceCell};
 
 use super::{Another, Opener, Parts};
 use crate::endings::Endings;
-use crate::error::SdkError;
+use crate::error::{Context as _, SdkError};
 
 pub(super) async fn open(
     config: StoreConfig,
@@ -28,7 +28,7 @@ pub(super) async fn open(
         false => None,
         true => {
             let started = store.start_engine(&SystemIds).await;
-            Some(started.map_err(|error| error.in_context("engine"))?)
+            Some(started.context("engine")?)
         }
     };
     let backend = store.backend();

@@ -41,21 +41,20 @@ impl EngineBackend for HttpBackend {
 }
 
 impl Executions for HttpBackend {
-    fn create(&self, execution: NewExecution) -> Answer<'_, Created> {
-        self.send::<Create>(Nothing {}, execution.into())
+    fn create(&self, execution: CreateExecution) -> Answer<'_, Created> {
+        let placed = self.place(execution);
+        Box::pin(async move {
+            let placed = placed?;
+            let answered = self.send::<Create>(Nothing {}, placed.request).await;
+            answered.map(|created| created.under_fresh_id(placed.fresh))
+        })
     }
 
     fn create_many(
         &self,
-        executions: Vec<NewExecution>,
+        executions: Vec<CreateExecution>,
     ) -> BoxFuture<'_, Vec<Result<Created, EngineError>>> {
-        Box::pin(async move {
-            let mut answers = Vec::with_capacity(executions.len());
-            for batch in batches(executions) {
-                answers.extend(self.create_batch(batch).await);
-            }
-            answers
-        })
+        Box::pin(self.create_all(executions))
     }
 
     fn cancel_execution(
@@ -378,18 +377,49 @@ impl Grants for HttpBackend {
 }
 
 impl HttpBackend {
-    async fn create_batch(&self, batch: Vec<NewExecution>) -> Vec<Result<Created, EngineError>> {
-        let count = batch.len();
-        let executions = batch.into_iter().map(|new| Object(new.into())).collect();
+    /// Checks a submission and gives it an id, so that its repetition is the same one.
+    fn place(&self, execution: CreateExecution) -> Result<Placed, EngineError> {
+        let is_fresh = execution.execution_id.is_none();
+        let new = execution.place(SystemIds.ordered(), &self.partitions)?;
+        let (fresh, bytes) = (is_fresh.then_some(new.execution_id), new.payload.len());
+        Ok(Placed { fresh, bytes, request: new.into() })
+    }
+
+    /// Sends what is right, and answers in the order of the request.
+    async fn create_all(
+        &self,
+        executions: Vec<CreateExecution>,
+    ) -> Vec<Result<Created, EngineError>> {
+        let (mut placed, mut wrong) = (Vec::with_capacity(executions.len()), Vec::new());
+        for (position, execution) in executions.into_iter().enumerate() {
+            match self.place(execution) {
+                Ok(execution) => placed.push(execution),
+                Err(error) => wrong.push((position, error)),
+            }
+        }
+        let mut answers = Vec::with_capacity(placed.len());
+        for batch in batches(placed) {
+            answers.extend(self.create_batch(batch).await);
+        }
+        for (position, error) in wrong {
+            answers.insert(position, Err(error));
+        }
+        answers
+    }
+
+    async fn create_batch(&self, batch: Vec<Placed>) -> Vec<Result<Created, EngineError>> {
+        let fresh: Vec<Option<ExecutionId>> = batch.iter().map(|placed| placed.fresh).collect();
+        let executions = batch.into_iter().map(|placed| Object(placed.request)).collect();
         match self.send::<BulkCreate>(Nothing {}, BulkCreate { executions }).await {
-            Ok(created) if created.results.len() == count => {
-                created.results.into_iter().map(Into::into).collect()
+            Ok(created) if created.results.len() == fresh.len() => {
+                let answers = created.results.into_iter().map(Result::from).zip(fresh);
+                answers.map(|(it, fresh)| it.map(|it| it.under_fresh_id(fresh))).collect()
             }
             Ok(created) => {
                 let found = created.results.len().to_string();
-                vec![Err(EngineError::corrupt("bulk answer", "results", found)); count]
+                vec![Err(EngineError::corrupt("bulk answer", "results", found)); fresh.len()]
             }
-            Err(error) => vec![Err(error); count],
+            Err(error) => vec![Err(error); fresh.len()],
         }
     }
 
@@ -424,20 +454,28 @@ impl HttpBackend {
     }
 }
 
+/// A submission with an id.
+struct Placed {
+    request: CreateExecution,
+    /// The id, if it was made here.
+    fresh: Option<ExecutionId>,
+    /// How large its input is.
+    bytes: usize,
+}
+
 /// As many as one request may carry, by number and by size.
-fn batches(executions: Vec<NewExecution>) -> Vec<Vec<NewExecution>> {
+fn batches(executions: Vec<Placed>) -> Vec<Vec<Placed>> {
     const BYTES_MAX: usize = 4 << 20;
-    let mut batches: Vec<Vec<NewExecution>> = Vec::new();
+    let mut batches: Vec<Vec<Placed>> = Vec::new();
     let mut bytes = 0;
     for new in executions {
-        let size = new.payload.len();
         match batches.last_mut() {
-            Some(batch) if batch.len() < BULK_MAX && bytes + size <= BYTES_MAX => {
-                bytes += size;
+            Some(batch) if batch.len() < BULK_MAX && bytes + new.bytes <= BYTES_MAX => {
+                bytes += new.bytes;
                 batch.push(new);
             }
             _ => {
-                bytes = size;
+                bytes = new.bytes;
                 batches.push(vec![new]);
             }
         }

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, Semaphore, watch};
 use super::context::Context;
 use super::handler::{self, Handler};
 use super::task_error::TaskError;
-use super::{Kind, Kinds, Source, Worker};
+use super::{Kinds, Registered, Source, Worker};
 use crate::backend_config::BackendConfig;
 use crate::client::DEFAULT_LANE;
 use crate::config::WorkerConfig;
@@ -292,7 +292,7 @@ impl Settings {
 
 fn kinds<S>(
     handlers: Vec<(String, KindOptions, Handler<S>)>,
-) -> Result<HashMap<ExecutionKind, Kind<S>>, SdkError> {
+) -> Result<HashMap<ExecutionKind, Registered<S>>, SdkError> {
     if handlers.is_empty() {
         return Err(SdkError::config(CONTEXT, "handlers", "there must be at least one"));
     }
@@ -305,7 +305,7 @@ fn kinds<S>(
         let name = ExecutionKind::try_new(name).map_err(wrong_name)?;
         let limit = options.concurrency.map(|count| positive("kind.concurrency", count));
         let permits = limit.transpose()?.map(|count| Arc::new(Semaphore::new(count)));
-        if by_name.insert(name.clone(), Kind { handler, permits }).is_some() {
+        if by_name.insert(name.clone(), Registered { handler, permits }).is_some() {
             let message = format!("there are two handlers for {:?}", name.as_str());
             return Err(SdkError::config(CONTEXT, "handlers", message));
         }

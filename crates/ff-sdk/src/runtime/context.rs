@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 
 use super::TaskError;
 use crate::error::SdkError;
+use crate::flow::Input;
 use crate::json;
 use crate::task::{Frames, LeaseLoss, LeaseMonitor, TaskCore};
 
@@ -95,7 +96,13 @@ impl<S> Context<S> {
         json::decode(&bytes).map(Some).map_err(wrong)
     }
 
-    /// The same, with its bytes as they are.
+    /// What is passed under a name whose type is known. Fails the attempt for good if nothing is.
+    pub async fn passed<T: DeserializeOwned>(&self, input: &Input<T>) -> Result<T, TaskError> {
+        let missing = || TaskError::fail(format!("nothing is passed as {}", input.name()));
+        self.input(input.name()).await?.ok_or_else(missing)
+    }
+
+    /// What is passed under a name, with its bytes as they are; none if nothing is.
     pub async fn input_raw(&self, name: &str) -> Result<Option<Vec<u8>>, SdkError> {
         self.core.input(name).await
     }

@@ -11,7 +11,7 @@ use ff_script::ids::{IdSource, SystemIds};
 
 use super::outcome::{Landed, Outcome, until_answered};
 use super::{ClaimedTask, TaskCore};
-use crate::error::{SdkError, TerminalError};
+use crate::error::{Context as _, SdkError, TerminalError};
 
 /// What became of a request to suspend.
 #[derive(Debug)]
@@ -71,8 +71,7 @@ impl TaskCore {
             Some(Resumption { complete: true, signals, .. }) => Ok(signals),
             Some(_) => {
                 self.check_held()?;
-                let observed = self.engine.observe_signals(self.handle()).await;
-                observed.map_err(|error| error.in_context("resume_signals").into())
+                self.engine.observe_signals(self.handle()).await.context("resume_signals")
             }
         }
     }
@@ -89,8 +88,9 @@ impl TaskCore {
             waitpoint_id: Some(WaitpointId::from_uuid(SystemIds.random())),
         };
         let send = || self.engine.create_waitpoint(self.handle(), request.clone());
-        let opened = until_answered(self, "create_waitpoint", &mut false, send).await;
-        let opened = opened.map_err(|error| error.in_context("create_pending_waitpoint"))?;
+        let opened = until_answered(self, "create_waitpoint", &mut false, send)
+            .await
+            .context("create_pending_waitpoint")?;
         Ok((opened.waitpoint_id, opened.hmac_token.token().clone()))
     }
 }

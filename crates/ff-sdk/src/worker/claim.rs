@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{FlowFabricWorker, Shared};
 use crate::deadline;
-use crate::error::SdkError;
+use crate::error::{Context as _, SdkError};
 use crate::task::ClaimedTask;
 
 /// A long wait is made of shorter ones, each within what a work source allows.
@@ -94,7 +94,7 @@ impl FlowFabricWorker {
             claimed = claiming => claimed,
             stopped = self.shared.stopped() => return Err(stopped),
         };
-        Ok(with_permits(claimed.map_err(|error| error.in_context("claim"))?, permits))
+        Ok(with_permits(claimed.context("claim")?, permits))
     }
 
     /// Waits for one permit, then takes what else is free. None if the time passed.
@@ -184,8 +184,11 @@ impl FlowFabricWorker {
         let shared = Arc::clone(&self.shared);
         self.detached(async move {
             let (lease, sent) = (lease_request(&shared), Instant::now());
-            let claimed = shared.engine().claim_from_reclaim_grant(&grant, lease).await;
-            let claimed = claimed.map_err(|error| error.in_context("claim_from_reclaim_grant"))?;
+            let claimed = shared
+                .engine()
+                .claim_from_reclaim_grant(&grant, lease)
+                .await
+                .context("claim_from_reclaim_grant")?;
             Ok(new_task(&shared, claimed, sent).with_permit(permit))
         })
         .await
@@ -216,8 +219,7 @@ async fn claim_granted(
     permit: OwnedSemaphorePermit,
 ) -> Result<ClaimedTask, SdkError> {
     let (lease, sent) = (lease_request(&shared), Instant::now());
-    let claimed = exchange(&shared, &grant, lease).await;
-    let claimed = claimed.map_err(|error| error.in_context("claim_from_grant"))?;
+    let claimed = exchange(&shared, &grant, lease).await.context("claim_from_grant")?;
     let task = new_task(&shared, claimed, sent).with_permit(permit);
     if *task.lane_id() == lane {
         return Ok(task);

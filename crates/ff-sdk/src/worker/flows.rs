@@ -4,13 +4,12 @@ use ff_core::contracts::{EdgeDirection, EdgeOf, EdgeQuery, EdgeSnapshot, FlowSna
 use ff_core::types::{EdgeId, ExecutionId, FlowId};
 
 use super::FlowFabricWorker;
-use crate::error::SdkError;
+use crate::error::{Context as _, SdkError};
 
 impl FlowFabricWorker {
     /// Everything about a flow but its members and edges; none if it does not exist.
     pub async fn describe_flow(&self, id: &FlowId) -> Result<Option<FlowSnapshot>, SdkError> {
-        let described = self.shared.engine().describe_flow(*id).await;
-        described.map_err(|error| error.in_context("describe_flow").into())
+        self.shared.engine().describe_flow(*id).await.context("describe_flow")
     }
 
     /// One edge of a flow; none if there is no such.
@@ -20,8 +19,7 @@ impl FlowFabricWorker {
         edge_id: &EdgeId,
     ) -> Result<Option<EdgeSnapshot>, SdkError> {
         let edge = EdgeOf { flow_id: *flow_id, edge_id: *edge_id };
-        let described = self.shared.engine().describe_edge(edge).await;
-        described.map_err(|error| error.in_context("describe_edge").into())
+        self.shared.engine().describe_edge(edge).await.context("describe_edge")
     }
 
     /// The edges that begin at a member of a flow; none for an execution that is in no flow.
@@ -48,8 +46,7 @@ impl FlowFabricWorker {
         let (mut edges, mut from) = (Vec::new(), None);
         loop {
             let query = EdgeQuery { direction, from, limit: None };
-            let page = self.shared.engine().list_edges(*id, query).await;
-            let page = page.map_err(|error| error.in_context("list_edges"))?;
+            let page = self.shared.engine().list_edges(*id, query).await.context("list_edges")?;
             edges.extend(page.edges);
             from = page.next_from;
             if from.is_none() {

@@ -6,7 +6,7 @@ use tokio::time::{timeout, timeout_at};
 
 use super::{FlowFabricWorker, Shared, WorkerStatus, registry};
 use crate::deadline;
-use crate::error::{SdkError, timed_out};
+use crate::error::{Context as _, SdkError, timed_out};
 use crate::task;
 
 /// How long handing back and disconnecting may take after the deadline.
@@ -51,8 +51,7 @@ impl FlowFabricWorker {
         if before == WorkerStatus::Lost {
             return Ok(());
         }
-        let left = registry::disconnect(&self.shared).await;
-        left.map_err(|error| error.in_context("disconnect_worker").into())
+        registry::disconnect(&self.shared).await.context("disconnect_worker")
     }
 }
 

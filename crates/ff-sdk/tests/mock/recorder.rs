@@ -117,7 +117,7 @@ macro_rules! pass_on {
 
 impl Executions for Recorder {
     pass_on! {
-        fn create<'a>(execution: NewExecution) -> Created;
+        fn create<'a>(execution: CreateExecution) -> Created;
         fn cancel_execution<'a>(id: ExecutionId, request: CancelExecution) -> ExecutionState;
         fn revoke_lease<'a>(id: ExecutionId, request: RevokeLease) -> RevokeOutcome;
         fn change_priority<'a>(id: ExecutionId, request: ChangePriority) -> PriorityChange;
@@ -127,7 +127,7 @@ impl Executions for Recorder {
 
     fn create_many(
         &self,
-        executions: Vec<NewExecution>,
+        executions: Vec<CreateExecution>,
     ) -> BoxFuture<'_, Vec<Result<Created, EngineError>>> {
         self.calls.lock().expect("no panic").push("create_many");
         self.engine.create_many(executions)

@@ -8,11 +8,10 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use ff_api::create::{BULK_MAX, BulkCreate, BulkCreated, BulkItem, Create};
 use ff_api::headers;
-use ff_api::problem::Problem;
 use ff_core::argument::check_range;
 use ff_core::contracts::{
     CancelExecution, ChangePriority, CreateExecution, Created, CreatedExecution, ListFilter,
-    NewExecution, ReplayExecution, RevokeLease, SetTags,
+    ReplayExecution, RevokeLease, SetTags,
 };
 use ff_core::error::EngineError;
 use ff_core::types::IdempotencyKey;
@@ -50,8 +49,7 @@ async fn create(State(app): State<Arc<App>>, request: Request) -> Answered<Creat
     };
     let key = extract::header(&parts.headers, headers::IDEMPOTENCY_KEY)?;
     merge_key(&mut submission, key)?;
-    let new = submission.place(app.ids.ordered(), &app.partitions())?;
-    let created = app.backend.create(new).await?;
+    let created = app.backend.create(submission).await?;
     let status = if created.is_new() { StatusCode::CREATED } else { StatusCode::OK };
     Ok(Json(status, created))
 }
@@ -66,28 +64,9 @@ async fn create_bulk(State(app): State<Arc<App>>, request: Request) -> Answered<
     let bulk: BulkCreate = parse_json(&whole.bytes)?;
     let count = bulk.executions.len() as u64;
     check_range("number of executions", count, 1..=BULK_MAX as u64)?;
-    let mut results = Vec::with_capacity(bulk.executions.len());
-    let mut accepted: Vec<NewExecution> = Vec::with_capacity(bulk.executions.len());
-    for submission in bulk.executions {
-        match submission.0.place(app.ids.ordered(), &app.partitions()) {
-            Ok(new) => {
-                accepted.push(new);
-                results.push(None);
-            }
-            Err(error) => results.push(Some(refused(&error))),
-        }
-    }
-    let mut answers = app.backend.create_many(accepted).await.into_iter();
-    let results = results
-        .into_iter()
-        .map(|result| result.or_else(|| answers.next().map(BulkItem::from)))
-        .collect::<Option<Vec<_>>>();
-    let unanswered = || EngineError::corrupt("bulk answer", "results", "fewer than asked for");
-    ok(BulkCreated { results: results.ok_or_else(unanswered)? })
-}
-
-fn refused(error: &EngineError) -> BulkItem {
-    BulkItem { execution: None, problem: Some(Problem::from(error)) }
+    let executions = bulk.executions.into_iter().map(|execution| execution.0).collect();
+    let answers = app.backend.create_many(executions).await;
+    ok(BulkCreated { results: answers.into_iter().map(BulkItem::from).collect() })
 }
 
 /// Takes the key of the header, which must not contradict the body.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ff_backend_valkey::{ValkeyConfig, ValkeyHost};
-use ff_core::contracts::NewExecution;
+use ff_core::contracts::CreateExecution;
 use ff_core::engine_backend::roles::*;
 use ff_core::partition::{Partition, PartitionConfig};
 use ff_core::types::{ExecutionId, ExecutionKind, LaneId};
@@ -49,14 +49,12 @@ fn submit_large(url: &str) {
     });
 }
 
-fn large(partition: Partition) -> NewExecution {
-    NewExecution {
-        lane: LaneId::try_new("large").expect("valid"),
-        payload: vec![7; PAYLOAD_BYTES],
-        ..NewExecution::new(
-            ExecutionId::from_parts(partition, SystemIds.ordered()),
-            ExecutionKind::try_new("large").expect("valid"),
-        )
+fn large(partition: Partition) -> CreateExecution {
+    CreateExecution {
+        lane: Some(LaneId::try_new("large").expect("valid")),
+        ..CreateExecution::new(ExecutionKind::try_new("large").expect("valid"))
+            .with_id(ExecutionId::from_parts(partition, SystemIds.ordered()))
+            .with_payload(vec![7; PAYLOAD_BYTES])
     }
 }
 

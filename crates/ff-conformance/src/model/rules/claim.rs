@@ -6,6 +6,7 @@ use ff_script::value::Value;
 use super::super::sent::{Sent, uuid_of};
 use super::super::view::{Fields, field};
 use super::super::world::claim_rows;
+use super::flows::is_stopped;
 use super::{Checked, Seen, rule};
 
 pub(super) fn check(seen: &Seen<'_>) -> Checked {
@@ -114,7 +115,10 @@ fn best<'a>(seen: &Seen<'a>, count: usize) -> Vec<&'a str> {
     let mut best: Vec<&str> = view.ranked(&queue).into_iter().map(|(uuid, _)| uuid).collect();
     best.retain(|uuid| {
         view.record(uuid).is_some_and(|record| {
-            record.in_time(seen.now) && fits(record, &able) && wanted(seen.sent, record)
+            record.in_time(seen.now)
+                && fits(record, &able)
+                && wanted(seen.sent, record)
+                && !is_stopped(view, record)
         })
     });
     best.truncate(count);

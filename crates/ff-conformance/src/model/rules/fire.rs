@@ -3,6 +3,7 @@
 use ff_core::limits;
 
 use super::super::view::{Fields, field};
+use super::flows::{is_stopped, may_go};
 use super::{Checked, Seen, retry, rule};
 
 /// Why something happens to an execution.
@@ -67,15 +68,22 @@ fn first_cause(record: Fields<'_>, now: u64) -> Option<Cause> {
 }
 
 fn became(seen: &Seen<'_>, uuid: &str, cause: Cause) -> Checked {
-    let (Some(before), Some(after)) = (seen.before().record(uuid), seen.after().record(uuid))
-    else {
-        return Err(format!("{uuid} is not there"));
+    let Some(before) = seen.before().record(uuid) else { return Err(format!("no {uuid}")) };
+    let flow = seen.before().flow_of(before);
+    let Some(after) = seen.after().record(uuid) else {
+        let goes = flow.is_some_and(|flow| may_go(flow, seen.now));
+        return rule(goes, || format!("{uuid} is not there any more"));
     };
     let right = match cause {
         Cause::WaitOver => vec![after_wait(seen, before)],
         _ => expected(before, cause, seen.now),
     };
     let is = after.state();
+    // Others of its flow, or the flow itself, may have ended it first.
+    let member = seen.sent.name() == "ff_tick" || is_stopped(seen.before(), before);
+    if member && flow.is_some() && matches!(is, "skipped" | "cancelled" | "expired") {
+        return Ok(());
+    }
     rule(right.contains(&is), || format!("{uuid} became {is} instead of {right:?} by {cause:?}"))?;
     let free = after.bytes(field::GRANT_ID).is_none();
     rule(cause != Cause::GrantOver || free, || format!("{uuid} is still reserved"))

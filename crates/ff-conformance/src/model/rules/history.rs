@@ -7,6 +7,7 @@ use ff_core::limits;
 use ff_script::dump::{Dump, Stored};
 
 use super::super::view::{Fields, field};
+use super::flows::{direct, may_go};
 use super::{Checked, Seen, rule};
 use crate::record::log_entry;
 
@@ -40,12 +41,17 @@ fn told_of(seen: &Seen<'_>) -> BTreeSet<String> {
 }
 
 fn appeared(seen: &Seen<'_>, uuid: &str, told: &BTreeSet<String>) -> Checked {
-    let creates = seen.sent.name().starts_with("ff_create_execution");
+    let name = seen.sent.name();
+    let creates = name.starts_with("ff_create_execution") || name == "ff_submit_graph";
     rule(creates, || "appeared out of nothing".to_owned())?;
     rule(told.contains(uuid), || "was created without an event".to_owned())
 }
 
 fn vanished(seen: &Seen<'_>, before: Fields<'_>) -> Checked {
+    if let Some(flow) = seen.before().flow_of(before) {
+        let may = seen.sent.name() == "ff_tick" && may_go(flow, seen.now);
+        return rule(may, || "vanished before its flow".to_owned());
+    }
     let kept_ms = before.number(field::RETENTION_MS).unwrap_or(limits::RETENTION_MS_DEFAULT);
     let kept_until =
         (before.count(field::ENDED_AT) + kept_ms).max(before.count(field::REMEMBERED_UNTIL));
@@ -65,10 +71,13 @@ fn changed(
     }
     let fixed = field::FIXED.iter().find(|name| before.bytes(name) != after.bytes(name));
     rule(fixed.is_none(), || format!("{fixed:?} is decided at creation, and changed"))?;
-    let moved = before.state() != after.state();
+    // What is released only waits for others than before.
+    let released = (before.state(), after.state()) == ("held", "blocked");
+    let moved = before.state() != after.state() && !released;
     rule(!moved || told.contains(uuid), || "changed its state without an event".to_owned())?;
-    counters(seen, before, after)?;
-    outcome(seen, before, after)?;
+    let direct = direct(seen, uuid);
+    counters(seen, before, after, direct)?;
+    outcome(seen, before, after, direct)?;
     attempts(seen, uuid)
 }
 
@@ -81,10 +90,10 @@ fn grown(before: Fields<'_>, after: Fields<'_>, name: &str) -> Option<u64> {
 const CLAIMS: [&str; 4] =
     ["ff_claim_next", "ff_claim_execution", "ff_claim_resumed_execution", "ff_reclaim_execution"];
 
-fn counters(seen: &Seen<'_>, before: Fields<'_>, after: Fields<'_>) -> Checked {
+fn counters(seen: &Seen<'_>, before: Fields<'_>, after: Fields<'_>, direct: bool) -> Checked {
     let name = seen.sent.name();
-    let claims = CLAIMS.contains(&name);
-    let replays = u64::from(name == "ff_replay_execution");
+    let claims = direct && CLAIMS.contains(&name);
+    let replays = u64::from(direct && name == "ff_replay_execution");
     let epochs = grown(before, after, field::LEASE_EPOCH);
     let new_epoch = claims || name == "ff_release_worker_leases";
     rule(epochs == Some(u64::from(new_epoch)), || format!("the epoch grew by {epochs:?}"))?;
@@ -102,18 +111,25 @@ fn counters(seen: &Seen<'_>, before: Fields<'_>, after: Fields<'_>) -> Checked {
 }
 
 /// What is over stays as it is, but for its tags and its output, unless it is replayed.
-fn outcome(seen: &Seen<'_>, before: Fields<'_>, after: Fields<'_>) -> Checked {
-    if !before.is_ended() {
+fn outcome(seen: &Seen<'_>, before: Fields<'_>, after: Fields<'_>, direct: bool) -> Checked {
+    // Whom a replay reopens as well is checked with the flows.
+    let reopened = !after.is_ended() && !direct;
+    if !before.is_ended() || seen.sent.name() == "ff_replay_execution" && reopened {
         return Ok(());
     }
-    if seen.sent.name() == "ff_replay_execution" {
-        return rule(after.state() == "waiting", || "was replayed and does not wait".to_owned());
+    if seen.sent.name() == "ff_replay_execution" && direct {
+        let waits = after.state() == "waiting"
+            || !after.flow_id().is_empty() && matches!(after.state(), "blocked" | "held");
+        return rule(waits, || "was replayed and does not wait".to_owned());
     }
     let frozen = |fields: Fields<'_>| {
         let mut fields = fields.0.clone();
         fields.remove(field::TAGGED.as_bytes());
         fields.remove(field::MUTATION_AT.as_bytes());
         fields.remove(field::REQUESTS.as_bytes());
+        for name in field::OF_OTHERS {
+            fields.remove(name.as_bytes());
+        }
         if seen.sent.name() == "ff_tick" {
             fields.remove(field::FRAMES.as_bytes());
             fields.remove(field::KEPT_FROM.as_bytes());

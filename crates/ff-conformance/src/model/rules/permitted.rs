@@ -7,13 +7,14 @@ use super::super::sent::Sent;
 use super::super::view::{Fields, field};
 use super::claim::fits;
 use super::fence::is_repeated_request;
+use super::flows::{self, is_stopped};
 use super::{Checked, Seen, rule};
 
 pub(super) fn check(seen: &Seen<'_>) -> Checked {
     let Some(uuid) = seen.sent.execution() else { return Ok(()) };
     let record = seen.before().record(uuid);
     let may = match record {
-        Some(record) => may(seen, record),
+        Some(record) => may(seen, uuid, record),
         None if seen.sent.name().starts_with("ff_create_") => None,
         None => Some(false),
     };
@@ -25,12 +26,13 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
 }
 
 /// Nothing if the rules are elsewhere: fenced calls, creations and reads.
-fn may(seen: &Seen<'_>, record: Fields<'_>) -> Option<bool> {
+fn may(seen: &Seen<'_>, uuid: &str, record: Fields<'_>) -> Option<bool> {
     let (sent, now, state) = (seen.sent, seen.now, record.state());
     let passed = |name: &str| record.number(name).is_some_and(|at| at <= now);
     if is_repeated_request(sent, record) {
         return Some(false);
     }
+    let stopped = is_stopped(seen.before(), record);
     Some(match sent.name() {
         "ff_expire_execution" => match sent.text("expire_reason") {
             "attempt_timeout" => state == "running" && passed(field::TIMEOUT_AT),
@@ -43,20 +45,33 @@ fn may(seen: &Seen<'_>, record: Fields<'_>) -> Option<bool> {
             state == "running" && (expected.is_empty() || expected == record.text(field::LEASE_ID))
         }
         "ff_resume_execution" => {
-            state == "suspended" && record.in_time(now) && !is_ended_by_time(seen, record)
+            state == "suspended"
+                && record.in_time(now)
+                && !stopped
+                && !is_ended_by_time(seen, record)
         }
         "ff_expire_suspension" => state == "suspended" && passed(field::SUSPEND_UNTIL),
         "ff_change_priority" => !record.is_ended(),
-        "ff_replay_execution" => record.is_ended() && may_replay(sent, record),
-        "ff_issue_claim_grant" => state == "waiting" && may_reserve(sent, record, now),
-        "ff_issue_reclaim_grant" => record.is_lost() && may_reserve(sent, record, now),
+        "ff_replay_execution" => {
+            record.is_ended() && may_replay(sent, record) && flows::may_replay(seen, uuid, record)?
+        }
+        "ff_issue_claim_grant" => state == "waiting" && !stopped && may_reserve(sent, record, now),
+        "ff_issue_reclaim_grant" => record.is_lost() && !stopped && may_reserve(sent, record, now),
         "ff_claim_execution" => {
-            state == "waiting" && !is_paused(record) && may_use(sent, record, "claim", now)
+            state == "waiting"
+                && !stopped
+                && !is_paused(record)
+                && may_use(sent, record, "claim", now)
         }
         "ff_claim_resumed_execution" => {
-            state == "waiting" && is_paused(record) && may_use(sent, record, "claim", now)
+            state == "waiting"
+                && !stopped
+                && is_paused(record)
+                && may_use(sent, record, "claim", now)
         }
-        "ff_reclaim_execution" => record.is_lost() && may_use(sent, record, "reclaim", now),
+        "ff_reclaim_execution" => {
+            record.is_lost() && !stopped && may_use(sent, record, "reclaim", now)
+        }
         _ => return None,
     })
 }

@@ -72,6 +72,7 @@ fn public_of(record: Fields<'_>) -> &str {
     match record.state() {
         "running" | "lapsed" | "revoked" => "active",
         "success" => "completed",
+        "held" | "blocked" => "waiting_children",
         other => other,
     }
 }
@@ -99,7 +100,8 @@ fn matching<'a>(seen: &Seen<'a>) -> BTreeSet<&'a str> {
     let (view, sent) = (seen.after(), seen.sent);
     let fits = |uuid: &&str| {
         view.record(uuid).is_some_and(|record| {
-            (sent.arg("state").is_empty() || sent.text("state") == public_of(record))
+            record.state() != "held"
+                && (sent.arg("state").is_empty() || sent.text("state") == public_of(record))
                 && (sent.arg("lane").is_empty() || sent.text("lane") == record.text(field::LANE))
                 && record.count(field::CREATED_AT) >= sent.number("from_ms")
         })

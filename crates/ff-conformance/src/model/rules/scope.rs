@@ -10,6 +10,7 @@ use ff_script::value::Value;
 use super::super::sent::uuid_of;
 use super::super::view::TIMED;
 use super::super::world::claim_rows;
+use super::flows::{families, is_stopped};
 use super::workers::held;
 use super::{Checked, Seen, rule};
 use crate::record::log_entry;
@@ -21,7 +22,7 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
     if seen.before == seen.after {
         return Ok(());
     }
-    let named = named(seen);
+    let named = families(seen, &named(seen));
     let prefix = format!("{}:", seen.sent.partition.key());
     for key in changed(seen.before, seen.after) {
         let rest = key.strip_prefix(prefix.as_bytes()).and_then(|rest| str::from_utf8(rest).ok());
@@ -49,21 +50,33 @@ fn named(seen: &Seen<'_>) -> BTreeSet<String> {
         }
         "ff_claim_next" => {
             let rows = claim_rows(seen.sent, seen.answer).into_iter();
-            rows.map(|row| row.execution_id.uuid().to_string()).collect()
+            rows.map(|row| row.execution_id.uuid().to_string()).chain(stopped(seen)).collect()
         }
         "ff_grant_next" => match seen.answer.values.first() {
             Some(Value::Bytes(id)) => {
-                str::from_utf8(id).ok().and_then(uuid_of).into_iter().map(str::to_owned).collect()
+                let id = str::from_utf8(id).ok().and_then(uuid_of).map(str::to_owned);
+                id.into_iter().chain(stopped(seen)).collect()
             }
-            _ => BTreeSet::new(),
+            _ => stopped(seen).collect(),
         },
         "ff_release_worker_leases" => {
             let instance = seen.sent.text("worker_instance_id");
             held(seen.before(), instance, seen.now).into_iter().map(str::to_owned).collect()
         }
         "ff_tick" => due(seen),
-        _ => seen.sent.execution().into_iter().map(str::to_owned).collect(),
+        _ => {
+            let flow = Some(seen.sent.text("flow_id")).filter(|id| !id.is_empty());
+            seen.sent.execution().into_iter().chain(flow).map(str::to_owned).collect()
+        }
     }
+}
+
+/// What a worker comes across that its flow does not let run: it is ended.
+fn stopped<'a>(seen: &Seen<'a>) -> impl Iterator<Item = String> + use<'a> {
+    let view = seen.before();
+    let queue = view.ranked(&format!("q:{}", seen.sent.text("lane"))).into_iter();
+    let stopped = move |uuid: &&str| view.record(uuid).is_some_and(|it| is_stopped(view, it));
+    queue.map(|(uuid, _)| uuid).filter(stopped).map(str::to_owned)
 }
 
 /// Nothing happens before its time.
@@ -80,6 +93,9 @@ fn due(seen: &Seen<'_>) -> BTreeSet<String> {
 fn subject(seen: &Seen<'_>, member: &str) -> String {
     if let Some(id) = member.strip_prefix("p:") {
         return owner(seen, id);
+    }
+    if let Some(own) = member.strip_prefix("f:").or_else(|| member.strip_prefix("e:")) {
+        return own.to_owned();
     }
     let stream = member.strip_prefix("s:").and_then(|rest| rest.split(':').next());
     stream.unwrap_or(member).to_owned()
@@ -100,6 +116,9 @@ fn inside(
 ) -> Checked {
     let may = |uuid: &str| rule(named.contains(uuid), || format!("{rest}: {uuid} was touched"));
     if let Some(own) = rest.strip_prefix("x:") {
+        return may(own.split(':').next().unwrap_or(own));
+    }
+    if let Some(own) = rest.strip_prefix("f:") {
         return may(own.split(':').next().unwrap_or(own));
     }
     if let Some(own) = rest.strip_prefix("wp:") {

@@ -13,6 +13,8 @@ mod tree;
 
 mod cancel;
 mod list;
+mod replay;
+mod result;
 mod show;
 
 use clap::Subcommand;
@@ -32,6 +34,10 @@ pub(crate) enum Command {
     Ls(list::Options),
     /// Cancel a flow.
     Cancel(cancel::Options),
+    /// Run tasks of a flow again that failed.
+    Replay(replay::Options),
+    /// Print the result of a task of a flow.
+    Result(result::Options),
     /// Print the JSON schema of the files that `submit` takes.
     Schema,
 }
@@ -50,6 +56,12 @@ pub(crate) fn run(remote: &Remote, json: bool, command: &Command) -> Result<(), 
         }
         Command::Ls(options) => {
             block_on(async { list::run(&remote.client().await?, json, options).await })
+        }
+        Command::Replay(options) => {
+            block_on(async { replay::run(&remote.client().await?, json, options).await })
+        }
+        Command::Result(options) => {
+            block_on(async { result::run(&remote.client().await?, json, options).await })
         }
         Command::Cancel(options) => {
             block_on(async { cancel::run(&remote.client().await?, json, options).await })

@@ -59,8 +59,10 @@ fn a_flow_of_a_file_is_drawn_when_it_has_ended() {
     let id = lines[0].split(' ').nth(1).expect("an id");
     let told = site.run(&["flow", "show", "--json", id]).json().remove(0);
     assert_eq!((told["flow"]["node_count"].as_u64(), edges(&told)), (Some(4), 4));
-    let join = told["members"][3]["execution_id"].as_str().expect("an id");
-    assert_eq!(site.run(&["result", join]).text(), "encoded clip in twoencoded clip in two");
+    let joined = site.run(&["flow", "result", id, "join"]).text();
+    assert_eq!(joined, "encoded clip in twoencoded clip in two");
+    let none = site.run(&["flow", "result", id, "nobody"]).complaint(1);
+    assert!(none.contains("has no task \"nobody\""), "{none}");
 }
 
 fn edges(told: &serde_json::Value) -> usize {
@@ -278,6 +280,30 @@ fn a_server_that_is_killed_in_the_middle_of_a_flow_changes_nothing() {
     assert!(attempts.clone().all(|member| member["public_state"] == "completed"), "{told}");
     let rows = site.run(&["flow", "ls", "--json"]).json();
     assert_eq!((rows.len(), &rows[0]["live_count"]), (1, &0.into()));
+}
+
+#[test]
+fn what_failed_is_run_again_with_what_was_skipped_behind_it() {
+    let site = Site::start();
+    let mended = Scratch::new("flow-replay");
+    let mark = mended.path().join("mended");
+    let program = format!("[ $FLOWFABRIC_KIND != broken ] || [ -e {} ]", mark.display());
+    let _worker = site.worker(&KINDS, &["sh", "-c", &program]);
+    let file = b"flow: x\ntasks: { split: {}, broken: { after: [split] }, join: { after: [broken] } }";
+    let failed = site.run_with(file, &["flow", "submit", "-", "--wait", "--json"]);
+    assert_eq!(failed.code, Some(3), "{failed:?}");
+    let id = site.run(&["flow", "ls", "--json"]).json()[0]["flow_id"].clone();
+    let id = id.as_str().expect("an id");
+    std::fs::write(&mark, "").expect("written");
+    let told = site.run(&["flow", "replay", "--failed", id, "--reason", "mended"]).text();
+    assert_eq!(cells(&told), ["TASK | WHAT", "broken | runs again"]);
+    let ended = site.run(&["flow", "show", id, "--wait"]).text();
+    assert!(ended.contains("is completed\n3 completed"), "{ended}");
+    let again = site.run(&["flow", "replay", "--failed", id]);
+    assert!(again.stdout.is_empty() && again.stderr.contains("nothing of it has failed"));
+    let json = site.run(&["flow", "replay", "--failed", id, "--json"]).json().remove(0);
+    assert_eq!(json["replayed"], serde_json::json!([]));
+    assert!(site.run(&["flow", "replay", id]).complaint(2).contains("--failed"));
 }
 
 #[test]

@@ -88,7 +88,10 @@ impl Output {
     pub(super) fn flow_ended(&self, flow: &FlowSnapshot) {
         let event = json!({ "event": "flow_ended", "flow": flow });
         let (state, tasks) = (flow.public_flow_state, flow.node_count);
-        self.tell(event, &format!("the flow \"{}\" is {state}: its {tasks} tasks are over", flow.flow_kind));
+        self.tell(
+            event,
+            &format!("the flow \"{}\" is {state}: its {tasks} tasks are over", flow.flow_kind),
+        );
     }
 
     pub(super) fn killed(&self, worker: &str, pid: u32) {

@@ -65,8 +65,11 @@ pub(crate) fn run_worker(remote: &Remote, worker: &DemoWorker) -> Result<(), Fai
             .state(worker.name.clone())
             .connection(&connection)
             .lease_ttl(LEASE_TTL);
-        let kinds: BTreeSet<&str> =
-            scenarios::SCENARIOS.iter().map(|scenario| scenario.kind).chain(flow::kinds()).collect();
+        let kinds: BTreeSet<&str> = scenarios::SCENARIOS
+            .iter()
+            .map(|scenario| scenario.kind)
+            .chain(flow::kinds())
+            .collect();
         for kind in kinds {
             builder = builder.on_raw(kind, handle);
         }

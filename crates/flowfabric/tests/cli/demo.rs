@@ -54,7 +54,10 @@ fn people_read_what_happens_and_may_keep_the_data() {
     assert!(!text.contains(" NO"), "{text}");
     assert!(text.contains("finished its work. Nobody intervened."), "{text}");
     let checked = alone(&["store", "check", "--json", dir]).json().remove(0);
-    assert_eq!(checked["executions"], serde_json::json!({ "success": 41, "failed": 3, "skipped": 1 }));
+    assert_eq!(
+        checked["executions"],
+        serde_json::json!({ "success": 41, "failed": 3, "skipped": 1 })
+    );
 }
 
 #[test]

@@ -57,7 +57,10 @@ fn the_media_flow_joins_what_it_split() {
         "",
         "join: encoded(clip.mp4 in two parts) + encoded(clip.mp4 in two parts)",
     ];
-    assert_eq!((&*lines[0], &lines[2..]), ("media … is completed", &expected.map(str::to_owned)[..]));
+    assert_eq!(
+        (&*lines[0], &lines[2..]),
+        ("media … is completed", &expected.map(str::to_owned)[..])
+    );
     assert_eq!(ran.code, Some(0), "{ran:?}");
 }
 
@@ -73,11 +76,11 @@ fn the_saga_gives_back_what_was_booked() {
         "TASK | KIND | STATE | ATTEMPT | TIME",
         "flight | book | completed | 1",
         "└─ hotel | book | completed | 1",
-        "├─ cancel-flight | cancel | completed | 1 | on failure; also after car",
-        "│ | └─ apologise | tell | completed | 1 | also after cancel-hotel",
-        "└─ car | book | failed | 1",
-        "├─ cancel-hotel | cancel | completed | 2 | on failure",
-        "└─ confirm | tell | skipped",
+        "├─ car | book | failed | 1",
+        "│ | ├─ cancel-hotel | cancel | completed | 2 | on failure",
+        "│ | └─ confirm | tell | skipped",
+        "└─ cancel-flight | cancel | completed | 1 | on failure; also after car",
+        "└─ apologise | tell | completed | 1 | also after cancel-hotel",
         "",
         "cancel-hotel: the hotel is given back",
         "cancel-flight: the flight is given back",

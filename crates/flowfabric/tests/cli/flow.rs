@@ -289,7 +289,8 @@ fn what_failed_is_run_again_with_what_was_skipped_behind_it() {
     let mark = mended.path().join("mended");
     let program = format!("[ $FLOWFABRIC_KIND != broken ] || [ -e {} ]", mark.display());
     let _worker = site.worker(&KINDS, &["sh", "-c", &program]);
-    let file = b"flow: x\ntasks: { split: {}, broken: { after: [split] }, join: { after: [broken] } }";
+    let file =
+        b"flow: x\ntasks: { split: {}, broken: { after: [split] }, join: { after: [broken] } }";
     let failed = site.run_with(file, &["flow", "submit", "-", "--wait", "--json"]);
     assert_eq!(failed.code, Some(3), "{failed:?}");
     let id = site.run(&["flow", "ls", "--json"]).json()[0]["flow_id"].clone();

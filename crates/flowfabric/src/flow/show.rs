@@ -19,6 +19,8 @@ use crate::terminal;
 const REDRAW: Duration = Duration::from_millis(300);
 /// A large flow takes longer to read. What follows is a pause of so many times as long.
 const SHARE: u32 = 4;
+/// Nobody looks at a picture for longer that does not move.
+const PAUSE_MAX: Duration = Duration::from_secs(3);
 /// How long a wait for a flow may last: the person ends it.
 const FOR_EVER: Duration = Duration::MAX;
 
@@ -152,30 +154,31 @@ async fn follow(remote: &Remote, client: &Client, mut seen: Graph) -> Result<Gra
         screen.draw(picture.lines().chain(["", "Ctrl-C to leave"]))?;
         let look = async {
             sleep(pause).await;
-            let begun = Instant::now();
-            (answered(remote, client, &screen, &seen.flow.flow_id).await, begun.elapsed())
+            answered(remote, client, &screen, &seen.flow.flow_id).await
         };
         tokio::select! {
             () = signals.next() => break,
-            (graph, took) = look => {
-                seen = graph?;
-                pause = REDRAW.max(took * SHARE);
+            look = look => {
+                let (graph, took) = look?;
+                (seen, pause) = (graph, (took * SHARE).clamp(REDRAW, PAUSE_MAX));
             }
         }
     }
     Ok(seen)
 }
 
-/// How the flow stands, as soon as the server answers. Until then the picture says that it does not.
+/// How the flow stands, as soon as the server answers, and how long reading it took. Until then the
+/// picture says that it does not.
 async fn answered(
     remote: &Remote,
     client: &Client,
     screen: &Screen,
     id: &FlowId,
-) -> Result<Graph, Failure> {
+) -> Result<(Graph, Duration), Failure> {
     loop {
+        let begun = Instant::now();
         match Graph::read(client, id).await {
-            Ok(graph) => return graph.ok_or_else(|| missing(id)),
+            Ok(graph) => return Ok((graph.ok_or_else(|| missing(id))?, begun.elapsed())),
             Err(error) if is_away(error.backend_kind()) => {
                 screen.complain(&format!("no answer from {}", remote.url()))?;
                 sleep(REDRAW).await;

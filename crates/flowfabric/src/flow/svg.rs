@@ -28,19 +28,21 @@ text{font-family:ui-sans-serif,system-ui,Helvetica,Arial,sans-serif;fill:#111827
 .title{font-size:16px;font-weight:600}.edge{fill:none;stroke:#6b7280;stroke-width:1.4}\
 .failure{stroke:#b91c1c;stroke-dasharray:6 4}.any{stroke-dasharray:2 3}";
 
-/// The arrows' heads.
-const HEADS: &str = "\
-<marker id=\"arrow\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" \
-orient=\"auto\"><path d=\"M0 0 8 4 0 8z\" fill=\"#6b7280\"/></marker>\
-<marker id=\"red\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" \
-orient=\"auto\"><path d=\"M0 0 8 4 0 8z\" fill=\"#b91c1c\"/></marker>";
+/// An arrow's head.
+fn head(name: &str, colour: &str) -> String {
+    format!(
+        "<marker id=\"{name}\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"7\" \
+         markerHeight=\"7\" orient=\"auto\"><path d=\"M0 0 8 4 0 8z\" fill=\"{colour}\"/></marker>"
+    )
+}
 
 pub(super) fn svg(graph: &Graph) -> String {
     let picture = Picture::of(graph);
     let (width, height) = picture.size();
+    let heads = head("arrow", "#6b7280") + &head("red", "#b91c1c");
     let mut text = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
-         viewBox=\"0 0 {width:.0} {height:.0}\">\n<style>{STYLE}</style>\n<defs>{HEADS}</defs>\n\
+         viewBox=\"0 0 {width:.0} {height:.0}\">\n<style>{STYLE}</style>\n<defs>{heads}</defs>\n\
          <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
     );
     text.push_str(&caption(graph));

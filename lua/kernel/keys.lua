@@ -73,6 +73,7 @@ function keys.signals(waitpoint) return waitpoint .. ':signals' end       -- has
 function keys.outgoing(record) return record .. ':out' end                -- list
 function keys.incoming(record) return record .. ':in' end                 -- list
 function keys.inputs(record) return record .. ':inputs' end               -- list
+function keys.children(record) return record .. ':children' end           -- list: their uuids
 
 -- What belongs to one flow besides its record.
 function keys.members(flow) return flow .. ':m' end                       -- zset: by ordinal

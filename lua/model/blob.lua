@@ -50,6 +50,12 @@ function blob.get(x, name)
   return redis.call('GET', keys.blob(x.key, name)) or nil
 end
 
+-- How many bytes there are, without reading them where they are many.
+function blob.size(x, name)
+  if x[name] or not x[PIECES[name][2]] then return #blob.get(x, name) end
+  return redis.call('STRLEN', keys.blob(x.key, name))
+end
+
 -- Is a blob's key gone, although the record says that there is one?
 function blob.lost(x, name)
   if x[name] or not x[PIECES[name][2]] then return false end

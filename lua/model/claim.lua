@@ -7,6 +7,7 @@ local keys = require('kernel.keys')
 local limit = require('kernel.limit')
 local number = require('kernel.number')
 local attempt = require('model.attempt')
+local children = require('model.children')
 local commit = require('model.commit')
 local input = require('model.input')
 local lease = require('model.lease')
@@ -19,7 +20,8 @@ local claim = {}
 -- What a claim tells the worker, in order. A newer version may add to its end.
 claim.ROW = { 'execution_id', 'lease_id', 'lease_epoch', 'lease_expires_at', 'attempt_id',
   'attempt_index', 'attempt_type', 'lane', 'kind', 'namespace', 'priority', 'created_at',
-  'attempt_timeout_at', 'deadline_at', 'payload', 'tags', 'next_frame', 'resume', 'inputs' }
+  'attempt_timeout_at', 'deadline_at', 'payload', 'tags', 'next_frame', 'resume', 'inputs',
+  'children' }
 
 function claim.worker_args()
   return arg.label('worker_id', limit.worker_bytes_max),
@@ -30,19 +32,21 @@ function claim.ttl()
   return arg.int('lease_ttl_ms', limit.lease_ttl_ms_min, limit.lease_ttl_ms_max)
 end
 
--- What the end of a row tells of an execution without output, waits and inputs. Most are such, and
--- their rows leave it out; a reader who misses it knows.
-claim.REST = { 1, '', '' }
+-- What the end of a row tells of an execution without output, waits, inputs and children. Most are
+-- such, and their rows leave it out; a reader who misses it knows.
+claim.REST = { 1, '', '', '' }
 claim.PLAIN = #claim.ROW - #claim.REST
 
 -- Adds the end of a row; gives how many bytes that is.
 local function extend(p, x, row)
   local resume, bytes = suspension.resumption(waitpoint.latest(p, x))
-  local inputs, more = '', 0
+  local inputs, results, more = '', '', 0
   if x.inputs then inputs, more = input.brought(p, x) end
+  if x.children then results, more = children.brought(p, x, more) end
   row[#row + 1] = x.frames and stream.next_sequence(x) or 1
   row[#row + 1] = resume
   row[#row + 1] = inputs
+  row[#row + 1] = results
   return bytes + more
 end
 

@@ -339,7 +339,8 @@ function edge.add(w, f, up, down, one, now, finish)
   end
 end
 
--- Adds an edge of a graph whose downstream expects it already.
+-- Adds an edge whose downstream expects it already. That an upstream is over, it is told by this if
+-- `finish` is given.
 function edge.link(w, f, up, down, one, now, finish)
   local place = count_of(up.edges_out)
   record.set(up, 'edges_out', place + 1)
@@ -347,8 +348,7 @@ function edge.link(w, f, up, down, one, now, finish)
   list_incoming(w, up, down, one, place)
   flow.grow(w, f, 0, 1, now)
   commit(w, up)
-  -- It came in an earlier part, and was cancelled or ran out of time since.
-  if told(w, up, place) then settle(w, down, up, one, now, finish) end
+  if finish and told(w, up, place) then settle(w, down, up, one, now, finish) end
 end
 
 -- Whoever waits for another is reserved for nobody, and its time does not pass.

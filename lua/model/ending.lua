@@ -1,6 +1,7 @@
 -- Endings: the one place where an execution becomes terminal, whatever the cause.
 
 local attempt = require('model.attempt')
+local children = require('model.children')
 local commit = require('model.commit')
 local edge = require('model.edge')
 local record = require('model.record')
@@ -26,6 +27,7 @@ function ending.finish(w, x, now, outcome, cause)
   if x.frames then stream.close(w, x, now) end
   put(x, outcome, now)
   commit(w, x, 'ended', outcome .. ':' .. cause .. ':' .. (x.namespace or ''))
+  if x.parent then children.ended(w, x, now) end
   if x.flow_id then edge.ended(w, x, now, ending.finish) end
 end
 

@@ -89,6 +89,10 @@ return {
   edges_out = 'eo',          -- how many edges begin here
   edges_resolved = 'er',     -- how many of them were told of its end
   inputs = 'ic',             -- how many inputs upstreams passed to it
+  parent = 'pa',             -- whose child it is (model/children.lua)
+  content = 'cd',            -- digest of what a child was asked for
+  children = 'ch',           -- how many children it has
+  open_children = 'oc',      -- how many of them are not over
   kept = 'kp',               -- 1 if it makes up for a failure, which ends the others
   stream_rule = 'sr',        -- compiled stream policy (model/stream.lua)
   frames = 'fm',             -- what the latest attempt's stream holds (model/stream.lua)

@@ -13,6 +13,7 @@
 --   state         cancelled, or how it ended; absent while it lives
 --   cancelled_at, cancel_reason, cancel_policy
 --   started_at, ended_at, deadline_at, retention_ms
+--   kept_until    not removed before, because of a member's idempotency key
 --   expired       1 once the deadline has passed
 --   walk          what is being done to all members, and from which ordinal on
 --   stuck         members that could not be dealt with, which are listed apart
@@ -36,7 +37,8 @@ local STATES = { 'held', 'blocked', 'waiting', 'delayed', 'running', 'suspended'
 -- What a change of a member may have to know.
 local READ = { 'created_at', 'state', 'sealed', 'live', 'bad', 'on_failure', 'failing',
   'cancel_policy', 'cancel_reason', 'started_at', 'ended_at', 'deadline_at', 'graph', 'changed_at',
-  'retention_ms', 'expired', 'walk', 'nodes', 'edges', 'revision', 'stuck', 'cancelled_at' }
+  'retention_ms', 'kept_until', 'expired', 'walk', 'nodes', 'edges', 'revision', 'stuck',
+  'cancelled_at' }
 local COMMAND = { 'HMGET', '' }
 for i = 1, #READ do COMMAND[i + 2] = READ[i] end
 
@@ -194,8 +196,8 @@ end
 function flow.due_at(f, now)
   if f.walk then return now end
   if f.ended_at then
-    return flow.number(f, 'ended_at')
-      + number.stored(f.retention_ms, limit.retention_ms_default)
+    return math.max(flow.number(f, 'kept_until'), flow.number(f, 'ended_at')
+      + number.stored(f.retention_ms, limit.retention_ms_default))
   end
   if flow.holds(f) then
     return flow.number(f, 'changed_at') + limit.graph_abandoned_ms

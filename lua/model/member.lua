@@ -54,6 +54,10 @@ function member.join(w, f, x, name, optional, now)
   record.set(x, 'flow_id', f.id)
   record.set(x, 'ordinal', ordinal)
   if name ~= '' then record.set(x, 'member_name', name) end
+  -- An idempotency key goes with its execution, and that with the flow.
+  if number.stored(x.remembered_until, 0) > flow.number(f, 'kept_until') then
+    flow.set(w, f, { 'kept_until', x.remembered_until })
+  end
   if optional then record.set(x, 'optional', '1') end
   w[#w + 1] = { 'ZADD', keys.members(f.key), ordinal, x.uuid }
 end

@@ -52,7 +52,8 @@ end
 function purge.member(w, p, uuid, now)
   local key, x = p.execution .. uuid, record.read(p, uuid)
   delete(w, key)
-  w[#w + 1] = { 'DEL', keys.outgoing(key), keys.incoming(key), keys.inputs(key) }
+  w[#w + 1] = { 'DEL', keys.outgoing(key), keys.incoming(key), keys.inputs(key),
+    keys.children(key) }
   w[#w + 1] = { 'ZREM', p.due, uuid }
   if not x or x.waitpoint_count then waitpoint.purge(w, p, key) end
   local ended = x and p.ended[x.state]

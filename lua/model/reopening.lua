@@ -4,6 +4,7 @@
 local keys = require('kernel.keys')
 local limit = require('kernel.limit')
 local number = require('kernel.number')
+local children = require('model.children')
 local commit = require('model.commit')
 local edge = require('model.edge')
 local ending = require('model.ending')
@@ -83,6 +84,7 @@ local function reopen(w, x, f, now)
     runnable.place(x, now)
   end
   commit(w, x, 'reopened')
+  if x.parent then children.reopened(w, x, now) end
 end
 
 -- Where a member belongs whose upstreams were taken back.

@@ -1,7 +1,7 @@
 -- Runnable: the one place that decides where an execution goes that is neither running nor over,
--- whatever brought it there: creation, a pause, a retry, a resume, a replay, the end of a delay or
--- of an upstream. A time before which it must not run stays known until the next claim, for those
--- who ask again what they were told.
+-- whatever brought it there: creation, a pause, a retry, a resume, a replay, the end of a delay, of
+-- an upstream or of a child. A time before which it must not run stays known until the next claim,
+-- for those who ask again what they were told.
 
 local number = require('kernel.number')
 local record = require('model.record')
@@ -24,10 +24,17 @@ local function depends(x)
   return needed and satisfied < needed and not x.attempt_count
 end
 
+-- Is an attempt paused until children of the execution are over that are not?
+local function awaits_children(x)
+  return x.pause_kind == 'children' and x.next_attempt == 'resume'
+    and number.stored(x.open_children, 0) > 0
+end
+
 -- The state of a runnable execution: what holds it decides.
 function runnable.state(x, now)
   if x.held then return 'held' end
   if x.dependencies and depends(x) then return 'blocked' end
+  if x.open_children and awaits_children(x) then return 'blocked' end
   if x.delay_until and number.stored(x.delay_until, 0) > now then return 'delayed' end
   return 'waiting'
 end

@@ -93,6 +93,9 @@ local function excerpt(text, bytes_max)
 end
 
 local function blocked_detail(x)
+  if x.attempt_count then
+    return (x.open_children or 0) .. ' of ' .. (x.children or 0) .. ' children are not done'
+  end
   local needed, edges, satisfied = string.match(x.dependencies or '', '^(%w*):(%d+):(%d+):')
   if not needed then return '' end
   return satisfied .. ' of ' .. edges .. ' upstreams are done'

@@ -6,6 +6,7 @@ local define = require('kernel.define').define
 local limit = require('kernel.limit')
 local record = require('model.record')
 local reply = require('kernel.reply')
+local children = require('model.children')
 local edge = require('model.edge')
 local ending = require('model.ending')
 local flow = require('model.flow')
@@ -229,9 +230,14 @@ define {
     if flow.stopped(p, x) then return reply.refuse('flow_cancelled') end
     if runnable.state(x, now) == x.state then
       local needed, _, satisfied = runnable.dependencies(x)
-      return reply.refuse('deps_not_satisfied', needed and needed - satisfied or 0)
+      return reply.refuse('deps_not_satisfied', x.open_children
+        or needed and needed - satisfied or 0)
     end
-    edge.reconsider(w, x, now, ending.finish)
+    if x.attempt_count then
+      children.reconsider(w, x, now)
+    else
+      edge.reconsider(w, x, now, ending.finish)
+    end
     return reply.ok()
   end,
 }

@@ -3,7 +3,7 @@
 -- sealed; what comes in one call need not be held until then.
 
 local arg = require('kernel.arg')
-local kernel = require('kernel.define')
+local define = require('kernel.define').define
 local limit = require('kernel.limit')
 local number = require('kernel.number')
 local record = require('model.record')
@@ -13,6 +13,7 @@ local edge = require('model.edge')
 local ending = require('model.ending')
 local flow = require('model.flow')
 local member = require('model.member')
+local part = require('model.part')
 
 local ARGS = member.flow_args()
 ARGS[#ARGS + 1] = arg.text('digest', 64)
@@ -20,64 +21,17 @@ ARGS[#ARGS + 1] = arg.text('digest', 64)
 ARGS[#ARGS + 1] = arg.int('nodes_before', 0, limit.flow_members_max)
 ARGS[#ARGS + 1] = arg.int('edges_before', 0, limit.flow_edges_max)
 ARGS[#ARGS + 1] = arg.int('seal', 0, 1)
-ARGS[#ARGS + 1] = arg.int('nodes', 0, limit.graph_batch_max)
-ARGS[#ARGS + 1] = arg.int('node_width', 1, limit.create_width_max)
-ARGS[#ARGS + 1] = arg.rest(arg.bytes('items', limit.payload_bytes_max), 0,
-  limit.create_width_max * limit.graph_batch_max + 5 * limit.graph_batch_max)
-
--- A member stands before what it is created from.
-local MEMBER = {
-  arg.label('name', limit.member_name_bytes_max),
-  arg.int('optional', 0, 1),
-  arg.optional(arg.int('needed', 1, limit.flow_edges_max)),
-}
-for i = 1, #creation.ARGS do MEMBER[#MEMBER + 1] = creation.ARGS[i] end
-kernel.prepare(MEMBER)
-
-local EDGE = kernel.prepare {
-  arg.execution('upstream'),
-  arg.execution('downstream'),
-  arg.choice('kind', edge.KINDS),
-  arg.int('pass', 0, 1),
-  arg.optional(arg.label('name', limit.member_name_bytes_max), ''),
-}
-local EDGE_WIDTH = 5
-
--- The arguments of one item, in a table of their own.
-local function parse(specs, items, from, width, p, now)
-  local argv, own = {}, {}
-  for i = 1, width do argv[i] = items[from + i - 1] end
-  local a, refusal = kernel.parse(specs, argv, p, now)
-  if not a then return nil, refusal end
-  for name, value in pairs(a) do own[name] = value end
-  return own
-end
-
-local function is_taken(p, uuid)
-  return redis.call('EXISTS', p.execution .. uuid) == 1
-end
-
--- What is wrong with a member that is new; nil if nothing is.
-local function wrong_node(p, one, by_id)
-  if one.idempotency_key then
-    return reply.refuse('invalid_input', 'a member has no idempotency key of its own')
-  end
-  if by_id[one.execution_id] or is_taken(p, one.execution_id) then
-    return reply.refuse('idempotency_conflict', p.tag .. one.execution_id)
-  end
-  one.compiled, one.tags = creation.compile(one)
-  return not one.compiled and one.tags or nil
-end
+part.args(ARGS, 0)
 
 -- Reads and checks the members that are new, in their order and by their ids; nil and a refusal.
 local function read_nodes(p, a, known, now)
   local list, by_id = {}, {}
   for i = math.max(known - a.nodes_before, 0) + 1, a.nodes do
-    local one, refusal = parse(MEMBER, a.items, (i - 1) * a.node_width + 1, a.node_width, p, now)
+    local one, refusal = part.node(p, a, i, now)
     if not one then return nil, refusal end
-    refusal = wrong_node(p, one, by_id)
+    refusal = part.wrong_node(p, one, by_id)
     if refusal then return nil, refusal end
-    one.number, one.expects = a.nodes_before + i, 0
+    one.number = a.nodes_before + i
     list[#list + 1], by_id[one.execution_id] = one, one
   end
   return list, by_id
@@ -102,9 +56,9 @@ end
 
 -- Reads and checks the edges that are new; nil and a refusal.
 local function read_edges(p, a, f, known, count, by_id, now)
-  local list, from = {}, a.nodes * a.node_width + 1
+  local list = {}
   for i = math.max(known - a.edges_before, 0) + 1, count do
-    local one, refusal = parse(EDGE, a.items, from + (i - 1) * EDGE_WIDTH, EDGE_WIDTH, p, now)
+    local one, refusal = part.edge(p, a, i, now)
     if not one then return nil, refusal end
     refusal = wrong_edge(p, f, by_id, one)
     if refusal then return nil, refusal end
@@ -113,14 +67,6 @@ local function read_edges(p, a, f, known, count, by_id, now)
     list[#list + 1] = one
   end
   return list
-end
-
--- Does a member need more edges than it has?
-local function wants_more(nodes)
-  for i = 1, #nodes do
-    if nodes[i].needed and nodes[i].needed > nodes[i].expects then return true end
-  end
-  return false
 end
 
 local function add_node(w, p, f, one, now, hold)
@@ -137,6 +83,7 @@ local function add_edge(w, p, f, one, is_expected, now)
   local up, down = record.read(p, one.upstream), record.read(p, one.downstream)
   local new = edge.new(down.uuid, one.kind, one.pass == 1, one.name, '', true)
   if is_expected then
+    -- Who came in an earlier part may have been cancelled, or run out of time, since.
     edge.link(w, f, up, down, new, now, ending.finish)
   else
     edge.add(w, f, up, down, new, now, ending.finish)
@@ -152,12 +99,6 @@ local function answered(f, a)
   if flow.is_removed(f) then return reply.refuse('flow_already_terminal') end
   if f.state == 'cancelled' then return reply.refuse('flow_cancelled') end
   return nil
-end
-
-local function edges_given(a)
-  local count = (#a.items - a.nodes * a.node_width) / EDGE_WIDTH
-  if count < 0 or count % 1 ~= 0 or count > limit.graph_batch_max then return nil end
-  return count
 end
 
 -- Why this part cannot follow what is there; nil if it can.
@@ -186,7 +127,7 @@ local function read_part(p, a, f, count, now)
   return nodes, edges, by_id
 end
 
-kernel.define {
+define {
   name = 'ff_submit_graph',
   doc = 'Adds members and edges to a flow that is submitted whole; the last part seals it.',
   flags = {},
@@ -201,18 +142,16 @@ kernel.define {
     invalid_tag_key = { 'key' },
   },
   run = function(p, a, now, w)
-    local count, f = edges_given(a), flow.read(p, a.flow_id)
-    if not count then
-      return reply.refuse('invalid_input', 'items must be members and then edges')
-    end
-    local refusal = answered(f, a)
+    local count, refusal = part.edges_given(a)
+    if not count then return refusal end
+    local f = flow.read(p, a.flow_id)
+    refusal = answered(f, a)
     if refusal then return refusal end
     local nodes, edges, by_id = read_part(p, a, f, count, now)
     if not nodes then return edges end
     local hold = f or a.seal == 0
-    if not hold and wants_more(nodes) then
-      return reply.refuse('invalid_input', 'needed must be at most the edges of a member')
-    end
+    refusal = not hold and part.wants_more(nodes)
+    if refusal then return refusal end
     if not f then
       f, refusal = member.found(w, p, a, now, a.digest)
       if not f then return refusal end

@@ -23,7 +23,7 @@ local function needed()
   local record, list = p.execution .. 'id', keys.attempts(p.execution .. 'id')
   return {
     { 'TIME' }, { 'EXISTS', record }, { 'GET', record }, { 'SET', record, '' }, { 'DEL', record },
-    { 'UNLINK', record },
+    { 'UNLINK', record }, { 'STRLEN', record },
     { 'HGET', record, 'f' }, { 'HMGET', record, 'f' }, { 'HGETALL', record },
     { 'HSET', record, 'f', '' }, { 'HDEL', record, 'f' }, { 'HLEN', record },
     { 'HEXISTS', record, 'f' }, { 'HINCRBY', record, 'n', '1' },

@@ -8,6 +8,7 @@ local limit = require('kernel.limit')
 local number = require('kernel.number')
 local record = require('model.record')
 local reply = require('kernel.reply')
+local children = require('model.children')
 local commit = require('model.commit')
 local request = require('model.request')
 local runnable = require('model.runnable')
@@ -119,6 +120,7 @@ define {
     take_back(w, plan, now)
     reopen(w, x, a, now)
     commit(w, x, 'replayed', a.requested_by)
+    if x.parent then children.reopened(w, x, now) end
     return reply.ok(state.public(x), count + 1)
   end,
 }

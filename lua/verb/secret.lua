@@ -35,36 +35,50 @@ local function rotate(w, p, all, a, now, grace_ms)
   return reply.ok(all.current or '', a.new_kid, gone)
 end
 
+-- `keys` says where the keys are, `before` answers for what needs no rotation or allows none.
+local function rotation(of)
+  define {
+    name = of.name,
+    doc = of.doc,
+    flags = { 'allow-oom' },
+    args = {
+      arg.text('new_kid', limit.token_bytes_max),
+      arg.text('new_secret_hex', limit.reason_bytes_max),
+      arg.text('grace_ms', limit.category_bytes_max),
+      arg.optional(arg.int('only_first', 0, 1), 0),
+    },
+    gives = {
+      OK = { 'previous_kid', 'current_kid', 'collected' }, ALREADY_SATISFIED = { 'current_kid' },
+      invalid_kid = {}, invalid_secret_hex = {}, invalid_grace_ms = {},
+      rotation_conflict = { 'kid' }, kid_limit_exceeded = {},
+    },
+    run = function(p, a, now, w)
+      local grace_ms = number.parse(a.grace_ms)
+      local refusal = wrong(a, grace_ms)
+      if refusal then return refusal end
+      local keys = of.keys(p)
+      local all = secret.read(keys)
+      local signing = all.current and all.keys[all.current]
+      local signs = signing and signing.hex
+      if signs and a.only_first == 1 then return reply.already(all.current) end
+      return of.before(all, a, signs) or rotate(w, keys, all, a, now, grace_ms)
+    end,
+  }
+end
+
 -- A kid stands for one secret, for ever: the same again is a repetition, or makes an earlier one
 -- current again; another one is refused.
-define {
+rotation {
   name = 'ff_rotate_waitpoint_hmac_secret',
   doc = 'Makes a key the one that signs tokens; the one before is accepted for a grace period.',
-  flags = { 'allow-oom' },
-  args = {
-    arg.text('new_kid', limit.token_bytes_max),
-    arg.text('new_secret_hex', limit.reason_bytes_max),
-    arg.text('grace_ms', limit.category_bytes_max),
-    arg.optional(arg.int('only_first', 0, 1), 0),
-  },
-  gives = {
-    OK = { 'previous_kid', 'current_kid', 'collected' }, ALREADY_SATISFIED = { 'current_kid' },
-    invalid_kid = {}, invalid_secret_hex = {}, invalid_grace_ms = {}, rotation_conflict = { 'kid' },
-    kid_limit_exceeded = {},
-  },
-  run = function(p, a, now, w)
-    local grace_ms = number.parse(a.grace_ms)
-    local refusal = wrong(a, grace_ms)
-    if refusal then return refusal end
-    local all = secret.read(p)
-    local signing = all.current and all.keys[all.current]
-    if a.only_first == 1 and signing and signing.hex then return reply.already(all.current) end
+  keys = function(p) return p end,
+  before = function(all, a)
     local known = all.keys[a.new_kid]
-    if known and known.hex and known.hex ~= string.lower(a.new_secret_hex) then
+    if not known or not known.hex then return nil end
+    if known.hex ~= string.lower(a.new_secret_hex) then
       return reply.refuse('rotation_conflict', a.new_kid)
     end
-    if known and known.hex and a.new_kid == all.current then return reply.already(a.new_kid) end
-    return rotate(w, p, all, a, now, grace_ms)
+    return a.new_kid == all.current and reply.already(a.new_kid) or nil
   end,
 }
 
@@ -81,33 +95,13 @@ define {
 }
 
 -- Whoever asks brings a fresh secret each time, so a repetition is known by its kid alone.
-define {
+rotation {
   name = 'ff_rotate_link_secret',
   doc = 'Makes a key the one that signs approval links; the one before is accepted for a while.',
-  flags = { 'allow-oom' },
-  args = {
-    arg.text('new_kid', limit.token_bytes_max),
-    arg.text('new_secret_hex', limit.reason_bytes_max),
-    arg.text('grace_ms', limit.category_bytes_max),
-    arg.optional(arg.int('only_first', 0, 1), 0),
-  },
-  gives = {
-    OK = { 'previous_kid', 'current_kid', 'collected' }, ALREADY_SATISFIED = { 'current_kid' },
-    invalid_kid = {}, invalid_secret_hex = {}, invalid_grace_ms = {}, rotation_conflict = { 'kid' },
-    kid_limit_exceeded = {},
-  },
-  run = function(p, a, now, w)
-    local grace_ms = number.parse(a.grace_ms)
-    local refusal = wrong(a, grace_ms)
-    if refusal then return refusal end
-    local links = secret.links(p)
-    local all = secret.read(links)
-    local signing = all.current and all.keys[all.current]
-    if signing and signing.hex and (a.only_first == 1 or a.new_kid == all.current) then
-      return reply.already(all.current)
-    end
-    if all.keys[a.new_kid] then return reply.refuse('rotation_conflict', a.new_kid) end
-    return rotate(w, links, all, a, now, grace_ms)
+  keys = secret.links,
+  before = function(all, a, signs)
+    if signs and a.new_kid == all.current then return reply.already(all.current) end
+    return all.keys[a.new_kid] and reply.refuse('rotation_conflict', a.new_kid) or nil
   end,
 }
 

@@ -58,7 +58,6 @@ impl Operation for MakeApprovalLinks {
         person alone. It begins with the setting public_url. Making one again gives another link \
         of the same effect.";
     const INPUT: Input = Input::OptionalBody;
-    const REFUSES: &'static [u16] = &[404, 409];
 }
 
 /// Links that were made.
@@ -126,7 +125,6 @@ impl Operation for DecideByLink {
     const ANSWERS: &'static str = "What was decided, now or before.";
     const ABOUT: &'static str = "The first decision of an approver stands: the same again is \
         answered alike, another one with 409 decision_stands. Takes the page's form as well as JSON.";
-    const INPUT: Input = Input::Body;
     const BODY_BYTES_MAX: usize = 4096;
     const REFUSES: &'static [u16] = &[404, 409, 410];
 }
@@ -187,7 +185,6 @@ impl Operation for RotateLinkKey {
     const ANSWERS: &'static str = "All servers of the deployment sign with it from now on.";
     const ABOUT: &'static str = "The key itself is made by the server and never shown.";
     const INPUT: Input = Input::OptionalBody;
-    const REFUSES: &'static [u16] = &[409];
 }
 
 /// Which key signs links.

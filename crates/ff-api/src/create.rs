@@ -5,7 +5,7 @@ use ff_core::contracts::CreatedExecution;
 use ff_core::contracts::{CreateExecution, Created};
 use ff_core::error::EngineError;
 use ff_core::object::Object;
-use ff_core::operation::{Input, Nothing, Operation};
+use ff_core::operation::{Nothing, Operation};
 use serde::{Deserialize, Serialize};
 
 use crate::problem::Problem;
@@ -26,9 +26,7 @@ impl Operation for Create {
     const ABOUT: &'static str = "The body is JSON, or the payload as raw bytes with everything else \
         in headers. Submitting an id or an idempotency key that is known answers 200 and changes \
         nothing; an idempotency key that was used for a different submission is refused with 409.";
-    const INPUT: Input = Input::Body;
     const STATUS: u16 = 201;
-    const REFUSES: &'static [u16] = &[409];
 }
 
 /// The most executions of one bulk request.
@@ -56,7 +54,7 @@ impl Operation for BulkCreate {
     const NAME: &'static str = "createExecutions";
     const SUMMARY: &'static str = "Submits several executions, each on its own.";
     const ANSWERS: &'static str = "One answer for each, in the order of the request.";
-    const INPUT: Input = Input::Body;
+    const REFUSES: &'static [u16] = &[];
 }
 
 /// The answers to several submissions, in the order of the request.

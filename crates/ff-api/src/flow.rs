@@ -50,5 +50,4 @@ impl Operation for CancelFlowRequest {
         and the receipt what became of each.";
     const INPUT: Input = Input::OptionalBody;
     const WAITS: bool = true;
-    const REFUSES: &'static [u16] = &[404, 409];
 }

@@ -4,7 +4,7 @@ use ff_core::backend::{Frame, FrameKind, Handle};
 use ff_core::bytes::{self, Base64};
 use ff_core::contracts::AppendFrameOutcome;
 use ff_core::error::EngineError;
-use ff_core::operation::{Input, Nothing, Operation};
+use ff_core::operation::{Nothing, Operation};
 #[cfg(feature = "openapi")]
 use ff_core::schema;
 use serde::{Deserialize, Serialize};
@@ -69,7 +69,6 @@ impl Operation for AppendFrames {
     const ABOUT: &'static str = "All of them or none. Frames are numbered from 1 within an attempt: \
         those that are there already are not added again, and a number that leaves a gap is \
         refused with 409 and the number that is expected.";
-    const INPUT: Input = Input::Body;
     const BODY_BYTES_MAX: usize = 2 << 20;
     const REFUSES: &'static [u16] = &[404, 409];
 }

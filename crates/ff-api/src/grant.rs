@@ -1,7 +1,7 @@
 //! A grant turned into a task.
 
 use ff_core::contracts::{ClaimGrant, GrantKey, LeaseRequest, NextGrant};
-use ff_core::operation::{Input, Nothing, Operation};
+use ff_core::operation::{Nothing, Operation};
 use ff_core::types::{ExecutionId, ExecutionRef, LeaseId, TimestampMs, WorkerId, WorkerInstanceId};
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +38,6 @@ impl Operation for ClaimGranted {
     const NAME: &'static str = "claimGranted";
     const SUMMARY: &'static str = "Turns a grant into a task.";
     const ANSWERS: &'static str = "The task.";
-    const INPUT: Input = Input::Body;
     const REFUSES: &'static [u16] = &[404, 409];
 }
 

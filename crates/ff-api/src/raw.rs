@@ -1,6 +1,6 @@
 //! What travels as raw bytes or text.
 
-use ff_core::operation::{Input, Method, Nothing, Operation};
+use ff_core::operation::{Method, Nothing, Operation};
 use ff_core::types::ExecutionId;
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +28,6 @@ impl Operation for ResultQuery {
     const ABOUT: &'static str = "Answers the bytes that the worker gave, as they were. Until the \
         execution has ended the answer is 409 execution_not_ended; with wait_ms it comes as soon as \
         the execution ends. An execution that did not complete answers 409 with its failure.";
-    const INPUT: Input = Input::Query;
     const WAITS: bool = true;
     const REFUSES: &'static [u16] = &[404, 409];
 }
@@ -47,7 +46,6 @@ impl Operation for ReadPayload {
     const NAME: &'static str = "getExecutionPayload";
     const SUMMARY: &'static str = "The input of an execution, as raw bytes.";
     const ANSWERS: &'static str = "The input.";
-    const REFUSES: &'static [u16] = &[404];
 }
 
 /// Reads the server's numbers, in the text format of Prometheus.

@@ -5,7 +5,9 @@ use ff_core::backend::{
     FailOutcome, FailureClass, FailureReason, Handle, HandleKind, LeaseRenewal,
 };
 use ff_core::bytes::{self, Base64, decode_token, encode_token};
-use ff_core::contracts::{Claimed, PassedInput, Resumption, Tags};
+use ff_core::contracts::{
+    ChildResult, ChildrenAdded, Claimed, GRAPH_BODY_BYTES, GraphTask, PassedInput, Resumption, Tags,
+};
 use ff_core::error::EngineError;
 use ff_core::operation::{Input, Nothing, Operation};
 #[cfg(feature = "openapi")]
@@ -88,6 +90,9 @@ pub struct Task {
     /// What upstreams of its flow pass to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<PassedInput>,
+    /// Its children, in the order in which they were added.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<ChildResult>,
     /// The kind of worker that holds it.
     pub worker_id: WorkerId,
     /// The process that holds it.
@@ -126,6 +131,7 @@ impl Task {
             next_frame: claimed.next_frame,
             resumption: claimed.resumption,
             inputs: claimed.inputs,
+            children: claimed.children,
             worker_id: handle.worker_id.clone(),
             worker_instance_id: handle.worker_instance_id.clone(),
         }
@@ -150,6 +156,7 @@ impl TryFrom<Task> for Claimed {
             next_frame: task.next_frame,
             resumption: task.resumption,
             inputs: task.inputs,
+            children: task.children,
         })
     }
 }
@@ -204,7 +211,6 @@ impl Operation for ProgressTask {
     const NAME: &'static str = "progressTask";
     const SUMMARY: &'static str = "Says how far a task is.";
     const ANSWERS: &'static str = "It is noted.";
-    const INPUT: Input = Input::Body;
     const STATUS: u16 = 204;
     const REFUSES: &'static [u16] = &[404, 409];
 }
@@ -288,7 +294,6 @@ impl Operation for FailTask {
     const NAME: &'static str = "failTask";
     const SUMMARY: &'static str = "Ends a task's attempt as failed; its policy decides what next.";
     const ANSWERS: &'static str = "What follows.";
-    const INPUT: Input = Input::Body;
     const REFUSES: &'static [u16] = &[404, 409];
 }
 
@@ -377,7 +382,6 @@ impl Operation for DelayTask {
     const NAME: &'static str = "delayTask";
     const SUMMARY: &'static str = "Gives a task back until a time; then its attempt goes on.";
     const ANSWERS: &'static str = "It is given back.";
-    const INPUT: Input = Input::Body;
     const STATUS: u16 = 204;
     const REFUSES: &'static [u16] = &[404, 409];
 }
@@ -395,6 +399,38 @@ impl DelayTask {
         let neither = || EngineError::invalid("delay_until", "or delay_ms must be given");
         moment.ok_or_else(neither)
     }
+}
+
+/// Adds members to the execution's flow, as its children.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AddChildrenTask {
+    /// The task, unless the header names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task_token: Option<String>,
+    /// The children, in any order. `after` names others of them, children that were added before,
+    /// or, by their ids, other members of the flow.
+    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 1000))]
+    pub tasks: Vec<GraphTask>,
+}
+
+impl Operation for AddChildrenTask {
+    type Target = Nothing;
+    type Request = Self;
+    type Reply = ChildrenAdded;
+
+    const PATH: &'static str = "/v1/tasks/children";
+    const NAME: &'static str = "addChildrenTask";
+    const SUMMARY: &'static str = "Adds children to a task.";
+    const ANSWERS: &'static str = "They are there, and run.";
+    const ABOUT: &'static str = "They are members of the task's flow; a task in no flow begins one \
+        of its own. A child's id is made from its parent's and its name: adding it again changes \
+        nothing, with another content it is refused with 409. `/v1/tasks/wait-children` gives the \
+        task back until they have ended, and a claim tells of them in `children`.";
+    const INPUT: Input = Input::Body;
+    const BODY_BYTES_MAX: usize = GRAPH_BODY_BYTES;
+    const REFUSES: &'static [u16] = &[400, 404, 409, 413];
 }
 
 /// Gives the execution back until its children have ended; then the same attempt goes on, with any
@@ -488,6 +524,7 @@ mod tests {
             next_frame: 8,
             resumption: None,
             inputs: Vec::new(),
+            children: Vec::new(),
         }
     }
 

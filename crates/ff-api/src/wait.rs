@@ -34,7 +34,6 @@ impl Operation for SuspendTask {
     const ANSWERS: &'static str = "It is given back, or the signals that came before are enough.";
     const ABOUT: &'static str = "A repetition with the same suspension id is recognised. If the \
         signals that came before are enough, the task is kept and its lease goes on.";
-    const INPUT: Input = Input::Body;
     /// Quotes and backslashes may double the details.
     const BODY_BYTES_MAX: usize = 4 * limits::WAIT_DETAILS_BYTES_MAX as usize;
     const REFUSES: &'static [u16] = &[404, 409];
@@ -61,7 +60,6 @@ impl Operation for OpenWaitpointTask {
     const NAME: &'static str = "openWaitpointTask";
     const SUMMARY: &'static str = "Opens a waitpoint before the task is suspended on it.";
     const ANSWERS: &'static str = "It is open. The token is a credential.";
-    const INPUT: Input = Input::Body;
     const REFUSES: &'static [u16] = &[404, 409];
 }
 
@@ -90,7 +88,6 @@ impl Operation for CloseWaitpointTask {
     const NAME: &'static str = "closeWaitpointTask";
     const SUMMARY: &'static str = "Closes a waitpoint that the task will not be suspended on.";
     const ANSWERS: &'static str = "It is closed.";
-    const INPUT: Input = Input::Body;
     const STATUS: u16 = 204;
     const REFUSES: &'static [u16] = &[404, 409];
 }

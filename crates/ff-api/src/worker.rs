@@ -1,7 +1,7 @@
 //! Workers that make themselves known and ask for work.
 
 use ff_core::contracts::{Registered, WorkRequest, WorkerRegistration};
-use ff_core::operation::{Input, Nothing, Operation, PLAIN_BODY_BYTES};
+use ff_core::operation::{Nothing, Operation, PLAIN_BODY_BYTES};
 use serde::{Deserialize, Serialize};
 
 use crate::task::Task;
@@ -22,11 +22,9 @@ impl Operation for Register {
     const ABOUT: &'static str = "A process that restarts and still knows its session takes over \
         at once; one that does not waits until the old registration runs out, or takes another \
         instance id.";
-    const INPUT: Input = Input::Body;
     /// A thousand lanes of 64 letters, quoted.
     const BODY_BYTES_MAX: usize = 2 * PLAIN_BODY_BYTES;
     const STATUS: u16 = 201;
-    const REFUSES: &'static [u16] = &[409];
 }
 
 /// Asks for tasks, of one or several lanes.
@@ -50,8 +48,8 @@ impl Operation for Claim {
         claim, with retry, under the lease_ids of the first one: then it is given the same tasks, by \
         this server or any other. An answer carries no more than 8 MiB of payloads, or one larger \
         than that.";
-    const INPUT: Input = Input::Body;
     const WAITS: bool = true;
+    const REFUSES: &'static [u16] = &[];
 }
 
 /// The claimed tasks; none if the time passed.

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ff_core::contracts::FlowMember;
 use ff_core::limits;
 use ff_core::types::{
     AttemptId, EdgeId, ExecutionId, ExecutionKind, FlowId, GrantId, LeaseId, Namespace,
@@ -17,7 +18,7 @@ use ff_script::calls::edge::{AddDependency, AddDependencyReply};
 use ff_script::calls::flow::{AddExecutionToFlow, CreateFlow, SealFlow};
 use ff_script::calls::flow_cancel::CancelFlow;
 use ff_script::calls::flow_reads::{
-    DescribeFlow, DescribeFlowReply, ListMembers, ListMembersReply, MemberRow,
+    DescribeFlow, DescribeFlowReply, ListMembers, ListMembersReply,
 };
 use ff_script::calls::graph::{GraphEdge, GraphNode, SubmitGraph};
 use ff_script::wire::Rest;
@@ -301,7 +302,7 @@ impl Deployment {
     }
 
     /// The members of a flow, in the order in which they came.
-    pub async fn members(&self, flow: &Flow) -> Vec<MemberRow> {
+    pub async fn members(&self, flow: &Flow) -> Vec<FlowMember> {
         let (mut rows, mut from) = (Vec::new(), Some(0));
         while let Some(at) = from {
             let call = ListMembers { flow_id: flow.id, state: None, from: at, limit: 1000 };
@@ -315,7 +316,7 @@ impl Deployment {
     /// The states of all members, as `a completed, b waiting`.
     pub async fn states(&self, flow: &Flow) -> String {
         let rows = self.members(flow).await;
-        let line = |row: &MemberRow| {
+        let line = |row: &FlowMember| {
             format!("{} {}", row.name.clone().unwrap_or_default(), row.public_state)
         };
         rows.iter().map(line).collect::<Vec<_>>().join(", ")
@@ -331,7 +332,7 @@ impl Deployment {
     pub async fn flow_state(&self, flow: &Flow) -> String {
         let DescribeFlowReply::Flow { public_flow_state, counts, .. } = self.described(flow).await;
         let mut parts = Vec::new();
-        for (state, count) in counts.0 {
+        for (state, count) in counts {
             if count > 0 {
                 parts.push(format!("{count} {state}"));
             }
@@ -370,7 +371,7 @@ fn head(flow_id: FlowId) -> SubmitGraph {
     }
 }
 
-fn arrow_kind(arrow: &str) -> (&'static str, bool) {
+pub(crate) fn arrow_kind(arrow: &str) -> (&'static str, bool) {
     match arrow {
         "->" => ("success_only", false),
         "=>" => ("success_only", true),

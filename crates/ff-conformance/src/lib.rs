@@ -10,6 +10,7 @@
 
 pub mod answer;
 mod cases;
+mod children;
 mod clock;
 pub mod coverage;
 mod create;

@@ -32,6 +32,7 @@ mod play;
 mod settle;
 mod shrink;
 mod store;
+mod tally;
 mod trace;
 
 pub use dice::Dice;
@@ -39,3 +40,4 @@ pub use plan::{Op, Plan, Step};
 pub use play::{Failure, Played, play};
 pub use shrink::shrink;
 pub use store::Store;
+pub use tally::{Tally, play_all};

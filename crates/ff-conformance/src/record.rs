@@ -105,7 +105,7 @@ pub fn log_entry(entry: &StreamEntry) -> LogEntry {
 }
 
 /// What happened to one execution, as `event attempt why`.
-pub fn story(dump: &Dump, id: ExecutionId) -> Vec<String> {
+pub fn events_of(dump: &Dump, id: ExecutionId) -> Vec<String> {
     let uuid = id.uuid().to_string();
     let mine = log(dump, id.partition()).into_iter().filter(|entry| entry.uuid == uuid);
     let line = |entry: LogEntry| format!("{} {} {}", entry.event, entry.attempt, entry.why);

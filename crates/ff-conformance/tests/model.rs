@@ -2,12 +2,9 @@
 //!
 //! `FF_SEEDS` sequences of `FF_STEPS` steps, from seed `FF_SEED` on.
 
-use std::ops::Range;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use ff_conformance::model::{Failure, Plan, Played, Store, play, shrink};
+use ff_conformance::model::{Failure, Plan, Played, Store, play, play_all, shrink};
 use ff_conformance::{cramped, library};
 use ff_script::calls;
 use ff_script::library::Library;
@@ -22,46 +19,14 @@ fn played(plan: &Plan, library: &Library) -> Result<Played, Failure> {
     runtime.expect("a runtime can be made").block_on(play(plan, &stores))
 }
 
-/// What many sequences did, and the lowest seed that failed.
-#[derive(Default)]
-struct Tally {
-    played: Played,
-    failed: Option<u64>,
-}
-
-/// Plays seeds on all cores until one fails.
-fn play_all(library: &Library, seeds: Range<u64>, steps: usize) -> Tally {
-    let (next, tally) = (AtomicU64::new(seeds.start), Mutex::new(Tally::default()));
-    let locked = || tally.lock().expect("no player panics");
-    let player = || {
-        loop {
-            let seed = next.fetch_add(1, Ordering::SeqCst);
-            if seed >= seeds.end || locked().failed.is_some() {
-                return;
-            }
-            let outcome = played(&Plan::random(seed, steps), library);
-            let mut tally = locked();
-            match outcome {
-                Err(_) => tally.failed = Some(tally.failed.map_or(seed, |lower| lower.min(seed))),
-                Ok(played) => {
-                    for (outcome, times) in played {
-                        *tally.played.entry(outcome).or_default() += times;
-                    }
-                }
-            }
-        }
-    };
-    let players = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    std::thread::scope(|scope| {
-        for _ in 0..players {
-            scope.spawn(player);
-        }
-    });
-    tally.into_inner().expect("no player panics")
+fn add(all: &mut Played, played: Played) {
+    for (outcome, times) in played {
+        *all.entry(outcome).or_default() += times;
+    }
 }
 
 /// The failure of a seed in as few steps as can be, with the line that replays it.
-fn story(test: &RandomTest, library: &Library, seed: u64, steps: usize) -> String {
+fn report(test: &RandomTest, library: &Library, seed: u64, steps: usize) -> String {
     let plan = shrink(&Plan::random(seed, steps), |plan| played(plan, library).is_err());
     let failure = played(&plan, library).expect_err("the short plan fails");
     format!(
@@ -77,19 +42,21 @@ fn random_sequences_break_no_rule() {
     let test = random_test!();
     let (seeds, steps) = (test.seeds(1..SEEDS + 1), test.steps(STEPS) as usize);
     let (count, begin) = (seeds.end - seeds.start, Instant::now());
-    let tally = play_all(&library, seeds, steps);
-    let (calls, took) = (tally.played.values().sum::<u64>(), begin.elapsed());
+    let players = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let play = |seed| played(&Plan::random(seed, steps), &library);
+    let tally = play_all(seeds, players, play, add);
+    let (calls, took) = (tally.done.values().sum::<u64>(), begin.elapsed());
     let rate = calls as f64 / took.as_secs_f64();
     println!("{count} sequences, {calls} calls in {took:.1?}: {rate:.0} calls/s");
-    for ((function, word), times) in &tally.played {
+    for ((function, word), times) in &tally.done {
         println!("{times:9} {function} {word}");
     }
     if let Some(seed) = tally.failed {
         eprintln!("seed {seed} fails; looking for the shortest way there");
-        panic!("{}", story(&test, &library, seed, steps));
+        panic!("{}", report(&test, &library, seed, steps));
     }
     if count >= SEEDS {
-        assert_eq!(never_done(&tally.played), NEVER_DONE, "what is never done is never tested");
+        assert_eq!(never_done(&tally.done), NEVER_DONE, "what is never done is never tested");
     }
 }
 

@@ -41,14 +41,14 @@ fn all_hosts_answer_alike_and_end_alike() {
         let plan = Plan::random(seed, steps);
         match run(played(&plan)) {
             Ok(played) => calls += played.values().sum::<u64>(),
-            Err(_) => panic!("{}", story(&test, seed, &plan)),
+            Err(_) => panic!("{}", events_of(&test, seed, &plan)),
         }
     }
     println!("{count} sequences, {calls} calls on each host in {:.1?}", begin.elapsed());
 }
 
 /// The failure of a seed in as few steps as can be, with the line that replays it.
-fn story(test: &RandomTest, seed: u64, plan: &Plan) -> String {
+fn events_of(test: &RandomTest, seed: u64, plan: &Plan) -> String {
     let plan = shrink(plan, |plan| run(played(plan)).is_err());
     let failure = run(played(&plan)).expect_err("the short plan fails");
     format!(

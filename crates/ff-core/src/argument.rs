@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::error::EngineError;
+use crate::error::{Code, EngineError};
 
 /// Refuses a text or byte string that is longer than its limit.
 pub fn check_bytes(field: &str, len: usize, max: u64) -> Result<(), EngineError> {
@@ -10,6 +10,15 @@ pub fn check_bytes(field: &str, len: usize, max: u64) -> Result<(), EngineError>
         return Ok(());
     }
     Err(EngineError::invalid(field, format!("must be at most {max} bytes long, got {len}")))
+}
+
+/// Refuses an input, a result or a signal's bytes that are more than there may be.
+pub fn check_payload(len: usize, max: u64) -> Result<(), EngineError> {
+    if len as u64 <= max {
+        return Ok(());
+    }
+    let details = vec![len.to_string(), max.to_string()];
+    Err(EngineError::Refused { code: Code::PayloadTooLarge, details })
 }
 
 /// Refuses a number outside its limits.

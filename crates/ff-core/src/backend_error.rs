@@ -1,5 +1,7 @@
 //! What can go wrong between us and the store, classified in one place by who must act.
 
+use std::time::Duration;
+
 use crate::literal::literals;
 
 literals! {
@@ -58,5 +60,11 @@ impl BackendError {
     /// An error of this kind, with this answer to "may I send it again?".
     pub fn new(kind: BackendErrorKind, retry: Retry, message: impl Into<String>) -> Self {
         Self { kind, retry, message: message.into() }
+    }
+
+    /// A call that took longer than it may. It may have been applied.
+    pub fn timed_out(limit: Duration) -> Self {
+        let message = format!("no answer within {limit:?}");
+        Self::new(BackendErrorKind::Timeout, Retry::IfReplaySafe, message)
     }
 }

@@ -4,6 +4,7 @@
 
 mod approvals;
 mod attempt_streams;
+mod children;
 mod condition;
 mod create;
 mod event;
@@ -30,6 +31,7 @@ mod workers;
 
 pub use approvals::*;
 pub use attempt_streams::*;
+pub use children::*;
 pub use condition::*;
 pub use create::*;
 pub use event::*;

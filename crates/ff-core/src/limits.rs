@@ -259,7 +259,9 @@ limits! {
     WALK_BATCH = 64;
     /// Edges that are looked at when a new one goes against the order of its members.
     RANK_EDGES_MAX = 512;
-    /// Inputs that a claim brings along; what is larger is read separately.
+    /// Children of one execution: every claim of it tells of all of them.
+    CHILDREN_MAX = 1000;
+    /// Inputs and results of children that a claim brings along; what is larger is read separately.
     CLAIM_INPUTS_BYTES = 64 * KIB;
     /// Inputs that a claim names.
     CLAIM_INPUTS_MAX = 256;

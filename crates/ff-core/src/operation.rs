@@ -32,8 +32,8 @@ pub trait Operation: Send + Sync + 'static {
     const ANSWERS: &'static str;
     /// More about it.
     const ABOUT: &'static str = "";
-    /// How the request travels.
-    const INPUT: Input = Input::Nothing;
+    /// How the request travels, if not as every one does.
+    const INPUT: Input = Input::of::<Self::Request>(Self::METHOD);
     /// The largest body.
     const BODY_BYTES_MAX: usize = PLAIN_BODY_BYTES;
     /// The status of a success; 204 for one that says no more than that.
@@ -41,7 +41,7 @@ pub trait Operation: Send + Sync + 'static {
     /// True if it may wait for work or for an end.
     const WAITS: bool = false;
     /// The statuses of its own refusals, besides those that every path has.
-    const REFUSES: &'static [u16] = &[];
+    const REFUSES: &'static [u16] = refusals(Self::METHOD, Self::PATH);
 
     /// Where the operation on this target is.
     fn path(target: Self::Target) -> String {
@@ -57,6 +57,25 @@ const fn first_word(path: &str) -> &str {
         end += 1;
     }
     rest.split_at(end).0
+}
+
+/// What a path names may not be there, and what is changed may not allow it.
+const fn refusals(method: Method, path: &str) -> &'static [u16] {
+    let names_nothing = first_brace(path) == path.len();
+    match (method, names_nothing) {
+        (Method::Get, true) => &[],
+        (Method::Get, false) => &[404],
+        (_, true) => &[409],
+        (_, false) => &[404, 409],
+    }
+}
+
+const fn first_brace(path: &str) -> usize {
+    let mut at = 0;
+    while at < path.len() && path.as_bytes()[at] != b'{' {
+        at += 1;
+    }
+    at
 }
 
 /// Whether an operation reads, does or sets something.
@@ -92,6 +111,17 @@ pub enum Input {
     Body,
     /// As a JSON body that may be left out.
     OptionalBody,
+}
+
+impl Input {
+    /// The request of a read is its query, that of anything else its body; an empty one is nothing.
+    const fn of<R>(method: Method) -> Self {
+        match method {
+            _ if size_of::<R>() == 0 => Self::Nothing,
+            Method::Get => Self::Query,
+            Method::Post | Method::Put => Self::Body,
+        }
+    }
 }
 
 /// There is nothing to say.

@@ -5,14 +5,16 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use ff_core::contracts::{Claimed, payload_bytes};
 use ff_core::engine_backend::{Answer, PartitionBackend};
 use ff_core::error::EngineError;
 use ff_core::limits;
-use ff_core::types::Moment;
 use ff_script::in_flight::{InFlight, InFlightGuard};
+use ff_script::until_answered;
 use tokio::runtime::Handle as Runtime;
+use tokio::time::Instant;
 
 /// A call that, once begun, runs to its end, whoever waits for it: its caller may go away while the
 /// store answers. What it found is then dropped, and with that handed back.
@@ -112,17 +114,13 @@ impl Drop for Claims {
     }
 }
 
-/// A time that has come gives the execution back at once; its attempt goes on with another worker.
 async fn hand_back(
     backend: Arc<dyn PartitionBackend>,
     _guard: InFlightGuard,
     claimed: Vec<Claimed>,
 ) {
-    for task in claimed {
-        let given = backend.delay(&task.handle, Moment::After(0)).await;
-        if let Err(error) = given {
-            let id = task.handle.execution_id;
-            tracing::warn!(%id, %error, "could not hand back what nobody took; its lease will lapse");
-        }
+    for Claimed { handle, .. } in claimed {
+        let lease_ends = Instant::now() + Duration::from_millis(handle.lease_ttl_ms);
+        until_answered::hand_back(&*backend, &handle, lease_ends).await;
     }
 }

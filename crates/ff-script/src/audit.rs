@@ -20,6 +20,7 @@ mod contents;
 
 mod attempts;
 mod blobs;
+mod children;
 mod flows;
 mod idempotency;
 mod index;

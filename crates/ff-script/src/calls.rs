@@ -3,6 +3,7 @@
 pub mod approval;
 pub mod cancel;
 pub mod change;
+pub mod children;
 pub mod claim;
 pub mod claim_next;
 pub mod complete;
@@ -68,6 +69,7 @@ pub fn contracts() -> impl Iterator<Item = Contract> {
         flow::CONTRACTS,
         edge::CONTRACTS,
         graph::CONTRACTS,
+        children::CONTRACTS,
         flow_cancel::CONTRACTS,
         flow_reads::CONTRACTS,
         events::CONTRACTS,

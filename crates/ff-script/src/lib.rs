@@ -17,6 +17,7 @@ pub mod endings;
 pub mod ids;
 pub mod in_flight;
 pub mod unfold;
+pub mod until_answered;
 
 pub mod audit;
 pub mod dump;

@@ -1,11 +1,11 @@
 //! How single values travel: arguments into bytes, values out of replies.
 
-use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use ff_core::capability::CapabilitySet;
 use ff_core::contracts::{
-    GrantKind, ResumedBy, SuspensionReason, Tags, TimeoutBehavior, WaitpointState,
+    CancelFlowPolicy, DependencyKind, EdgeState, FailurePolicy, FlowState, GrantKind, MemberFate,
+    ResumedBy, SuspensionReason, Tags, TimeoutBehavior, WaitpointState,
 };
 use ff_core::state::{
     AttemptState, AttemptType, BlockingReason, EligibilityState, LifecyclePhase, OwnershipState,
@@ -68,7 +68,8 @@ plain! {
     ExecutionId, LeaseId, AttemptId, GrantId, RequestId, EdgeId, FlowId, LaneId, Namespace,
     ExecutionKind, WorkerId, WorkerInstanceId, WorkerSession, SignalId, SuspensionId, WaitpointId,
     ResumedBy, SuspensionReason, TimeoutBehavior, WaitpointState, IdempotencyKey, EventCursor,
-    GrantKind,
+    GrantKind, CancelFlowPolicy, DependencyKind, EdgeState, FailurePolicy, FlowState,
+    MemberFate,
     u8, u16, u32, u64,
     PublicState, LifecyclePhase, uuid::Uuid,
     OwnershipState, EligibilityState, BlockingReason, TerminalOutcome, AttemptState, AttemptType,
@@ -211,15 +212,7 @@ impl Reading for Tags {
         if value.as_bytes().is_some_and(<[u8]>::is_empty) {
             return Some(Self::new());
         }
-        let flat = List::<String>::read(value)?.0;
-        if flat.len() % 2 != 0 {
-            return None;
-        }
-        Some(
-            flat.chunks(2)
-                .map(|pair| (pair[0].clone(), pair[1].clone()))
-                .collect::<BTreeMap<_, _>>(),
-        )
+        Some(Vec::<(String, String)>::read(value)?.into_iter().collect())
     }
 }
 
@@ -244,8 +237,8 @@ pub trait Row: Sized {
     fn take(values: &mut std::vec::IntoIter<Value>) -> Option<Self>;
 }
 
-/// A row of these fields, in the order of the wire. Behind a semicolon stand those that an older
-/// library does not have, with what is true then.
+/// A row of these fields, in the order of the wire, which may also be an array of its own. Behind a
+/// semicolon stand those that an older library does not have, with what is true then.
 macro_rules! row {
     ($name:ident { $($field:ident),* $(,)? $(; $($later:ident = $default:expr),* $(,)?)? }) => {
         impl $crate::wire::Row for $name {
@@ -259,9 +252,50 @@ macro_rules! row {
                 })
             }
         }
+
+        impl $crate::wire::Reading for $name {
+            fn read(value: $crate::value::Value) -> Option<Self> {
+                $crate::wire::whole(value)
+            }
+        }
     };
 }
 pub(crate) use row;
+
+/// A row that is an array of its own. A newer library may have more values in it.
+pub(crate) fn whole<T: Row>(value: Value) -> Option<T> {
+    let Value::Array(values) = value else { return None };
+    T::take(&mut values.into_iter())
+}
+
+/// Rows that follow each other to the end.
+pub(crate) fn to_the_end<T: Row>(mut values: std::vec::IntoIter<Value>) -> Option<Vec<T>> {
+    let mut rows = Vec::new();
+    while !values.as_slice().is_empty() {
+        rows.push(T::take(&mut values)?);
+    }
+    Some(rows)
+}
+
+/// An inner array of rows that follow each other.
+impl<T: Row> Reading for Vec<T> {
+    fn read(value: Value) -> Option<Self> {
+        let Value::Array(values) = value else { return None };
+        to_the_end(values.into_iter())
+    }
+}
+
+impl Row for String {
+    fn take(values: &mut std::vec::IntoIter<Value>) -> Option<Self> {
+        Self::read(values.next()?)
+    }
+}
+
+impl<A: Reading, B: Reading> Row for (A, B) {
+    fn take(values: &mut std::vec::IntoIter<Value>) -> Option<Self> {
+        Some((A::read(values.next()?)?, B::read(values.next()?)?))
+    }
+}
 
 /// An inner array of rows, one behind the other without arrays of their own. In front stands how
 /// many values each has: a newer library may have more of them.

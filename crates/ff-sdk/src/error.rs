@@ -1,7 +1,6 @@
 //! What can go wrong, by who must act.
 
 use std::fmt;
-use std::time::Duration;
 
 use ff_core::backend_error::{BackendError, BackendErrorKind, Retry};
 use ff_core::error::EngineError;
@@ -179,12 +178,6 @@ impl<T> Context<T> for Result<T, EngineError> {
     fn context(self, context: &str) -> Result<T, SdkError> {
         self.map_err(|error| error.in_context(context).into())
     }
-}
-
-/// A call that took longer than it may. It may have been applied.
-pub(crate) fn timed_out(limit: Duration) -> BackendError {
-    let message = format!("no answer within {limit:?}");
-    BackendError::new(BackendErrorKind::Timeout, Retry::IfReplaySafe, message)
 }
 
 /// Why an HTTP request got no answer.

@@ -51,7 +51,7 @@ pub use runtime::{
     TaskError, UNKNOWN_KIND, Worker, WorkerBuilder,
 };
 pub use stream::{read_stream, tail_stream};
-pub use task::{ClaimedTask, FENCE_HEADER, Frames, LeaseLoss, LeaseMonitor, SuspendOutcome};
+pub use task::{Child, ClaimedTask, FENCE_HEADER, Frames, LeaseLoss, LeaseMonitor, SuspendOutcome};
 pub use worker::{FlowFabricWorker, ShutdownReport, WorkerStatus};
 
 pub use ff_api::approval::{
@@ -79,11 +79,11 @@ pub use ff_core::contracts::{
 };
 pub use ff_core::contracts::{
     AddEdge, AddFlowMember, CancelFlow, CancelFlowPolicy, CancelFlowResult, CancelFlowWait,
-    CancelReceipt, CancelReceiptQuery, CancelledMember, CreateExecution, CreateFlow,
-    DependencyKind, EdgeDirection, EdgeList, EdgeQuery, EdgeSnapshot, EdgeState, FailurePolicy,
-    FlowGraph, FlowMember, FlowMembers, FlowQuery, FlowSnapshot, FlowState, FlowSummary,
-    GraphAccepted, GraphDependency, GraphQuery, GraphTask, ListFlowsPage, MemberFate, MemberQuery,
-    PassedInput, RetryStuck, StuckRetried, SubmitGraph,
+    CancelReceipt, CancelReceiptQuery, CancelledMember, ChildResult, ChildrenAdded,
+    CreateExecution, CreateFlow, DependencyKind, EdgeDirection, EdgeList, EdgeQuery, EdgeSnapshot,
+    EdgeState, FailurePolicy, FlowGraph, FlowMember, FlowMembers, FlowQuery, FlowSnapshot,
+    FlowState, FlowSummary, GraphAccepted, GraphDependency, GraphQuery, GraphTask, ListFlowsPage,
+    MemberFate, MemberQuery, PassedInput, RetryStuck, StuckRetried, SubmitGraph,
 };
 pub use ff_core::engine_backend::EngineBackend;
 pub use ff_core::error::{Code, EngineError, ErrorClass};

@@ -1,11 +1,13 @@
 //! An execution in a worker's hands.
 
+mod children;
 mod frames;
 mod lease;
 mod outcome;
 mod renewal;
 mod waiting;
 
+pub use children::Child;
 pub use frames::Frames;
 pub use lease::{LeaseLoss, LeaseMonitor};
 pub use waiting::SuspendOutcome;
@@ -24,6 +26,7 @@ use ff_core::types::{
     AttemptId, AttemptIndex, ExecutionId, LaneId, LeaseEpoch, LeaseFence, LeaseId, Moment,
     Namespace, StreamCursor, TimestampMs,
 };
+use ff_script::until_answered;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -31,6 +34,7 @@ use tokio::time::Instant;
 use crate::error::{Context as _, SdkError, TerminalError};
 use crate::stream;
 use crate::worker::Shared;
+use children::Family;
 use frames::Output;
 use lease::Lease;
 use outcome::Landed;
@@ -44,7 +48,8 @@ pub const FENCE_HEADER: &str = "flowfabric-fence";
 /// of its own: work that blocks this one does not cost the lease.
 ///
 /// It ends by [`complete`](Self::complete), [`fail`](Self::fail), [`cancel`](Self::cancel),
-/// [`suspend`](Self::suspend) or [`delay_execution`](Self::delay_execution), which consume it.
+/// [`suspend`](Self::suspend), [`delay_execution`](Self::delay_execution) or
+/// [`move_to_waiting_children`](Self::move_to_waiting_children), which consume it.
 /// Should the store not answer, they try again until the lease's deadline and then give the task
 /// back inside the error. A task that is simply dropped hands its execution back at once, so that
 /// another worker goes on with the same attempt.
@@ -67,6 +72,7 @@ pub(crate) struct TaskCore {
     pub(crate) lease: Arc<Lease>,
     pub(crate) output: Output,
     pub(crate) latest_wait: LatestWait,
+    pub(crate) family: Family,
 }
 
 impl TaskCore {
@@ -76,8 +82,9 @@ impl TaskCore {
         let over_at = over_at.and_then(|over_at| shared.clock.latest(over_at));
         let lease = Arc::new(Lease::new(deadline, over_at, ttl));
         let latest_wait = LatestWait::new(claimed.resumption.clone());
+        let family = Family::new(claimed.children.clone());
         let (engine, output) = (Arc::clone(shared.engine()), Output::default());
-        Self { claimed, engine, lease, output, latest_wait }
+        Self { claimed, engine, lease, output, latest_wait, family }
     }
 
     pub(crate) fn handle(&self) -> &Handle {
@@ -362,7 +369,8 @@ impl ClaimedTask {
         self.settle(&Outcome::Delay(Moment::After(pause_ms))).await.map(drop)
     }
 
-    /// Gives the execution back until the executions it waits for have ended.
+    /// Gives the execution back until its children have ended, however they did. Then the same
+    /// attempt goes on, with any worker; at once if all have.
     pub async fn move_to_waiting_children(self) -> Result<(), TerminalError> {
         self.settle(&Outcome::WaitChildren).await.map(drop)
     }
@@ -396,12 +404,7 @@ pub(crate) fn take_away(core: &Arc<TaskCore>, shared: &Shared) {
 
 /// Gives the lease back so that the execution can be claimed at once.
 async fn hand_back(core: Arc<TaskCore>) {
-    let at_once = Outcome::Delay(Moment::After(0));
-    let reported = outcome::report(&core, &at_once, &mut false).await;
-    if let Err(error) = reported {
-        let execution_id = core.handle().execution_id;
-        tracing::warn!(%execution_id, %error, "could not hand it back; its lease will lapse");
-    }
+    until_answered::hand_back(&*core.engine, core.handle(), core.lease.deadline()).await;
 }
 
 impl fmt::Debug for ClaimedTask {

@@ -124,6 +124,13 @@ on_every_backend! {
         members_and_flows_are_listed_in_pages
         a_whole_graph_is_read_at_once
     }
+    children {
+        a_handler_fans_out_waits_and_sums_the_results
+        children_may_have_children
+        a_worker_that_is_lost_after_it_added_children_changes_nothing
+        a_child_is_told_as_it_ended
+        children_that_cannot_be_are_refused_with_the_reason
+    }
     runtime {
         a_handler_s_output_is_the_result
         handlers_share_the_state

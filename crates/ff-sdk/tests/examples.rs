@@ -62,6 +62,14 @@ fn an_agent_s_answer_is_streamed_whole_although_its_worker_is_killed() {
 }
 
 #[test]
+fn a_task_goes_on_with_the_results_of_the_children_it_added() {
+    assert_eq!(
+        output("children"),
+        ["chapter 1: 7 words", "chapter 2: 8 words", "chapter 3: 3 words", "the book: 18 words",]
+    );
+}
+
+#[test]
 fn a_batch_of_ten_thousand_runs_each_once() {
     let lines = output("batch");
     assert_eq!(lines.len(), 4, "{lines:?}");

@@ -112,7 +112,7 @@ fn rotation(kid: &str, byte: u8, grace_ms: u64) -> RotateLinkSecret {
 async fn link_keys(d: &Deployment) -> (Option<String>, Vec<(String, Vec<u8>)>) {
     let ReadLinkSecretsReply::Keys { now, current_kid, keys } = d.call(ReadLinkSecrets {}).await;
     assert_eq!(now, d.now());
-    (current_kid, keys.into_iter().map(|key| (key.kid, key.secret)).collect())
+    (current_kid, keys.0.into_iter().map(|key| (key.kid, key.secret)).collect())
 }
 
 conformance! {

@@ -1,6 +1,6 @@
 //! The engine's API over the library, and what it makes of replies that get lost.
 
-use ff_conformance::record::{log, record, story};
+use ff_conformance::record::{events_of, log, record};
 use ff_conformance::{
     Deployment, INSTANCE, LANE, LEASE_MS, WORKER, capabilities, conformance, instance, lane, worker,
 };
@@ -122,7 +122,7 @@ conformance! {
             let done = lossy(d, losses).complete(&claimed.handle, Some(b"done".to_vec())).await;
             done.expect("completed");
             assert_eq!(d.host().replies_to_lose(), 0);
-            assert_eq!(story(&d.dump().await, id),
+            assert_eq!(events_of(&d.dump().await, id),
                 ["created", "claimed 0 initial", "ended 0 success:completed:tests"]);
             let result = d.backend.read_result(id).await.expect("it can be read");
             assert_eq!(result.as_deref(), Some(b"done".as_slice()));

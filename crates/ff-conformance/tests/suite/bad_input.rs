@@ -195,9 +195,11 @@ functions! {
     ff_list_pending_waitpoints ff_deliver_signal ff_buffer_signal_for_pending_waitpoint
     ff_rotate_waitpoint_hmac_secret ff_list_suspended ff_record_decision ff_read_approval
     ff_list_approvals ff_rotate_link_secret ff_create_flow ff_add_execution_to_flow ff_seal_flow
-    ff_set_flow_tags ff_cancel_flow ff_ack_cancel_member ff_read_cancel_receipt ff_retry_stuck_members ff_stage_dependency_edge
-    ff_add_dependency ff_apply_dependency_to_child ff_resolve_dependency
-    ff_evaluate_flow_eligibility ff_promote_blocked_to_eligible ff_submit_graph ff_describe_flow
+    ff_set_flow_tags ff_cancel_flow ff_ack_cancel_member ff_read_cancel_receipt
+    ff_retry_stuck_members ff_stage_dependency_edge ff_add_dependency
+    ff_apply_dependency_to_child ff_resolve_dependency
+    ff_evaluate_flow_eligibility ff_promote_blocked_to_eligible ff_submit_graph ff_add_children
+    ff_describe_flow
     ff_describe_edge ff_list_edges ff_list_members ff_read_graph ff_list_flows
 }
 

@@ -223,6 +223,7 @@ functions! {
     ff_apply_dependency_to_child Cancel "ALREADY_SATISFIED"
     ff_resolve_dependency AddLane "ALREADY_SATISFIED"
     ff_promote_blocked_to_eligible Take "not_runnable"
+    ff_add_children Cancel "ALREADY_SATISFIED"
     ff_submit_graph Cancel "ALREADY_SATISFIED"
     ff_tick Take "OK"
     ff_register_worker AddWorker "OK"

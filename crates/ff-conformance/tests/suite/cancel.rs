@@ -1,6 +1,6 @@
 //! Ending as cancelled.
 
-use ff_conformance::record::{listed_in, story};
+use ff_conformance::record::{events_of, listed_in};
 use ff_conformance::{Deployment, LANE, conformance};
 use ff_core::error::Code;
 use ff_core::state::{AttemptLifecycle, LifecyclePhase, PublicState};
@@ -38,7 +38,7 @@ async fn assert_cancelled(d: &Deployment, id: ExecutionId, from: LifecyclePhase)
     );
     let dump = d.dump().await;
     assert_eq!(listed_in(&dump, id), ["ended:cancelled"]);
-    let last = story(&dump, id).pop().expect("a log");
+    let last = events_of(&dump, id).pop().expect("a log");
     assert!(last.ends_with("cancelled:cancelled:tests"), "{last}");
     assert!(d.attempts(id).await.iter().all(|attempt| attempt.ended_at.is_some()));
 }

@@ -1,6 +1,6 @@
 //! What an operator may alter without moving the state.
 
-use ff_conformance::record::{hash, key_of, listed_in, record, story};
+use ff_conformance::record::{events_of, hash, key_of, listed_in, record};
 use ff_conformance::{Deployment, LANE, LEASE_MS, conformance};
 use ff_core::error::Code;
 use ff_core::limits;
@@ -39,7 +39,7 @@ conformance! {
         let described = d.describe(second).await;
         assert_eq!((described.priority, described.last_mutation_at), (5, d.now()));
         assert!(described.last_transition_at < d.now());
-        assert_eq!(story(&d.dump().await, second), ["created", "priority_changed 0"]);
+        assert_eq!(events_of(&d.dump().await, second), ["created", "priority_changed 0"]);
         assert_eq!(d.claim(LANE).await.id, second);
         assert_eq!(d.claim(LANE).await.id, first);
     }

@@ -1,6 +1,6 @@
 //! Claiming by grant.
 
-use ff_conformance::record::{listed_in, record, story};
+use ff_conformance::record::{events_of, listed_in, record};
 use ff_conformance::{
     Deployment, GRANT_MS, Held, INSTANCE, LANE, LEASE_MS, WORKER, conformance, instance, lane,
     worker,
@@ -90,7 +90,7 @@ conformance! {
         assert_eq!(row.payload, b"input");
         let dump = d.dump().await;
         assert_eq!(listed_in(&dump, id), ["leases"]);
-        assert_eq!(story(&dump, id), ["created", "granted claim", "claimed 0 initial"]);
+        assert_eq!(events_of(&dump, id), ["created", "granted claim", "claimed 0 initial"]);
         let left = record(&dump, id).into_keys().any(|field| field.starts_with('g'));
         assert!(!left, "a grant works once");
         d.call(Held::from(row).complete(b"")).await;
@@ -166,8 +166,8 @@ conformance! {
         assert_eq!((claim.lease_epoch.get(), claim.attempt_index.get()), (2, 0));
         let again = d.call(call).await;
         assert_eq!(again, ClaimResumedExecutionReply::ClaimedBefore { claim: claim.clone() });
-        let story = story(&d.dump().await, old.id);
-        assert_eq!(story.last().map(String::as_str), Some("claimed 0 resumed"));
+        let events = events_of(&d.dump().await, old.id);
+        assert_eq!(events.last().map(String::as_str), Some("claimed 0 resumed"));
         d.call(Held::from(claim).complete(b"")).await;
         assert_eq!(d.attempts(old.id).await.len(), 1);
     }

@@ -1,6 +1,6 @@
 //! Claiming from a lane's queue.
 
-use ff_conformance::record::{listed_in, record, score, story};
+use ff_conformance::record::{events_of, listed_in, record, score};
 use ff_conformance::{
     Deployment, INSTANCE, LANE, LEASE_MS, WORKER, capabilities, conformance, instance,
 };
@@ -56,7 +56,7 @@ conformance! {
         assert_eq!(listed_in(&dump, id), ["leases"]);
         assert_eq!(score(&dump, "leases", id), Some(d.now().get() + 400));
         assert_eq!(due.next().await, d.now().plus_millis(400).to_string());
-        assert_eq!(story(&dump, id), ["created", "claimed 0 initial"]);
+        assert_eq!(events_of(&dump, id), ["created", "claimed 0 initial"]);
         let described = d.describe(id).await;
         assert_eq!(described.public_state(), PublicState::Active);
         assert_eq!(described.started_at, Some(d.now()));

@@ -1,6 +1,6 @@
 //! Ending in success.
 
-use ff_conformance::record::{listed_in, record, score, story};
+use ff_conformance::record::{events_of, listed_in, record, score};
 use ff_conformance::{LANE, conformance};
 use ff_core::engine_backend::roles::*;
 use ff_core::limits;
@@ -34,7 +34,7 @@ conformance! {
         let purge_at = d.now().get() + limits::RETENTION_MS_DEFAULT;
         assert_eq!(score(&dump, "ended:success", held.id), Some(purge_at));
         assert_eq!(score(&dump, "all", held.id), Some(d.now().get()));
-        assert_eq!(story(&dump, held.id),
+        assert_eq!(events_of(&dump, held.id),
             ["created", "claimed 0 initial", "ended 0 success:completed:tests"]);
     }
 

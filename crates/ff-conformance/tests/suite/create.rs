@@ -1,6 +1,6 @@
 //! Creating executions.
 
-use ff_conformance::record::{hash, key_of, listed_in, record, score, story};
+use ff_conformance::record::{events_of, hash, key_of, listed_in, record, score};
 use ff_conformance::{Deployment, LANE, conformance};
 use ff_core::engine_backend::roles::*;
 use ff_core::error::{Code, EngineError};
@@ -68,7 +68,7 @@ conformance! {
         assert_eq!(listed_in(&dump, id), ["q:gpu"]);
         assert_eq!(score(&dump, "q:gpu", id), Some(d.now().get()));
         assert_eq!(score(&dump, "all", id), Some(d.now().get()));
-        assert_eq!(story(&dump, id), ["created"]);
+        assert_eq!(events_of(&dump, id), ["created"]);
         assert_eq!(d.describe(id).await.public_state(), PublicState::Waiting);
     }
 
@@ -112,7 +112,7 @@ conformance! {
         let dump = d.dump().await;
         assert_eq!(listed_in(&dump, id), ["due"]);
         assert_eq!(score(&dump, "due", id), Some(at.get()));
-        assert_eq!(story(&dump, id), ["created delayed"]);
+        assert_eq!(events_of(&dump, id), ["created delayed"]);
         assert!(d.try_claim(LANE).await.is_none());
     }
 

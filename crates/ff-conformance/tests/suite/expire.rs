@@ -1,6 +1,6 @@
 //! One execution's timer, on demand.
 
-use ff_conformance::record::{listed_in, story};
+use ff_conformance::record::{events_of, listed_in};
 use ff_conformance::{Deployment, LANE, conformance};
 use ff_core::state::{AttemptLifecycle, PublicState};
 use ff_core::types::ExecutionId;
@@ -56,7 +56,7 @@ conformance! {
             assert_eq!(failure.reason, "execution_deadline");
             let dump = d.dump().await;
             assert_eq!(listed_in(&dump, id), ["ended:expired"]);
-            let last = story(&dump, id).pop().expect("a log");
+            let last = events_of(&dump, id).pop().expect("a log");
             assert!(last.ends_with("expired:execution_deadline:tests"), "{last}");
         }
         assert_eq!(d.attempts(running).await[0].state, AttemptLifecycle::EndedFailure);
@@ -76,7 +76,7 @@ conformance! {
         let failure = described.failure.expect("the cause is kept");
         assert_eq!((failure.reason.as_str(), failure.category.as_str()),
             ("attempt_timeout", "timeout"));
-        let last = story(&d.dump().await, id).pop();
+        let last = events_of(&d.dump().await, id).pop();
         assert_eq!(last.as_deref(), Some("ended 0 expired:attempt_timeout:tests"));
     }
 
@@ -117,7 +117,7 @@ conformance! {
         assert_eq!(described.last_transition_at, d.now());
         let dump = d.dump().await;
         assert_eq!(listed_in(&dump, id), ["q:default"]);
-        assert_eq!(story(&dump, id), ["created delayed", "promoted"]);
+        assert_eq!(events_of(&dump, id), ["created delayed", "promoted"]);
         assert_eq!(promote(d, d.new_id()).await, Err("execution_not_found".to_owned()));
     }
 }

@@ -1,6 +1,6 @@
 //! Ending an attempt as failed.
 
-use ff_conformance::record::{key_of, listed_in, record, score, story};
+use ff_conformance::record::{events_of, key_of, listed_in, record, score};
 use ff_conformance::{Deployment, Held, LANE, conformance};
 use ff_core::state::{AttemptLifecycle, AttemptState, AttemptType, PublicState};
 use ff_core::types::TimestampMs;
@@ -80,7 +80,7 @@ conformance! {
         assert_eq!(failure.detail, b"trace");
         let dump = d.dump().await;
         assert_eq!(listed_in(&dump, held.id), ["ended:failed"]);
-        assert_eq!(story(&dump, held.id).last().map(String::as_str),
+        assert_eq!(events_of(&dump, held.id).last().map(String::as_str),
             Some("ended 0 failed:failed:tests"));
         assert_eq!(d.attempts(held.id).await[0].state, AttemptLifecycle::EndedFailure);
     }
@@ -102,7 +102,7 @@ conformance! {
         let dump = d.dump().await;
         assert_eq!(listed_in(&dump, held.id), ["due"]);
         assert_eq!(score(&dump, "due", held.id), Some(at.get()));
-        assert_eq!(story(&dump, held.id).last().map(String::as_str),
+        assert_eq!(events_of(&dump, held.id).last().map(String::as_str),
             Some("retry_scheduled 0 transient"));
     }
 

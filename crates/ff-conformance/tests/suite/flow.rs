@@ -2,6 +2,7 @@
 
 use ff_conformance::record::record;
 use ff_conformance::{Deployment, Flow, LANE, conformance, joining};
+use ff_core::contracts::CancelFlowPolicy;
 use ff_core::error::Code;
 use ff_core::limits;
 use ff_core::state::PublicState;
@@ -187,10 +188,10 @@ conformance! {
     async fn cancel_all_cancels_every_member_and_is_answered_again(d: &Deployment) {
         let flow = d.flow("a -> b, c").await;
         let held = d.take(&flow, "c").await;
-        let (policy, member_count) = ("cancel_all".to_owned(), 3);
+        let (policy, member_count) = (CancelFlowPolicy::CancelAll, 3);
         let first = d.call(d.cancelling(&flow, "cancel_all")).await;
-        assert_eq!(first, CancelFlowReply::Cancelled { policy: policy.clone(), member_count,
-            done: true, stuck: 0 });
+        assert_eq!(first, CancelFlowReply::Cancelled { policy, member_count, done: true,
+            stuck: 0 });
         let again = d.call(d.cancelling(&flow, "cancel_all")).await;
         assert_eq!(again, CancelFlowReply::CancelledBefore { policy, member_count, done: true,
             stuck: 0 });
@@ -209,7 +210,7 @@ conformance! {
         assert!(!done);
         let DescribeFlowReply::Flow { public_flow_state, being_cancelled, ended_at, .. } =
             d.described(&flow).await;
-        assert_eq!((&*public_flow_state, being_cancelled, ended_at), ("cancelled", true, None));
+        assert_eq!((public_flow_state.as_str(), being_cancelled, ended_at), ("cancelled", true, None));
         assert_eq!(d.describe(flow.id("x")).await.public_state(), PublicState::Waiting);
         assert_eq!(d.refused(d.claim_grant_call(flow.id("x"))).await, Code::FlowCancelled);
         assert!(d.try_claim(LANE).await.is_none(), "a claim gives no member of a cancelled flow");

@@ -2,11 +2,12 @@
 
 use ff_conformance::record::key_of;
 use ff_conformance::{Deployment, Flow, conformance};
+use ff_core::contracts::CancelledMember;
 use ff_core::error::Code;
 use ff_core::state::PublicState;
 use ff_script::calls::flow_cancel::{
-    AckCancelMember, CancelFlowReply, ReadCancelReceipt, ReadCancelReceiptReply, ReceiptRow,
-    RetryStuckMembers, RetryStuckMembersReply,
+    AckCancelMember, CancelFlowReply, ReadCancelReceipt, ReadCancelReceiptReply, RetryStuckMembers,
+    RetryStuckMembersReply,
 };
 use ff_script::calls::flow_reads::{DescribeFlowReply, ListFlows, ListFlowsReply};
 use ff_script::calls::lease::RenewLeaseReply;
@@ -17,14 +18,14 @@ fn asked(flow: &Flow) -> ReadCancelReceipt {
     ReadCancelReceipt { flow_id: flow.id, fate: None, from: 0, limit: 1000 }
 }
 
-async fn receipt(d: &Deployment, call: ReadCancelReceipt) -> (Vec<ReceiptRow>, Option<u64>) {
+async fn receipt(d: &Deployment, call: ReadCancelReceipt) -> (Vec<CancelledMember>, Option<u64>) {
     let ReadCancelReceiptReply::Receipt { entries, next_from, .. } = d.call(call).await;
     (entries.0, next_from)
 }
 
 /// What became of whom, as `a stopped cancelled, b stuck`.
-fn lines(rows: &[ReceiptRow]) -> String {
-    let line = |row: &ReceiptRow| {
+fn lines(rows: &[CancelledMember]) -> String {
+    let line = |row: &CancelledMember| {
         let state = row.public_state.map(|state| format!(" {state}")).unwrap_or_default();
         format!("{} {}{state}", row.name.as_deref().unwrap_or("?"), row.fate)
     };
@@ -38,7 +39,7 @@ async fn told(d: &Deployment, flow: &Flow) -> String {
 async fn owing(d: &Deployment) -> Vec<(String, u32)> {
     let ListFlowsReply::Flows { flows, .. } =
         d.call(ListFlows { after: None, limit: 10, owing: true }).await;
-    flows.0.into_iter().map(|row| (row.flow_id.to_string(), row.stuck)).collect()
+    flows.0.into_iter().map(|row| (row.flow_id.to_string(), row.stuck_count)).collect()
 }
 
 /// Makes what is stored of a member unreadable, or mends it.
@@ -72,7 +73,7 @@ conformance! {
         let (rows, next_from) = receipt(d, asked(&flow)).await;
         assert_eq!((lines(&rows).as_str(), next_from), (right, None));
         assert_eq!(rows[0].fenced_until, Some(held.row.lease_expires_at));
-        assert_eq!(rows[0].ended_at, Some(d.now()));
+        assert_eq!(rows[0].completed_at, Some(d.now()));
         d.advance(100_000).await;
         d.settle().await;
         assert_eq!(receipt(d, asked(&flow)).await.0, rows, "a repetition answers the same");
@@ -110,7 +111,7 @@ conformance! {
         assert_eq!(owing(d).await, [(flow.id.to_string(), 0)]);
         d.settle().await;
         let (rows, _) = receipt(d, asked(&flow)).await;
-        assert!(rows.iter().all(|row| row.fate == "stopped"));
+        assert!(rows.iter().all(|row| row.fate.as_str() == "stopped"));
         assert_eq!(owing(d).await, []);
         assert_eq!(d.tick().await.owing, 0);
     }

@@ -1,6 +1,6 @@
 //! Reserving one execution for one worker.
 
-use ff_conformance::record::{listed_in, record, score, story};
+use ff_conformance::record::{events_of, listed_in, record, score};
 use ff_conformance::{
     Deployment, GRANT_MS, Held, INSTANCE, LANE, LEASE_MS, WORKER, capabilities, conformance,
     instance, lane, worker,
@@ -67,7 +67,7 @@ conformance! {
         let dump = d.dump().await;
         assert_eq!(listed_in(&dump, id), ["due"]);
         assert_eq!(score(&dump, "due", id), Some(at.get()));
-        assert_eq!(story(&dump, id), ["created", "granted claim"]);
+        assert_eq!(events_of(&dump, id), ["created", "granted claim"]);
         d.describe(id).await;
     }
 
@@ -83,7 +83,7 @@ conformance! {
         assert_eq!(ready.next().await, LANE);
         let dump = d.dump().await;
         assert_eq!(listed_in(&dump, id), ["q:default"]);
-        assert_eq!(story(&dump, id), ["created", "granted claim", "grant_expired"]);
+        assert_eq!(events_of(&dump, id), ["created", "granted claim", "grant_expired"]);
         assert!(!record(&dump, id).keys().any(|field| field.starts_with('g')));
         assert_eq!(d.claim(LANE).await.id, id);
     }
@@ -166,7 +166,7 @@ conformance! {
         assert_eq!(d.refused(other).await, Code::GrantAlreadyExists);
         let dump = d.dump().await;
         assert_eq!(listed_in(&dump, held.id), ["due"]);
-        assert_eq!(story(&dump, held.id).last().map(String::as_str), Some("granted 0 reclaim"));
+        assert_eq!(events_of(&dump, held.id).last().map(String::as_str), Some("granted 0 reclaim"));
         d.advance(GRANT_MS).await;
         assert_eq!(d.tick().await.granted_back, 1);
         assert_eq!(d.claim(LANE).await.id, held.id);
@@ -207,7 +207,7 @@ conformance! {
         assert_eq!(granted_next(d, call).await, (capable, "claim".to_owned()));
         let dump = d.dump().await;
         assert_eq!(listed_in(&dump, first), ["due"]);
-        assert_eq!(story(&dump, first), ["created", "granted claim"]);
+        assert_eq!(events_of(&dump, first), ["created", "granted claim"]);
     }
 
     async fn a_grant_of_the_best_says_what_it_is_for(d: &Deployment) {

@@ -1,6 +1,6 @@
 //! Extending, revoking and ending leases.
 
-use ff_conformance::record::{listed_in, record, score, story};
+use ff_conformance::record::{events_of, listed_in, record, score};
 use ff_conformance::{Deployment, Held, LANE, LEASE_MS, conformance};
 use ff_core::error::Code;
 use ff_core::state::{AttemptLifecycle, OwnershipState, PublicState};
@@ -54,7 +54,7 @@ conformance! {
         assert_eq!(described.last_mutation_at, d.now());
         let dump = d.dump().await;
         assert_eq!(score(&dump, "leases", held.id), Some(lease_expires_at.get()));
-        assert_eq!(story(&dump, held.id).len(), 2, "a renewal is no event");
+        assert_eq!(events_of(&dump, held.id).len(), 2, "a renewal is no event");
         d.advance(LEASE_MS - 1).await;
         assert_eq!(d.tick().await.lapsed, 0);
         d.call(held.complete(b"")).await;
@@ -97,7 +97,7 @@ conformance! {
         assert_eq!(described.current_lease, None);
         let dump = d.dump().await;
         assert_eq!(listed_in(&dump, held.id), ["q:default"]);
-        let last = story(&dump, held.id).pop();
+        let last = events_of(&dump, held.id).pop();
         assert_eq!(last.as_deref(), Some("lease_revoked 0 node drains"));
     }
 
@@ -164,7 +164,7 @@ conformance! {
         assert_eq!(described.last_transition_at, d.now());
         let dump = d.dump().await;
         assert_eq!(listed_in(&dump, held.id), ["q:default"]);
-        assert_eq!(story(&dump, held.id).last().map(String::as_str), Some("lease_expired 0"));
+        assert_eq!(events_of(&dump, held.id).last().map(String::as_str), Some("lease_expired 0"));
         let attempts = d.attempts(held.id).await;
         assert_eq!(attempts[0].state, AttemptLifecycle::InterruptedReclaimed);
         assert_eq!(attempts[0].ended_at, Some(d.now()));

@@ -9,6 +9,8 @@ mod between;
 mod cancel;
 mod capability;
 mod change;
+mod children;
+mod children_flows;
 mod claim;
 mod claim_next;
 mod clock;
@@ -105,6 +107,8 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         flow::CASES,
         edge::CASES,
         graph::CASES,
+        children::CASES,
+        children_flows::CASES,
         flow_cancel::CASES,
         flow_reads::CASES,
         events::CASES,

@@ -1,6 +1,6 @@
 //! Giving a lease back while the attempt goes on later.
 
-use ff_conformance::record::{listed_in, record, score, story};
+use ff_conformance::record::{events_of, listed_in, record, score};
 use ff_conformance::{LANE, LEASE_MS, conformance};
 use ff_core::state::{AttemptLifecycle, AttemptState, PublicState};
 use ff_script::calls::claim::AttemptKind;
@@ -26,7 +26,7 @@ conformance! {
         let dump = d.dump().await;
         assert_eq!(listed_in(&dump, held.id), ["due"]);
         assert_eq!(score(&dump, "due", held.id), Some(at.get()));
-        assert_eq!(story(&dump, held.id).last().map(String::as_str), Some("delayed 0 paused"));
+        assert_eq!(events_of(&dump, held.id).last().map(String::as_str), Some("delayed 0 paused"));
         assert_eq!(d.attempts(held.id).await[0].state, AttemptLifecycle::Suspended);
         d.set_time(at.get()).await;
         assert_eq!(d.tick().await.promoted, 1);
@@ -67,7 +67,7 @@ conformance! {
         assert_eq!(again, MoveToWaitingChildrenReply::MovedBefore { public_state });
         let dump = d.dump().await;
         assert_eq!(listed_in(&dump, held.id), ["q:default"]);
-        assert_eq!(story(&dump, held.id).last().map(String::as_str),
+        assert_eq!(events_of(&dump, held.id).last().map(String::as_str),
             Some("waiting_children 0 paused"));
         assert_eq!(d.claim(LANE).await.attempt_id, held.attempt_id);
     }

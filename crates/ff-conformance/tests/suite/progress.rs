@@ -1,6 +1,6 @@
 //! Reporting progress.
 
-use ff_conformance::record::{record, story};
+use ff_conformance::record::{events_of, record};
 use ff_conformance::{Deployment, Held, LANE, conformance};
 use ff_core::contracts::ProgressSummary;
 use ff_core::types::TimestampMs;
@@ -50,7 +50,7 @@ conformance! {
         let before = d.dump().await;
         d.call(held.progress("40", "first")).await;
         let after = d.dump().await;
-        assert_eq!(story(&before, held.id), story(&after, held.id));
+        assert_eq!(events_of(&before, held.id), events_of(&after, held.id));
         let changed = before.iter().filter(|(key, stored)| after.get(*key) != Some(stored)).count();
         assert_eq!(changed, 1, "only the record changes");
     }

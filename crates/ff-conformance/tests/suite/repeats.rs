@@ -135,6 +135,7 @@ functions! {
     ff_apply_dependency_to_child Recognised
     ff_resolve_dependency Recognised
     ff_promote_blocked_to_eligible Refused
+    ff_add_children Recognised
     ff_submit_graph Recognised
     ff_tick Nothing
     ff_register_worker Same

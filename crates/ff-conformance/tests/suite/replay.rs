@@ -1,6 +1,6 @@
 //! Running a finished execution again.
 
-use ff_conformance::record::{key_of, listed_in, story};
+use ff_conformance::record::{events_of, key_of, listed_in};
 use ff_conformance::{Deployment, LANE, LEASE_MS, conformance};
 use ff_core::engine_backend::roles::*;
 use ff_core::error::Code;
@@ -49,7 +49,7 @@ conformance! {
         assert_eq!(described.last_transition_at, d.now());
         let dump = d.dump().await;
         assert_eq!(listed_in(&dump, id), ["q:default"]);
-        assert_eq!(story(&dump, id).last().map(String::as_str), Some("replayed 0 alice"));
+        assert_eq!(events_of(&dump, id).last().map(String::as_str), Some("replayed 0 alice"));
     }
 
     async fn its_next_attempt_is_a_replay_that_says_who_and_why(d: &Deployment) {

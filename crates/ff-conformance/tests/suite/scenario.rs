@@ -182,6 +182,7 @@ pub(crate) async fn prepare(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         | "ff_evaluate_flow_eligibility"
         | "ff_promote_blocked_to_eligible"
         | "ff_submit_graph"
+        | "ff_add_children"
         | "ff_describe_flow"
         | "ff_describe_edge"
         | "ff_list_edges"

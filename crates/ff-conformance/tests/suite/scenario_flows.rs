@@ -35,6 +35,7 @@ pub(crate) async fn prepare(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
             graph.create("b").payload = b"input".to_vec();
             encode(&graph.whole())
         }
+        "ff_add_children" => adding(d).await,
         "ff_resolve_dependency" => resolvable(d).await,
         "ff_promote_blocked_to_eligible" => {
             encode(&PromoteBlockedToEligible { execution_id: stranded(d).await })
@@ -101,6 +102,17 @@ async fn prepare_connected(d: &Deployment, name: &str, flow: &Flow) -> Vec<Vec<u
         "ff_list_flows" => encode(&ListFlows { after: Some(flow_id), limit: 10, owing: true }),
         other => panic!("{other} needs a scenario"),
     }
+}
+
+/// A running execution that is in no flow adds children, one of which waits for the other.
+async fn adding(d: &Deployment) -> Vec<Vec<u8>> {
+    let name = format!("lane-{}", d.new_uuid().as_u128() & 0xffff_ffff);
+    d.create().lane(&name).send().await;
+    let held = d.claim(&name).await;
+    d.advance(1).await;
+    let mut graph = d.graph("a => b");
+    graph.create("b").payload = b"input".to_vec();
+    encode(&held.add_children(&graph))
 }
 
 /// The last of more edges than one call tells.

@@ -1,6 +1,6 @@
 //! Signals: who may send them, what they do, and what is told to whom.
 
-use ff_conformance::record::{record, story};
+use ff_conformance::record::{events_of, record};
 use ff_conformance::{Deployment, LANE, SECRET, Waiting, conformance};
 use ff_core::contracts::Condition;
 use ff_core::error::Code;
@@ -59,9 +59,9 @@ conformance! {
         assert_eq!(d.deliver(&it.on, "b").await, "resume_condition_satisfied");
         let stored = record(&d.dump().await, held.id);
         assert_eq!(stored["sc"], "4");
-        let story = story(&d.dump().await, held.id);
-        assert!(story.contains(&"signalled 0 no_op:other".to_owned()), "{story:?}");
-        assert!(story.contains(&"signalled 0 appended_to_waitpoint:a".to_owned()), "{story:?}");
+        let events = events_of(&d.dump().await, held.id);
+        assert!(events.contains(&"signalled 0 no_op:other".to_owned()), "{events:?}");
+        assert!(events.contains(&"signalled 0 appended_to_waitpoint:a".to_owned()), "{events:?}");
     }
 
     async fn everything_about_a_signal_reaches_the_worker(d: &Deployment) {

@@ -1,6 +1,6 @@
 //! The output of attempts: who may write it, what is kept of it, and what readers are told.
 
-use ff_conformance::record::{key_of, story};
+use ff_conformance::record::{events_of, key_of};
 use ff_conformance::{Deployment, Held, LANE, LEASE_MS, conformance};
 use ff_core::backend::{Frame, FrameKind};
 use ff_core::contracts::{STREAM_READ_HARD_CAP, StreamFrames, StreamQuery};
@@ -350,7 +350,7 @@ conformance! {
         let before = d.dump().await;
         d.call(held.append(2, &["b"])).await;
         let after = d.dump().await;
-        assert_eq!(story(&before, held.id), story(&after, held.id));
+        assert_eq!(events_of(&before, held.id), events_of(&after, held.id));
         let changed = before.iter().filter(|(key, stored)| after.get(*key) != Some(stored)).count();
         assert_eq!(changed, 2, "only the record and the stream change");
     }

@@ -1,6 +1,6 @@
 //! Suspending and resuming: by signals, by an operator, by a time.
 
-use ff_conformance::record::{key_of, listed_in, record, score, story};
+use ff_conformance::record::{events_of, key_of, listed_in, record, score};
 use ff_conformance::{Deployment, INSTANCE, LANE, LEASE_MS, SECRET, Suspended, conformance};
 use ff_core::contracts::{Condition, ResumedBy, SuspensionReason, TimeoutBehavior};
 use ff_core::error::Code;
@@ -56,9 +56,9 @@ conformance! {
         assert_eq!(resumed.lease_epoch.get(), it.held.lease_epoch.get() + 1);
         assert_eq!(resumed.signal_names(), ["go"]);
         d.call(resumed.complete(b"")).await;
-        let story = story(&d.dump().await, it.held.id);
+        let events = events_of(&d.dump().await, it.held.id);
         let suspended = format!("suspended 0 waiting_for_signal:{}", it.on.waitpoint_id);
-        assert_eq!(story[2..5], [suspended.as_str(), "resumed 0 signal:go", "claimed 0 resumed"]);
+        assert_eq!(events[2..5], [suspended.as_str(), "resumed 0 signal:go", "claimed 0 resumed"]);
     }
 
     async fn every_reason_says_what_it_blocks_for(d: &Deployment) {
@@ -129,7 +129,7 @@ conformance! {
         let mut unknown = d.resumption(d.new_id());
         unknown.resume_delay_ms = Some(0);
         assert_eq!(d.refused(unknown).await, Code::ExecutionNotFound);
-        assert_eq!(story(&d.dump().await, it.held.id)[3], "resumed 0 operator:operator");
+        assert_eq!(events_of(&d.dump().await, it.held.id)[3], "resumed 0 operator:operator");
     }
 
     async fn an_operator_may_end_a_wait_later(d: &Deployment) {
@@ -276,7 +276,7 @@ conformance! {
         assert_eq!(next.signal_names(), ["go"]);
         let reply = d.call(next.read_signals(None, 1000)).await;
         let ReadResumeSignalsReply::Signals { ended_by, signals, next_from } = reply;
-        assert_eq!((ended_by, signals.0.len(), next_from), (Some(ResumedBy::Signal), 1, None));
+        assert_eq!((ended_by, signals.len(), next_from), (Some(ResumedBy::Signal), 1, None));
     }
 
     async fn a_replay_begins_without_the_signals_of_the_run_before(d: &Deployment) {
@@ -289,7 +289,7 @@ conformance! {
         assert_eq!(held.row.resume, None);
         let reply = d.call(held.read_signals(None, 1000)).await;
         let ReadResumeSignalsReply::Signals { ended_by, signals, .. } = reply;
-        assert_eq!((ended_by, signals.0.len()), (None, 0));
+        assert_eq!((ended_by, signals.len()), (None, 0));
     }
 
     async fn large_signals_are_left_to_a_read_of_their_own(d: &Deployment) {
@@ -304,11 +304,11 @@ conformance! {
         assert_eq!((resume.complete, resume.signals.len()), (false, 0));
         let reply = d.call(held.read_signals(None, 1)).await;
         let ReadResumeSignalsReply::Signals { signals, next_from, .. } = reply;
-        assert_eq!((signals.0.len(), next_from), (1, Some(2)));
-        assert_eq!(signals.0[0].payload, Some(vec![7; 50_000]));
+        assert_eq!((signals.len(), next_from), (1, Some(2)));
+        assert_eq!(signals[0].payload, Some(vec![7; 50_000]));
         let reply = d.call(held.read_signals(next_from, 1)).await;
         let ReadResumeSignalsReply::Signals { signals, next_from, .. } = reply;
-        assert_eq!((signals.0[0].signal_name.as_str(), next_from), ("b", None));
+        assert_eq!((signals[0].signal_name.as_str(), next_from), ("b", None));
     }
 
     async fn history_is_told_and_bounded(d: &Deployment) {
@@ -471,9 +471,9 @@ conformance! {
             let told = d.describe(held.id).await.suspensions.pop().expect("it was suspended");
             assert_eq!(told.worker_instance_id.as_deref(), Some(INSTANCE));
             assert_eq!(told.ended_by.as_deref(), Some(ends));
-            let story = story(&d.dump().await, held.id).join("\n");
+            let events = events_of(&d.dump().await, held.id).join("\n");
             let asked = format!("suspended 0 waiting_for_signal:{}:step 1", it.on.waitpoint_id);
-            assert!(story.contains(&asked), "{story}");
+            assert!(events.contains(&asked), "{events}");
             held = d.claim_resumed(&held).await;
         }
         let it = d.suspend_held(&held, &go()).await;

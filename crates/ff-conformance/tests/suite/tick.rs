@@ -1,6 +1,6 @@
 //! What is due.
 
-use ff_conformance::record::{hash, key_of, listed_in, story};
+use ff_conformance::record::{events_of, hash, key_of, listed_in};
 use ff_conformance::{Deployment, LANE, LEASE_MS, conformance};
 use ff_core::error::Code;
 use ff_core::limits;
@@ -139,7 +139,7 @@ conformance! {
         let dump = d.dump().await;
         assert_eq!(dump.len(), 1, "only the log is left: {:?}", dump.keys());
         assert!(listed_in(&dump, id).is_empty());
-        assert_eq!(story(&dump, id).len(), 5);
+        assert_eq!(events_of(&dump, id).len(), 5);
     }
 
     async fn a_key_goes_with_its_execution(d: &Deployment) {
@@ -191,7 +191,7 @@ conformance! {
         d.advance(LEASE_MS).await;
         let report = d.tick().await;
         assert_eq!((report.expired, report.timed_out, report.lapsed), (1, 0, 0));
-        let last = story(&d.dump().await, id).pop();
+        let last = events_of(&d.dump().await, id).pop();
         assert_eq!(last.as_deref(), Some("ended 0 expired:execution_deadline:tests"));
     }
 

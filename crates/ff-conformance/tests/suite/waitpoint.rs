@@ -1,6 +1,6 @@
 //! Waitpoints that are opened before the execution is suspended on them.
 
-use ff_conformance::record::{member_score, story};
+use ff_conformance::record::{events_of, member_score};
 use ff_conformance::{Deployment, INSTANCE, LANE, LEASE_MS, conformance, instance};
 use ff_core::contracts::{Condition, OpenWaitpoint, WaitpointState};
 use ff_core::error::Code;
@@ -54,7 +54,7 @@ conformance! {
         d.advance(LEASE_MS).await;
         d.tick().await;
         assert_eq!(d.claim(LANE).await.signal_names(), ["go"], "the next attempt knows them too");
-        let last = story(&d.dump().await, held.id);
+        let last = events_of(&d.dump().await, held.id);
         assert!(last.iter().any(|line| line.starts_with("satisfied 0")), "{last:?}");
     }
 

@@ -251,7 +251,7 @@ conformance! {
         assert_eq!(ended.next().await, held.id.uuid().to_string());
         assert_eq!(ended.next().await, flow.id.to_string());
         let DescribeFlowReply::Flow { public_flow_state, ended_at, .. } = d.described(&flow).await;
-        assert_eq!((&*public_flow_state, ended_at), ("completed", Some(d.now())));
+        assert_eq!((public_flow_state.as_str(), ended_at), ("completed", Some(d.now())));
     }
 
     async fn f20_members_and_results_stay_as_long_as_their_flow(d: &Deployment) {

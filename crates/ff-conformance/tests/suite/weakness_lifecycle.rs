@@ -1,7 +1,7 @@
 //! Known weaknesses of libraries like ours, each as the behaviour we want instead: what becomes of
 //! an execution and its attempts.
 
-use ff_conformance::record::{listed_in, record, score, story};
+use ff_conformance::record::{events_of, listed_in, record, score};
 use ff_conformance::{Deployment, Held, LANE, LEASE_MS, conformance, instance, worker};
 use ff_core::error::Code;
 use ff_core::state::{AttemptLifecycle, AttemptState, AttemptType, PublicState};
@@ -92,7 +92,7 @@ conformance! {
             assert!(attempts.iter().all(|attempt| attempt.ended_at.is_some()));
             let dump = d.dump().await;
             assert_eq!(listed_in(&dump, held.id), ["ended:failed"]);
-            assert_eq!(story(&dump, held.id).last().map(String::as_str),
+            assert_eq!(events_of(&dump, held.id).last().map(String::as_str),
                 Some("ended 1 failed:max_reclaims_exceeded:tests"));
         }
     }

@@ -5,7 +5,7 @@
 //! tokens, conditions and blocking), W-53 and W-56 (flows and lanes). W-59, versions that fight, is
 //! tested where libraries are loaded, in the Valkey host.
 
-use ff_conformance::record::{log, story};
+use ff_conformance::record::{events_of, log};
 use ff_conformance::{Deployment, Held, LANE, LEASE_MS, conformance};
 use ff_core::error::Code;
 use ff_core::state::PublicState;
@@ -160,7 +160,7 @@ conformance! {
         assert_eq!(ended, ids);
         let dump = d.dump().await;
         for id in ids {
-            let last = story(&dump, id).pop().expect("a log");
+            let last = events_of(&dump, id).pop().expect("a log");
             let state = d.describe(id).await.public_state();
             let outcome =
                 if state == PublicState::Completed { "success" } else { state.as_str() };

@@ -1,6 +1,6 @@
 //! The registry of workers, the leases a leaving one hands back, and what waits for them.
 
-use ff_conformance::record::{hash, listed_in, member_score, story};
+use ff_conformance::record::{events_of, hash, listed_in, member_score};
 use ff_conformance::{
     Answer, Deployment, INSTANCE, LANE, LEASE_MS, WORKER, capabilities, conformance, instance,
     lane, worker,
@@ -178,7 +178,7 @@ conformance! {
             assert_eq!(d.refused(held.complete(b"")).await, Code::ExecutionNotActive);
             let dump = d.dump().await;
             assert_eq!(listed_in(&dump, held.id), ["q:default"]);
-            assert_eq!(story(&dump, held.id).last().map(String::as_str),
+            assert_eq!(events_of(&dump, held.id).last().map(String::as_str),
                 Some("released 0 worker_left"));
         }
         d.call(kept.complete(b"")).await;

@@ -278,7 +278,6 @@ impl Operation for ListApprovals {
     const SUMMARY: &'static str = "What an execution asked approvers, and what they decided.";
     const ANSWERS: &'static str =
         "The approvals, oldest first; of those that are over, the latest.";
-    const REFUSES: &'static [u16] = &[404];
 }
 
 /// The keys of approval links.

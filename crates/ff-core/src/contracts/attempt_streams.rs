@@ -8,7 +8,7 @@ use super::{StreamFrames, StreamQuery};
 use crate::argument::check_range;
 use crate::error::EngineError;
 use crate::limits;
-use crate::operation::{self, Input, Method, Operation};
+use crate::operation::{self, Method, Operation};
 use crate::types::{AttemptIndex, ExecutionId, StreamCursor};
 
 /// One attempt of an execution.
@@ -69,8 +69,6 @@ impl Operation for ReadAttemptStream {
     const SUMMARY: &'static str = "Reads the output of one attempt.";
     const ANSWERS: &'static str = "The frames, and what is to be known about the stream.";
     const ABOUT: &'static str = "As readExecutionStream does, of the attempt that the path names.";
-    const INPUT: Input = Input::Query;
-    const REFUSES: &'static [u16] = &[404];
 
     fn path(target: AttemptOf) -> String {
         target.fill(Self::PATH)
@@ -124,9 +122,7 @@ impl Operation for TailStream {
     const ABOUT: &'static str = "Answers as soon as there is a frame behind the position or the \
         stream is closed. To follow an execution from attempt to attempt, see \
         followExecutionOutput.";
-    const INPUT: Input = Input::Query;
     const WAITS: bool = true;
-    const REFUSES: &'static [u16] = &[404];
 
     fn path(target: AttemptOf) -> String {
         target.fill(Self::PATH)

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::tags::{Tags, check_tags};
 use crate::argument;
 use crate::bytes::{self, Base64};
-use crate::error::{Code, EngineError};
+use crate::error::EngineError;
 use crate::limits;
 use crate::partition::PartitionConfig;
 use crate::policy::ExecutionPolicy;
@@ -28,14 +28,6 @@ pub struct NewExecution {
     pub delay_until: Option<Moment>,
     /// Everything else. What became of the fields above is no longer in it.
     pub request: CreateExecution,
-}
-
-fn check_payload(len: usize) -> Result<(), EngineError> {
-    if len as u64 <= limits::PAYLOAD_BYTES_MAX {
-        return Ok(());
-    }
-    let details = vec![len.to_string(), limits::PAYLOAD_BYTES_MAX.to_string()];
-    Err(EngineError::Refused { code: Code::PayloadTooLarge, details })
 }
 
 /// A new execution. Only the kind is required. The input is given in one of three forms; without
@@ -170,7 +162,7 @@ impl CreateExecution {
         let (base64, text) = (self.payload_base64.take(), self.payload_text.take());
         let payload = bytes::one_of("payload", base64, text, self.payload.take().as_deref())?;
         let payload = payload.unwrap_or_default();
-        check_payload(payload.len())?;
+        argument::check_payload(payload.len(), limits::PAYLOAD_BYTES_MAX)?;
         self.execution_id = None;
         Ok(NewExecution { execution_id, payload, delay_until, request: self })
     }

@@ -119,7 +119,6 @@ impl Operation for CancelExecution {
     const ABOUT: &'static str = "In any phase. Its worker, if it has one, loses its lease. An \
         execution that was cancelled before stays so; one that ended otherwise is refused with 409.";
     const INPUT: Input = Input::OptionalBody;
-    const REFUSES: &'static [u16] = &[404, 409];
 }
 
 /// Runs an ended execution again.
@@ -159,7 +158,6 @@ impl Operation for ReplayExecution {
     const SUMMARY: &'static str = "Runs an ended execution again.";
     const ANSWERS: &'static str = "It will run again.";
     const INPUT: Input = Input::OptionalBody;
-    const REFUSES: &'static [u16] = &[404, 409];
 }
 
 /// Takes a lease away; another worker may take over.
@@ -197,7 +195,6 @@ impl Operation for RevokeLease {
     const SUMMARY: &'static str = "Takes a lease away; another worker may take over.";
     const ANSWERS: &'static str = "Nobody holds the execution any more.";
     const INPUT: Input = Input::OptionalBody;
-    const REFUSES: &'static [u16] = &[404, 409];
 }
 
 /// What a revocation found.
@@ -249,8 +246,6 @@ impl Operation for ChangePriority {
     const NAME: &'static str = "changePriority";
     const SUMMARY: &'static str = "Changes the priority of an execution.";
     const ANSWERS: &'static str = "The priority before and now.";
-    const INPUT: Input = Input::Body;
-    const REFUSES: &'static [u16] = &[404, 409];
 }
 
 /// The answer to a change of priority.
@@ -296,11 +291,9 @@ impl Operation for SetTags {
     const NAME: &'static str = "setTags";
     const SUMMARY: &'static str = "Adds labels or replaces their values.";
     const ANSWERS: &'static str = "They are set.";
-    const INPUT: Input = Input::Body;
     /// Quotes and backslashes may double them.
     const BODY_BYTES_MAX: usize = 4 * limits::TAGS_BYTES_MAX as usize;
     const STATUS: u16 = 204;
-    const REFUSES: &'static [u16] = &[404, 409];
 }
 
 fn check_reason(reason: &str) -> Result<(), EngineError> {

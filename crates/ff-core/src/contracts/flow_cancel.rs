@@ -158,7 +158,6 @@ impl Operation for CancelReceiptQuery {
     const ANSWERS: &'static str = "The members in the order in which they came.";
     const ABOUT: &'static str = "Which were stopped, had ended, run on, or are fenced and may still \
         be running somewhere, and until when. A repetition answers the same once all are cancelled.";
-    const INPUT: Input = Input::Query;
     const REFUSES: &'static [u16] = &[404, 409];
 }
 

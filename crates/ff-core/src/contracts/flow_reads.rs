@@ -9,7 +9,7 @@ use super::flow_cancel::CancelFlowPolicy;
 use super::flows::{DependencyKind, FailurePolicy};
 use super::tags::Tags;
 use crate::literal::literals;
-use crate::operation::{Input, Method, Nothing, Operation};
+use crate::operation::{Method, Nothing, Operation};
 use crate::state::PublicState;
 use crate::types::{EdgeId, ExecutionId, ExecutionKind, FlowId, Namespace, TimestampMs};
 
@@ -165,7 +165,6 @@ impl Operation for DescribeFlow {
     const NAME: &'static str = "describeFlow";
     const SUMMARY: &'static str = "Reads everything about a flow but its members and edges.";
     const ANSWERS: &'static str = "The flow.";
-    const REFUSES: &'static [u16] = &[404];
 }
 
 /// An edge of a flow.
@@ -197,7 +196,6 @@ impl Operation for DescribeEdge {
     const NAME: &'static str = "describeFlowEdge";
     const SUMMARY: &'static str = "Reads an edge of a flow.";
     const ANSWERS: &'static str = "The edge.";
-    const REFUSES: &'static [u16] = &[404];
 
     fn path(target: EdgeOf) -> String {
         crate::operation::fill(&crate::operation::fill(Self::PATH, target.flow_id), target.edge_id)
@@ -278,8 +276,6 @@ impl Operation for EdgeQuery {
     const GROUP: &'static str = "flows";
     const SUMMARY: &'static str = "Lists the edges that begin or end at a member of a flow.";
     const ANSWERS: &'static str = "The edges.";
-    const INPUT: Input = Input::Query;
-    const REFUSES: &'static [u16] = &[404];
 }
 
 /// Edges of a member.
@@ -321,8 +317,6 @@ impl Operation for MemberQuery {
     const NAME: &'static str = "listFlowMembers";
     const SUMMARY: &'static str = "Lists the members of a flow in the order in which they came.";
     const ANSWERS: &'static str = "The members.";
-    const INPUT: Input = Input::Query;
-    const REFUSES: &'static [u16] = &[404];
 }
 
 /// Members of a flow.
@@ -397,8 +391,6 @@ impl Operation for GraphQuery {
     const SUMMARY: &'static str = "Reads the members of a flow and who waits for whom.";
     const ANSWERS: &'static str =
         "Members in the order in which they came, and the edges that begin at them.";
-    const INPUT: Input = Input::Query;
-    const REFUSES: &'static [u16] = &[404];
 }
 
 /// A flow's graph, or a part of it.
@@ -445,7 +437,6 @@ impl Operation for FlowQuery {
     const NAME: &'static str = "listFlows";
     const SUMMARY: &'static str = "Lists flows, partition by partition.";
     const ANSWERS: &'static str = "The flows.";
-    const INPUT: Input = Input::Query;
 }
 
 /// Flows of a partition.

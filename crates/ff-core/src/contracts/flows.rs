@@ -17,7 +17,7 @@ use crate::engine_backend::Answer;
 use crate::error::EngineError;
 use crate::limits;
 use crate::literal::literals;
-use crate::operation::{Input, Method, Nothing, Operation};
+use crate::operation::{Method, Nothing, Operation};
 use crate::types::{EdgeId, ExecutionId, ExecutionKind, FlowId, Moment, Namespace, TimestampMs};
 
 /// Makes graphs of executions, changes and reads them.
@@ -161,8 +161,6 @@ impl Operation for CreateFlow {
     const NAME: &'static str = "createFlow";
     const SUMMARY: &'static str = "Makes an empty flow.";
     const ANSWERS: &'static str = "It takes members until it is sealed.";
-    const INPUT: Input = Input::Body;
-    const REFUSES: &'static [u16] = &[409];
 }
 
 /// The answer to a new flow.
@@ -200,7 +198,6 @@ impl Operation for AddFlowMember {
     const NAME: &'static str = "addFlowMember";
     const SUMMARY: &'static str = "Makes an execution a member of an open flow.";
     const ANSWERS: &'static str = "It is a member.";
-    const INPUT: Input = Input::Body;
     const REFUSES: &'static [u16] = &[404, 409, 413];
 }
 
@@ -261,7 +258,6 @@ impl Operation for AddEdge {
     const SUMMARY: &'static str = "Lets one member wait for another.";
     const ANSWERS: &'static str = "The edge is there.";
     const ABOUT: &'static str = "At once, or when it is applied if it is only staged.";
-    const INPUT: Input = Input::Body;
     const REFUSES: &'static [u16] = &[404, 409, 413];
 }
 
@@ -297,7 +293,6 @@ impl Operation for ApplyEdge {
     const NAME: &'static str = "applyFlowEdge";
     const SUMMARY: &'static str = "Lets the downstream of a staged edge wait for it.";
     const ANSWERS: &'static str = "It waits.";
-    const INPUT: Input = Input::Body;
     const REFUSES: &'static [u16] = &[400, 404, 409];
 }
 
@@ -323,7 +318,6 @@ impl Operation for SealFlow {
     const NAME: &'static str = "sealFlow";
     const SUMMARY: &'static str = "Makes a flow whole.";
     const ANSWERS: &'static str = "It takes no more members, and ends when the last one has.";
-    const REFUSES: &'static [u16] = &[404, 409];
 }
 
 /// The answer to a seal.
@@ -354,7 +348,6 @@ impl Operation for SetFlowTags {
     const NAME: &'static str = "setFlowTags";
     const SUMMARY: &'static str = "Adds labels to a flow or replaces their values.";
     const ANSWERS: &'static str = "They are set.";
-    const INPUT: Input = Input::Body;
     const STATUS: u16 = 204;
     const REFUSES: &'static [u16] = &[404];
 }

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::children::ChildResult;
 use super::flows::PassedInput;
 use super::suspensions::Resumption;
 use super::tags::Tags;
@@ -16,7 +17,7 @@ use crate::engine_backend::Answer;
 use crate::error::EngineError;
 use crate::limits;
 use crate::literal::literals;
-use crate::operation::{Input, Operation};
+use crate::operation::Operation;
 use crate::partition::Partition;
 use crate::types::{
     ExecutionId, ExecutionKind, GrantId, LaneId, LeaseId, Namespace, TimestampMs, WorkerId,
@@ -142,8 +143,10 @@ pub struct Claimed {
     pub next_frame: u64,
     /// What ended the latest wait of the execution, if it ever was suspended.
     pub resumption: Option<Resumption>,
-    /// What upstreams of its flow, or its children, pass to it.
+    /// What upstreams of its flow pass to it.
     pub inputs: Vec<PassedInput>,
+    /// Its children, in the order in which they were added.
+    pub children: Vec<ChildResult>,
 }
 
 /// How much input several claimed executions have. A claim ends early when it reaches
@@ -192,8 +195,6 @@ impl Operation for GrantRequest {
     const GROUP: &'static str = "grants";
     const SUMMARY: &'static str = "Reserves one execution for a worker.";
     const ANSWERS: &'static str = "It is reserved.";
-    const INPUT: Input = Input::Body;
-    const REFUSES: &'static [u16] = &[404, 409];
 }
 
 fn check_grant_ttl(grant_ttl_ms: u64) -> Result<(), EngineError> {
@@ -286,7 +287,6 @@ impl Operation for NextGrantRequest {
     const ANSWERS: &'static str = "It is reserved.";
     const ABOUT: &'static str = "Looks for the best execution of the lane that the worker could \
         take, in the partitions that may have one, each in its turn. An unused grant ends by itself.";
-    const INPUT: Input = Input::Body;
     const REFUSES: &'static [u16] = &[409];
 }
 

@@ -11,12 +11,12 @@ use super::flows::{CreateFlow, DependencyKind};
 use crate::argument::check_range;
 use crate::error::{Code, EngineError};
 use crate::limits;
-use crate::operation::{Input, Nothing, Operation};
+use crate::operation::{Nothing, Operation};
 use crate::partition::PartitionConfig;
 use crate::types::{ExecutionId, FlowId, IdempotencyKey};
 
 /// The largest graph in one request.
-const GRAPH_BODY_BYTES: usize = 64 * 1024 * 1024;
+pub const GRAPH_BODY_BYTES: usize = 64 * 1024 * 1024;
 
 /// Submits a whole graph.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -77,6 +77,18 @@ impl GraphDependency {
     pub fn on_success(task: impl Into<String>) -> Self {
         Self { task: task.into(), on: None, pass: None }
     }
+
+    /// Which outcomes satisfy it.
+    pub(super) fn kind(&self) -> DependencyKind {
+        self.on.unwrap_or(DependencyKind::SuccessOnly)
+    }
+
+    pub(super) fn check_pass(&self, field: &str) -> Result<(), EngineError> {
+        if self.pass.as_deref().is_none_or(is_name) {
+            return Ok(());
+        }
+        Err(invalid(field, "pass must be a name as those of tasks"))
+    }
 }
 
 impl Operation for SubmitGraph {
@@ -91,7 +103,6 @@ impl Operation for SubmitGraph {
     const ABOUT: &'static str = "Nothing of it runs before all of it is there. A repetition with \
         the same flow id or key finishes what broke off, and changes nothing when it is whole; with \
         another content it is refused with 409. A cycle is refused, and named.";
-    const INPUT: Input = Input::Body;
     const BODY_BYTES_MAX: usize = GRAPH_BODY_BYTES;
     const REFUSES: &'static [u16] = &[400, 409, 413];
 }
@@ -158,11 +169,11 @@ pub fn member_id(flow_id: &FlowId, name: &str, config: &PartitionConfig) -> Exec
     ExecutionId::for_flow(flow_id, Uuid::new_v5(&flow_id.as_uuid(), name.as_bytes()), config)
 }
 
-fn invalid(field: &str, rule: impl Into<String>) -> EngineError {
+pub(super) fn invalid(field: &str, rule: impl Into<String>) -> EngineError {
     EngineError::invalid(field, rule)
 }
 
-fn refused(code: Code, detail: String) -> EngineError {
+pub(super) fn refused(code: Code, detail: String) -> EngineError {
     EngineError::Refused { code, details: vec![detail] }
 }
 
@@ -191,6 +202,7 @@ impl SubmitGraph {
         // The same tasks in another order are the same graph.
         self.tasks.sort_by(|one, other| one.name.cmp(&other.name));
         let places = places(&self.tasks)?;
+        self.tasks.iter().try_for_each(check_needs)?;
         let edges = edges(&self.tasks, &places)?;
         let order = order(&self.tasks, &edges)?;
         let mut rank = vec![0; order.len()];
@@ -241,14 +253,26 @@ impl GraphTask {
         flow_id: &FlowId,
         config: &PartitionConfig,
     ) -> Result<PlannedNode, EngineError> {
+        let id = member_id(flow_id, &self.name, config);
+        self.planned_as(id, "the flow's id", config)
+    }
+
+    /// The member of this id, which is made from what `origin` names and the task's name.
+    pub(super) fn planned_as(
+        self,
+        id: ExecutionId,
+        origin: &str,
+        config: &PartitionConfig,
+    ) -> Result<PlannedNode, EngineError> {
         let field = |what: &str| format!("tasks.{}.execution.{what}", self.name);
         if self.execution.execution_id.is_some() {
-            return Err(invalid(&field("execution_id"), "is made from the flow's id and the name"));
+            let rule = format!("is made from {origin} and the name");
+            return Err(invalid(&field("execution_id"), rule));
         }
         if self.execution.idempotency_key.is_some() {
             return Err(invalid(&field("idempotency_key"), "is the flow's: give it a key"));
         }
-        let new = self.execution.under(member_id(flow_id, &self.name, config), config);
+        let new = self.execution.under(id, config);
         let new = new.map_err(|error| match error {
             EngineError::InvalidArgument { field: part, rule } => invalid(&field(&part), rule),
             other => other,
@@ -258,14 +282,14 @@ impl GraphTask {
 }
 
 /// Is this a name of a member? Printable, without what separates the parts of a key.
-fn is_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     let fits = (1..=limits::MEMBER_NAME_BYTES_MAX as usize).contains(&name.len());
     let plain = |byte: u8| (b' '..=b'~').contains(&byte) && !b"{}:".contains(&byte);
     fits && name.bytes().all(plain) && !name.starts_with(' ') && !name.ends_with(' ')
 }
 
 /// The place of each task by its name.
-fn places(tasks: &[GraphTask]) -> Result<BTreeMap<&str, usize>, EngineError> {
+pub(super) fn places(tasks: &[GraphTask]) -> Result<BTreeMap<&str, usize>, EngineError> {
     let mut places = BTreeMap::new();
     for (place, task) in tasks.iter().enumerate() {
         if !is_name(&task.name) {
@@ -279,7 +303,7 @@ fn places(tasks: &[GraphTask]) -> Result<BTreeMap<&str, usize>, EngineError> {
     Ok(places)
 }
 
-fn edges(
+pub(super) fn edges(
     tasks: &[GraphTask],
     places: &BTreeMap<&str, usize>,
 ) -> Result<Vec<PlannedEdge>, EngineError> {
@@ -297,13 +321,10 @@ fn edges(
             if !seen.insert(upstream) {
                 return Err(invalid(&field, format!("names {:?} twice", one.task)));
             }
-            if one.pass.as_deref().is_some_and(|name| !is_name(name)) {
-                return Err(invalid(&field, "pass must be a name as those of tasks"));
-            }
-            let (kind, pass) = (one.on.unwrap_or(DependencyKind::SuccessOnly), one.pass.clone());
+            one.check_pass(&field)?;
+            let (kind, pass) = (one.kind(), one.pass.clone());
             edges.push(PlannedEdge { upstream, downstream, kind, pass });
         }
-        check_needs(task)?;
     }
     if edges.len() as u64 > limits::FLOW_EDGES_MAX {
         return Err(refused(Code::GraphTooLarge, format!("{} edges", edges.len())));
@@ -311,7 +332,7 @@ fn edges(
     Ok(edges)
 }
 
-fn check_needs(task: &GraphTask) -> Result<(), EngineError> {
+pub(super) fn check_needs(task: &GraphTask) -> Result<(), EngineError> {
     match task.needs {
         Some(needs) if needs == 0 || needs as usize > task.after.len() => {
             let rule =
@@ -323,7 +344,7 @@ fn check_needs(task: &GraphTask) -> Result<(), EngineError> {
 }
 
 /// The places so that every edge goes forward; a cycle is named.
-fn order(tasks: &[GraphTask], edges: &[PlannedEdge]) -> Result<Vec<usize>, EngineError> {
+pub(super) fn order(tasks: &[GraphTask], edges: &[PlannedEdge]) -> Result<Vec<usize>, EngineError> {
     let mut waits = vec![0_usize; tasks.len()];
     let mut frees: Vec<Vec<usize>> = vec![Vec::new(); tasks.len()];
     for edge in edges {

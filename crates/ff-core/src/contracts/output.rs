@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::StreamFrame;
 use crate::error::EngineError;
 use crate::limits;
-use crate::operation::{Input, Method, Nothing, Operation};
+use crate::operation::{Method, Nothing, Operation};
 use crate::types::{AttemptIndex, ExecutionId, TimestampMs};
 use crate::wire_text::serde_as_text;
 
@@ -177,8 +177,6 @@ impl Operation for FollowOutput {
         all before; frame is a frame; summary is the document that the frames so far sum up to; \
         skipped tells that frames up to its own do not come; end is the last one. The id of an event is its \
         attempt and frame: sent back as Last-Event-ID, the events behind it follow.";
-    const INPUT: Input = Input::Query;
-    const REFUSES: &'static [u16] = &[404];
 }
 
 #[cfg(test)]

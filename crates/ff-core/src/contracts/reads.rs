@@ -8,7 +8,7 @@ use super::list::{LaneList, LaneQuery, ListFilter, ListPage};
 use super::snapshot::{AttemptRecord, ExecutionSnapshot};
 use crate::engine_backend::Answer;
 use crate::error::{Code, EngineError};
-use crate::operation::{Input, Method, Nothing, Operation};
+use crate::operation::{Method, Nothing, Operation};
 use crate::types::ExecutionId;
 
 /// Reads. None of these changes anything.
@@ -68,7 +68,6 @@ impl Operation for DescribeExecution {
     const NAME: &'static str = "getExecution";
     const SUMMARY: &'static str = "Everything about an execution but its bytes.";
     const ANSWERS: &'static str = "The execution.";
-    const REFUSES: &'static [u16] = &[404];
 }
 
 /// Reads where an execution stands.
@@ -85,7 +84,6 @@ impl Operation for ReadState {
     const NAME: &'static str = "getExecutionState";
     const SUMMARY: &'static str = "Where an execution stands, in one word.";
     const ANSWERS: &'static str = "The word.";
-    const REFUSES: &'static [u16] = &[404];
 }
 
 /// Lists the attempts of an execution.
@@ -102,7 +100,6 @@ impl Operation for ListAttempts {
     const NAME: &'static str = "listExecutionAttempts";
     const SUMMARY: &'static str = "The attempts of an execution, oldest first.";
     const ANSWERS: &'static str = "The attempts.";
-    const REFUSES: &'static [u16] = &[404];
 }
 
 /// The attempts of an execution, oldest first.
@@ -129,7 +126,6 @@ impl Operation for ReadHistory {
     const ANSWERS: &'static str = "The events.";
     const ABOUT: &'static str = "The log of a partition is bounded: of an execution whose \
         beginning is gone the rest is answered, and complete is false.";
-    const REFUSES: &'static [u16] = &[404];
 }
 
 impl Operation for ListFilter {
@@ -146,7 +142,6 @@ impl Operation for ListFilter {
         executions and unfiltered lists come newest first, live states in the order of their queue. \
         A page may be shorter than asked for although more follow: go on until next_cursor is \
         absent. An execution at or before the cursor is never repeated.";
-    const INPUT: Input = Input::Query;
 }
 
 /// Counts executions.
@@ -214,7 +209,6 @@ impl Operation for LaneQuery {
     const GROUP: &'static str = "deployment";
     const SUMMARY: &'static str = "The lanes that were ever used, and how much waits in them.";
     const ANSWERS: &'static str = "A page, in the order of names.";
-    const INPUT: Input = Input::Query;
 }
 
 impl Operation for EventQuery {
@@ -228,5 +222,4 @@ impl Operation for EventQuery {
     const GROUP: &'static str = "deployment";
     const SUMMARY: &'static str = "The event log of one partition, from a position.";
     const ANSWERS: &'static str = "Some events, in their order.";
-    const INPUT: Input = Input::Query;
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::operation::{Input, Nothing, Operation};
+use crate::operation::{Nothing, Operation};
 
 /// How long a replaced key is accepted unless somebody says otherwise.
 pub const WAITPOINT_GRACE_MS_DEFAULT: u64 = 86_400_000;
@@ -49,8 +49,6 @@ impl Operation for RotateWaitpointSecretRequest {
     const ANSWERS: &'static str = "In how many partitions it is, and where it is not.";
     const ABOUT: &'static str = "Repeating it with the same key is safe, and carries on where a \
         partition could not be reached.";
-    const INPUT: Input = Input::Body;
-    const REFUSES: &'static [u16] = &[409];
 }
 
 /// Where a key signs from now on.

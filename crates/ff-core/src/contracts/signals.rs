@@ -216,7 +216,6 @@ impl Operation for DeliverSignal {
     const ANSWERS: &'static str = "It was taken, now or before.";
     const ABOUT: &'static str = "The waitpoint's token is the credential: no other is needed. \
         Unknown executions, unknown waitpoints and wrong tokens are refused alike.";
-    const INPUT: Input = Input::Body;
     /// Base64 makes a payload longer by a third.
     const BODY_BYTES_MAX: usize = 2 * limits::SIGNAL_PAYLOAD_BYTES_MAX as usize;
     const REFUSES: &'static [u16] = &[401, 409];
@@ -325,7 +324,6 @@ impl Operation for ResumeExecution {
     const SUMMARY: &'static str = "Ends the wait of a suspended execution, whatever its condition.";
     const ANSWERS: &'static str = "It goes on.";
     const INPUT: Input = Input::OptionalBody;
-    const REFUSES: &'static [u16] = &[404, 409];
 }
 
 literals! {
@@ -353,7 +351,6 @@ impl Operation for PendingWaitpoints {
     const GROUP: &'static str = "waiting";
     const SUMMARY: &'static str = "The open waitpoints of an execution, with their tokens.";
     const ANSWERS: &'static str = "The waitpoints. The tokens are credentials.";
-    const REFUSES: &'static [u16] = &[404];
 }
 
 /// The open waitpoints of an execution.

@@ -13,7 +13,7 @@ use crate::backend::{Frame, Handle};
 use crate::engine_backend::Answer;
 use crate::error::EngineError;
 use crate::limits;
-use crate::operation::{Input, Method, Operation};
+use crate::operation::{Method, Operation};
 use crate::types::{AttemptIndex, ExecutionId, StreamCursor, TimestampMs};
 
 pub use crate::limits::{MAX_TAIL_BLOCK_MS, STREAM_READ_HARD_CAP};
@@ -161,8 +161,6 @@ impl Operation for StreamQuery {
     const ABOUT: &'static str = "Of the latest attempt, unless another is named. A page may be \
         shorter than asked for although more follow: go on from next until it is behind \
         last_sequence. Bytes that are no UTF-8 are base64, as the field encoding says.";
-    const INPUT: Input = Input::Query;
-    const REFUSES: &'static [u16] = &[404];
 }
 
 /// One frame, as it is read. Its fields are `frame_type`, `ts`, `payload`, `encoding`, `source` and

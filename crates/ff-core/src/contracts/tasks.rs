@@ -1,6 +1,7 @@
 //! Tasks: what the holder of a lease says about its execution.
 
 use crate::backend::{FailOutcome, FailureClass, FailureReason, Handle, LeaseRenewal};
+use crate::contracts::{ChildrenAdded, GraphTask};
 use crate::engine_backend::Answer;
 use crate::types::Moment;
 
@@ -34,7 +35,15 @@ pub trait Tasks: Send + Sync {
     /// Gives the execution back until a time; then the same attempt goes on, with any worker.
     fn delay<'a>(&'a self, handle: &'a Handle, until: Moment) -> Answer<'a, ()>;
 
+    /// Adds members to the execution's flow, as its children. Repeating it adds nothing; a name
+    /// that is there with other content is refused.
+    fn add_children<'a>(
+        &'a self,
+        handle: &'a Handle,
+        tasks: Vec<GraphTask>,
+    ) -> Answer<'a, ChildrenAdded>;
+
     /// Gives the execution back until its children have ended; then the same attempt goes on, with
-    /// any worker. At once if it has none.
+    /// any worker. At once if all have, or if it has none.
     fn wait_children<'a>(&'a self, handle: &'a Handle) -> Answer<'a, ()>;
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::list::page_limit;
 use super::suspensions::TimeoutBehavior;
 use crate::error::EngineError;
-use crate::operation::{Input, Method, Nothing, Operation};
+use crate::operation::{Method, Nothing, Operation};
 use crate::types::{ExecutionId, ExecutionKind, LaneId, Namespace, TimestampMs, WaitpointId};
 
 /// Asks what is suspended.
@@ -44,7 +44,6 @@ impl Operation for ListSuspended {
     const GROUP: &'static str = "waiting";
     const SUMMARY: &'static str = "What is suspended, partition by partition, longest first.";
     const ANSWERS: &'static str = "A page.";
-    const INPUT: Input = Input::Query;
 }
 
 /// Some of what is suspended.

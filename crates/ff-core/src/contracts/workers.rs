@@ -7,7 +7,7 @@ use crate::capability::CapabilitySet;
 use crate::engine_backend::Answer;
 use crate::error::EngineError;
 use crate::limits;
-use crate::operation::{Input, Method, Nothing, Operation};
+use crate::operation::{Method, Nothing, Operation};
 use crate::types::{LaneId, TimestampMs, WorkerId, WorkerInstanceId, WorkerSession};
 
 /// Knows the connected workers.
@@ -106,8 +106,6 @@ impl Operation for Heartbeat {
     const NAME: &'static str = "heartbeatWorker";
     const SUMMARY: &'static str = "Extends a registration.";
     const ANSWERS: &'static str = "It is known until then.";
-    const INPUT: Input = Input::Body;
-    const REFUSES: &'static [u16] = &[404, 409];
 }
 
 /// Ends a registration.
@@ -128,7 +126,6 @@ impl Operation for Disconnect {
     const NAME: &'static str = "disconnectWorker";
     const SUMMARY: &'static str = "Ends a registration and hands its leases back.";
     const ANSWERS: &'static str = "It is unknown, and holds nothing.";
-    const INPUT: Input = Input::Body;
     const REFUSES: &'static [u16] = &[409];
 }
 

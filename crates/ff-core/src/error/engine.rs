@@ -148,6 +148,14 @@ impl EngineError {
         self.class() == ErrorClass::Retryable
     }
 
+    /// Whether the call may be sent again as it is: only trouble on the way is worth it.
+    pub fn retry(&self) -> Retry {
+        match self.through() {
+            Self::Backend(error) => error.retry,
+            _ => Retry::Never,
+        }
+    }
+
     /// The stable word for logs, metrics and HTTP answers.
     pub fn wire_code(&self) -> &str {
         match self.through() {

@@ -53,6 +53,14 @@ impl ExecutionId {
         Self::made_for(config.flow_partition_of(&place), fresh, config)
     }
 
+    /// A new execution where another one lives.
+    ///
+    /// # Panics
+    /// If that is a partition which the deployment lacks: see [`ExecutionId::check`].
+    pub(crate) fn beside(other: &Self, fresh: Uuid, config: &PartitionConfig) -> Self {
+        Self::made_for(other.partition(), fresh, config)
+    }
+
     /// A new execution whose place is given: the end of its UUID is made to hash to it.
     fn made_for(partition: Partition, fresh: Uuid, config: &PartitionConfig) -> Self {
         Self::from_parts(partition, config.uuid_on(partition, fresh))

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ff_core::limits;
 use ff_core::state::TerminalOutcome;
 
+use super::children;
 use super::contents::{Contents, Hash};
 use super::keys::{Place, is_uuid};
 use super::record::{Record, State, field, number};
@@ -23,7 +24,7 @@ pub(super) fn is_due(member: &[u8]) -> bool {
 }
 
 /// The fields of a flow whose values are numbers.
-const NUMBERS: [&str; 15] = [
+const NUMBERS: [&str; 16] = [
     "created_at",
     "changed_at",
     "revision",
@@ -36,6 +37,7 @@ const NUMBERS: [&str; 15] = [
     "ended_at",
     "deadline_at",
     "retention_ms",
+    "kept_until",
     "sealed",
     "expired",
     "stuck",
@@ -202,6 +204,7 @@ pub(super) fn check(contents: &Contents<'_>, found: &mut Findings) {
             check_end(flow, &mut wrong);
             check_names(contents, flow, &mut wrong);
             check_edges(contents, flow, found);
+            children::check(contents, &flow.members, found);
         }
     }
     for record in contents.records.values() {
@@ -220,8 +223,16 @@ pub(super) fn check(contents: &Contents<'_>, found: &mut Findings) {
 }
 
 /// What only a member of a flow may have.
-const OWN: [super::record::Field; 5] =
-    [field::ORDINAL, field::DEPENDENCIES, field::EDGES_OUT, field::HELD, field::INPUTS];
+const OWN: [super::record::Field; 8] = [
+    field::ORDINAL,
+    field::DEPENDENCIES,
+    field::EDGES_OUT,
+    field::HELD,
+    field::INPUTS,
+    field::PARENT,
+    field::CHILDREN,
+    field::OPEN_CHILDREN,
+];
 
 fn stray(record: &Record<'_>, flows: &BTreeMap<&str, Flow<'_>>) -> Option<&'static str> {
     if record.has(field::FLOW_ID) {
@@ -326,7 +337,7 @@ fn check_names(contents: &Contents<'_>, flow: &Flow<'_>, wrong: &mut impl FnMut(
     }
 }
 
-fn lines<'a>(contents: &Contents<'a>, place: Place<'a>) -> &'a [Vec<u8>] {
+pub(super) fn lines<'a>(contents: &Contents<'a>, place: Place<'a>) -> &'a [Vec<u8>] {
     contents.list(&place).unwrap_or_default()
 }
 
@@ -433,9 +444,13 @@ fn wrong_wait(flow: &Flow<'_>, member: &Record<'_>) -> Option<&'static str> {
         (counts.is_none_or(Dependencies::is_free), counts.is_some_and(Dependencies::is_hopeless));
     let started = member.has(field::ATTEMPT_COUNT);
     match member.state()? {
+        State::Blocked if children::are_awaited(member) => None,
         State::Blocked if started => Some("waits although it has begun"),
         State::Blocked if free => Some("waits although its upstreams allow it to run"),
         State::Blocked if hopeless => Some("waits for what can never be"),
+        State::Waiting | State::Delayed if children::are_awaited(member) => {
+            Some("does not wait although some of its children are not over")
+        }
         State::Waiting | State::Delayed if !started && !free => {
             Some("does not wait although its upstreams do not allow it to run")
         }
@@ -452,8 +467,8 @@ fn due_at(flow: &Flow<'_>, listed: Option<i64>) -> Option<i64> {
         return Some(listed.unwrap_or(0));
     }
     if let Some(ended_at) = flow.number("ended_at") {
-        let kept_ms = flow.number("retention_ms");
-        return Some(ended_at + kept_ms.unwrap_or(limits::RETENTION_MS_DEFAULT as i64));
+        let kept_ms = flow.number("retention_ms").unwrap_or(limits::RETENTION_MS_DEFAULT as i64);
+        return Some((ended_at + kept_ms).max(flow.count("kept_until")));
     }
     if flow.has("graph") && !flow.has("sealed") {
         return Some(flow.count("changed_at") + limits::GRAPH_ABANDONED_MS as i64);

@@ -35,6 +35,8 @@ pub(super) enum Place<'a> {
     Incoming(&'a str),
     /// What upstreams passed to it.
     Inputs(&'a str),
+    /// Its children.
+    Children(&'a str),
     /// A flow.
     Flow(&'a str),
     /// Its members.
@@ -187,6 +189,7 @@ impl<'a> Place<'a> {
             "out" => Some(Self::Outgoing(uuid)),
             "in" => Some(Self::Incoming(uuid)),
             "inputs" => Some(Self::Inputs(uuid)),
+            "children" => Some(Self::Children(uuid)),
             _ => {
                 let name = BlobName::ALL.into_iter().find(|name| name.as_str() == part)?;
                 Some(Self::Blob(uuid, name))
@@ -246,9 +249,11 @@ impl<'a> Place<'a> {
             Self::Blob(..) | Self::Document(..) | Self::Trimmed => {
                 matches!(stored, Stored::String(_))
             }
-            Self::Attempts(_) | Self::Outgoing(_) | Self::Incoming(_) | Self::Inputs(_) => {
-                matches!(stored, Stored::List(_))
-            }
+            Self::Attempts(_)
+            | Self::Outgoing(_)
+            | Self::Incoming(_)
+            | Self::Inputs(_)
+            | Self::Children(_) => matches!(stored, Stored::List(_)),
             Self::Queue(_)
             | Self::Due
             | Self::Leases
@@ -290,6 +295,7 @@ impl fmt::Display for Place<'_> {
             Self::Outgoing(uuid) => write!(f, "x:{uuid}:out"),
             Self::Incoming(uuid) => write!(f, "x:{uuid}:in"),
             Self::Inputs(uuid) => write!(f, "x:{uuid}:inputs"),
+            Self::Children(uuid) => write!(f, "x:{uuid}:children"),
             Self::Flow(id) => write!(f, "f:{id}"),
             Self::Members(id) => write!(f, "f:{id}:m"),
             Self::EdgeIds(id) => write!(f, "f:{id}:e"),

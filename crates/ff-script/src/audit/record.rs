@@ -140,6 +140,10 @@ fields! {
     EDGES_OUT b"eo" Form::Number;
     EDGES_RESOLVED b"er" Form::Number;
     INPUTS b"ic" Form::Number;
+    PARENT b"pa" Form::Uuid;
+    CONTENT b"cd" Form::Text;
+    CHILDREN b"ch" Form::Number;
+    OPEN_CHILDREN b"oc" Form::Number;
     KEPT b"kp" Form::Word(&["1"]);
     STREAM_RULE b"sr" Form::StreamRule;
     FRAMES b"fm" Form::Frames;

@@ -30,7 +30,7 @@ const WAIT: &[Field] = &[field::WAITPOINT_ID, field::SUSPEND_REASON];
 
 const DELAY: &[Field] = &[field::DELAY_UNTIL, field::DELAY_REASON];
 
-/// How the attempt before ended; it belongs to that attempt's story.
+/// How the attempt before ended; it belongs to that attempt.
 const FAILURE: &[Field] = &[field::FAILURE_REASON, field::FAILURE_CATEGORY];
 
 const END: &[Field] = &[field::ENDED_AT, field::CANCELLED_BY, field::CANCEL_REASON];

@@ -27,9 +27,13 @@ pub(super) fn check(contents: &Contents<'_>, config: &PartitionConfig, found: &m
                 streams::wrong(contents, place, stored)
             }
             (Place::Waitpoints(uuid), _) => orphan(contents, uuid),
-            (Place::Outgoing(uuid) | Place::Incoming(uuid) | Place::Inputs(uuid), _) => {
-                orphan(contents, uuid)
-            }
+            (
+                Place::Outgoing(uuid)
+                | Place::Incoming(uuid)
+                | Place::Inputs(uuid)
+                | Place::Children(uuid),
+                _,
+            ) => orphan(contents, uuid),
             (Place::FlowTags(_), Stored::Hash(tags)) => wrong_tags(tags),
             (Place::Secrets, Stored::Hash(secrets)) => wrong_secrets(secrets),
             (Place::Log, Stored::Stream(entries)) => wrong_log(entries),

@@ -65,7 +65,7 @@ impl<H: Host + ?Sized> Approvals for ScriptBackend<H> {
         Box::pin(async move {
             let ReadLinkSecretsReply::Keys { now, current_kid, keys } =
                 self.call(FIRST, ReadLinkSecrets {}).await?;
-            Ok(LinkKeys { now, current_kid, keys })
+            Ok(LinkKeys { now, current_kid, keys: keys.0 })
         })
     }
 

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use ff_core::contracts::{
     AddEdge, AddFlowMember, ApplyEdge, CancelFlow, CancelFlowPolicy, CancelFlowResult,
-    CancelReceipt, CancelReceiptQuery, CancelledMember, CreateFlow, EdgeAdded, EdgeApplied,
-    EdgeList, EdgeOf, EdgeQuery, EdgeSnapshot, FlowCreated, FlowGraph, FlowMember, FlowMemberAdded,
-    FlowMembers, FlowQuery, FlowSealed, FlowSnapshot, FlowSummary, GraphAccepted, GraphQuery,
-    ListFlowsPage, MemberQuery, PlannedEdge, PlannedGraph, PlannedNode, RetryStuck, SetFlowTags,
-    StuckRetried, SubmitGraph, found,
+    CancelReceipt, CancelReceiptQuery, CreateFlow, EdgeAdded, EdgeApplied, EdgeList, EdgeOf,
+    EdgeQuery, EdgeSnapshot, FlowCreated, FlowGraph, FlowMember, FlowMemberAdded, FlowMembers,
+    FlowQuery, FlowSealed, FlowSnapshot, GraphAccepted, GraphQuery, ListFlowsPage, MemberQuery,
+    PlannedEdge, PlannedGraph, PlannedNode, RetryStuck, SetFlowTags, StuckRetried, SubmitGraph,
+    found,
 };
 use ff_core::engine_backend::{Answer, Flows};
 use ff_core::error::{Code, EngineError};
@@ -22,19 +22,19 @@ use super::ScriptBackend;
 use crate::calls;
 use crate::calls::create::{CreateExecution, tags_json};
 use crate::calls::edge::{
-    AddDependency, AddDependencyReply, ApplyDependencyToChild, ApplyDependencyToChildReply,
-    StageDependencyEdge, StageDependencyEdgeReply,
+    AddDependency, AddDependencyReply as Added, ApplyDependencyToChild,
+    ApplyDependencyToChildReply, StageDependencyEdge, StageDependencyEdgeReply as Staged,
 };
 use crate::calls::flow::{
     AddExecutionToFlow, AddExecutionToFlowReply, CreateFlowReply, SealFlow, SealFlowReply,
 };
 use crate::calls::flow_cancel::{
-    CancelFlowReply, ReadCancelReceipt, ReadCancelReceiptReply, ReceiptRow, RetryStuckMembers,
+    CancelFlowReply, ReadCancelReceipt, ReadCancelReceiptReply, RetryStuckMembers,
     RetryStuckMembersReply,
 };
 use crate::calls::flow_reads::{
-    DescribeEdge, DescribeEdgeReply, DescribeFlow, DescribeFlowReply, EdgeRow, FlowRow, ListEdges,
-    ListEdgesReply, ListFlows, ListFlowsReply, ListMembers, ListMembersReply, MemberRow, ReadGraph,
+    DescribeEdge, DescribeEdgeReply, DescribeFlow, DescribeFlowReply, EdgeRow, ListEdges,
+    ListEdgesReply, ListFlows, ListFlowsReply, ListMembers, ListMembersReply, ReadGraph,
     ReadGraphReply,
 };
 use crate::calls::graph::{GraphEdge, GraphNode, SubmitGraphReply};
@@ -93,11 +93,7 @@ impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
             request.validate()?;
             check_home(self.flow_home(&flow_id), request.upstream_execution_id)?;
             check_home(self.flow_home(&flow_id), request.downstream_execution_id)?;
-            if request.staged {
-                self.stage_edge(flow_id, request).await
-            } else {
-                self.add_whole_edge(flow_id, request).await
-            }
+            self.send_edge(flow_id, request).await
         })
     }
 
@@ -150,7 +146,6 @@ impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
             let (CancelFlowReply::Cancelled { policy, member_count, done, stuck }
             | CancelFlowReply::CancelledBefore { policy, member_count, done, stuck }) =
                 self.call(self.flow_home(&flow_id), call).await?;
-            let policy = word("cancellation policy", &policy)?;
             Ok(CancelFlowResult::new(policy, member_count, done, stuck))
         })
     }
@@ -167,7 +162,7 @@ impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
                 from: query.from.unwrap_or(0),
                 limit: query.limit.unwrap_or(PAGE),
             };
-            receipt(self.call(self.flow_home(&flow_id), call).await?)
+            self.call(self.flow_home(&flow_id), call).await.map(receipt)
         })
     }
 
@@ -188,7 +183,7 @@ impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
     fn describe_flow(&self, flow_id: FlowId) -> Answer<'_, Option<FlowSnapshot>> {
         Box::pin(async move {
             let described = self.call(self.flow_home(&flow_id), DescribeFlow { flow_id }).await;
-            found(described)?.map(|flow| snapshot(flow_id, flow)).transpose()
+            Ok(found(described)?.map(|flow| snapshot(flow_id, flow)))
         })
     }
 
@@ -197,7 +192,7 @@ impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
             let EdgeOf { flow_id, edge_id } = edge;
             let call = DescribeEdge { flow_id, edge_id };
             match found(self.call(self.flow_home(&flow_id), call).await)? {
-                Some(DescribeEdgeReply::Edge { edge }) => edge_of(flow_id, edge).map(Some),
+                Some(DescribeEdgeReply::Edge { edge }) => Ok(Some(edge_of(flow_id, edge))),
                 Some(DescribeEdgeReply::None {}) | None => Ok(None),
             }
         })
@@ -214,8 +209,8 @@ impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
             let ListEdgesReply::Edges { flow_id, edges, next_from } =
                 self.call_on(execution_id, call).await?;
             let Some(flow_id) = flow_id else { return Ok(EdgeList::default()) };
-            let edges = edges.0.into_iter().map(|row| edge_of(flow_id, row));
-            Ok(EdgeList { edges: edges.collect::<Result<_, _>>()?, next_from })
+            let edges = edges.0.into_iter().map(|row| edge_of(flow_id, row)).collect();
+            Ok(EdgeList { edges, next_from })
         })
     }
 
@@ -241,7 +236,7 @@ impl<H: Host + ?Sized> Flows for ScriptBackend<H> {
                 self.call(self.flow_home(&flow_id), call).await?;
             let members = members.0.into_iter().map(member).collect();
             let edges = edges.0.into_iter().map(|row| edge_of(flow_id, row));
-            Ok(FlowGraph { members, edges: edges.collect::<Result<_, _>>()?, next_cursor })
+            Ok(FlowGraph { members, edges: edges.collect(), next_cursor })
         })
     }
 
@@ -256,8 +251,9 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         self.config.flow_partition_of(flow_id.as_bytes())
     }
 
-    async fn stage_edge(&self, flow_id: FlowId, it: AddEdge) -> Result<EdgeAdded, EngineError> {
-        let call = StageDependencyEdge {
+    async fn send_edge(&self, flow_id: FlowId, it: AddEdge) -> Result<EdgeAdded, EngineError> {
+        let home = self.flow_home(&flow_id);
+        let edge = StageDependencyEdge {
             flow_id,
             edge_id: it.edge_id,
             upstream_execution_id: it.upstream_execution_id,
@@ -266,34 +262,20 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
             data_passing_ref: it.data_passing_ref.unwrap_or_default(),
             expected_graph_revision: it.expected_graph_revision,
         };
-        Ok(match self.call(self.flow_home(&flow_id), call).await? {
-            StageDependencyEdgeReply::Staged { edge_id, graph_revision } => {
-                EdgeAdded { edge_id, new_graph_revision: graph_revision, added: true }
+        let (added, edge_id, new_graph_revision) = if it.staged {
+            match self.call(home, edge).await? {
+                Staged::Staged { edge_id, graph_revision } => (true, edge_id, graph_revision),
+                Staged::StagedBefore { edge_id, graph_revision } => {
+                    (false, edge_id, graph_revision)
+                }
             }
-            StageDependencyEdgeReply::StagedBefore { edge_id, graph_revision } => {
-                EdgeAdded { edge_id, new_graph_revision: graph_revision, added: false }
+        } else {
+            match self.call(home, AddDependency::from(edge)).await? {
+                Added::Added { edge_id, graph_revision } => (true, edge_id, graph_revision),
+                Added::AddedBefore { edge_id, graph_revision } => (false, edge_id, graph_revision),
             }
-        })
-    }
-
-    async fn add_whole_edge(&self, flow_id: FlowId, it: AddEdge) -> Result<EdgeAdded, EngineError> {
-        let call = AddDependency {
-            flow_id,
-            edge_id: it.edge_id,
-            upstream_execution_id: it.upstream_execution_id,
-            downstream_execution_id: it.downstream_execution_id,
-            dependency_kind: it.dependency_kind.map(|kind| kind.as_str().to_owned()),
-            data_passing_ref: it.data_passing_ref.unwrap_or_default(),
-            expected_graph_revision: it.expected_graph_revision,
         };
-        Ok(match self.call(self.flow_home(&flow_id), call).await? {
-            AddDependencyReply::Added { edge_id, graph_revision } => {
-                EdgeAdded { edge_id, new_graph_revision: graph_revision, added: true }
-            }
-            AddDependencyReply::AddedBefore { edge_id, graph_revision } => {
-                EdgeAdded { edge_id, new_graph_revision: graph_revision, added: false }
-            }
-        })
+        Ok(EdgeAdded { edge_id, new_graph_revision, added })
     }
 
     /// Sends a graph, part by part. The last one seals it.
@@ -344,10 +326,10 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
             let call = ListFlows { after: after.take(), limit, owing: query.owing };
             let ListFlowsReply::Flows { flows, next_after } =
                 self.call(self.config.flow_partition(index)?, call).await?;
-            if flows.0.is_empty() {
+            let flows = flows.0;
+            if flows.is_empty() {
                 continue;
             }
-            let flows = flows.0.into_iter().map(summary).collect::<Result<Vec<_>, _>>()?;
             let behind = flows.last().map(|flow| flow.flow_id).filter(|_| index < last);
             return Ok(ListFlowsPage { flows, next_cursor: next_after.or(behind) });
         }
@@ -397,7 +379,7 @@ fn graph_call(flow_id: FlowId, it: CreateFlow) -> Result<calls::graph::SubmitGra
     })
 }
 
-fn graph_node(node: PlannedNode) -> Result<GraphNode, EngineError> {
+pub(super) fn graph_node(node: PlannedNode) -> Result<GraphNode, EngineError> {
     Ok(GraphNode {
         name: node.name,
         optional: node.optional,
@@ -424,7 +406,7 @@ struct Part {
 }
 
 /// Bytes of one part: keeps the store's longest pause far below a lease.
-const PART_BYTES_MAX: usize = 1 << 20;
+pub(super) const PART_BYTES_MAX: usize = 1 << 20;
 
 /// So many members at a time, and edges as soon as both of their ends are there: they come by the
 /// places of those who wait, who come behind those they wait for.
@@ -446,12 +428,7 @@ fn parts(nodes: &[GraphNode], edges: &[PlannedEdge]) -> Vec<Part> {
     parts
 }
 
-/// A word of the library that this build must know.
-fn word<T: std::str::FromStr>(what: &'static str, text: &str) -> Result<T, EngineError> {
-    text.parse().map_err(|_| EngineError::corrupt("flow", what, text))
-}
-
-fn snapshot(flow_id: FlowId, flow: DescribeFlowReply) -> Result<FlowSnapshot, EngineError> {
+fn snapshot(flow_id: FlowId, flow: DescribeFlowReply) -> FlowSnapshot {
     let DescribeFlowReply::Flow {
         kind,
         namespace,
@@ -474,90 +451,48 @@ fn snapshot(flow_id: FlowId, flow: DescribeFlowReply) -> Result<FlowSnapshot, En
         counts,
         tags,
     } = flow;
-    let state = word("public_flow_state", &public_flow_state)?;
+    let state = public_flow_state;
     let mut told = FlowSnapshot::new(flow_id, kind, namespace, state, created_at, last_mutation_at);
     (told.graph_revision, told.node_count, told.edge_count) =
         (graph_revision, node_count, edge_count);
     (told.started_at, told.completed_at, told.deadline_at) = (started_at, ended_at, deadline_at);
     (told.sealed, told.being_cancelled, told.stuck_count) = (sealed, being_cancelled, stuck);
     (told.cancelled_at, told.cancel_reason) = (cancelled_at, cancel_reason);
-    told.on_failure = word("on_failure", &on_failure)?;
-    told.cancellation_policy =
-        cancellation_policy.map(|policy| word("cancellation_policy", &policy)).transpose()?;
-    told.counts = counts.0;
-    told.tags = tags;
-    Ok(told)
+    (told.on_failure, told.cancellation_policy) = (on_failure, cancellation_policy);
+    (told.counts, told.tags) = (counts.into_iter().collect(), tags);
+    told
 }
 
-fn edge_of(flow_id: FlowId, row: EdgeRow) -> Result<EdgeSnapshot, EngineError> {
+fn edge_of(flow_id: FlowId, row: EdgeRow) -> EdgeSnapshot {
     let mut edge = EdgeSnapshot::new(
         EdgeOf { flow_id, edge_id: row.edge_id },
         row.upstream_execution_id,
         row.downstream_execution_id,
-        word("dependency_kind", &row.dependency_kind)?,
-        word("edge_state", &row.edge_state)?,
+        row.dependency_kind,
+        row.edge_state,
     );
     edge.applied = row.applied;
     edge.data_passing_ref = row.input_name.filter(|_| row.passes_data);
-    Ok(edge)
+    edge
 }
 
-fn member(row: MemberRow) -> FlowMember {
-    let cancelled = row.cancelled_by.is_some();
-    FlowMember {
-        execution_id: row.execution_id,
-        name: row.name,
-        ordinal: row.ordinal,
-        kind: row.kind,
-        public_state: row.public_state,
-        optional: row.optional,
-        attempt_count: row.attempt_count,
-        edge_count: row.edge_count,
-        started_at: row.started_at,
-        completed_at: row.ended_at,
-        cancelled_by: row.cancelled_by,
-        fenced_until: row.lease_expires_at.filter(|_| cancelled),
-    }
+/// Only of one that was cancelled the end of its lease is told.
+fn member(row: FlowMember) -> FlowMember {
+    let fenced_until = row.fenced_until.filter(|_| row.cancelled_by.is_some());
+    FlowMember { fenced_until, ..row }
 }
 
-fn receipt(told: ReadCancelReceiptReply) -> Result<CancelReceipt, EngineError> {
+fn receipt(told: ReadCancelReceiptReply) -> CancelReceipt {
     let ReadCancelReceiptReply::Receipt { policy, cancelled_at, done, stuck, entries, next_from } =
         told;
-    Ok(CancelReceipt {
-        cancellation_policy: word("cancellation policy", &policy)?,
+    CancelReceipt {
+        cancellation_policy: policy,
         cancelled_at,
         done,
         stuck_count: stuck,
-        members: entries.0.into_iter().map(cancelled_member).collect::<Result<_, _>>()?,
+        members: entries.0,
         next_from,
-    })
-}
-
-fn cancelled_member(row: ReceiptRow) -> Result<CancelledMember, EngineError> {
-    Ok(CancelledMember {
-        execution_id: row.execution_id,
-        name: row.name,
-        ordinal: row.ordinal,
-        fate: word("fate", &row.fate)?,
-        public_state: row.public_state,
-        completed_at: row.ended_at,
-        fenced_until: row.fenced_until,
-    })
-}
-
-fn summary(row: FlowRow) -> Result<FlowSummary, EngineError> {
-    Ok(FlowSummary {
-        flow_id: row.flow_id,
-        flow_kind: row.kind,
-        namespace: row.namespace,
-        status: word("public_flow_state", &row.public_flow_state)?,
-        node_count: row.node_count,
-        live_count: row.live,
-        failed_count: row.bad,
-        stuck_count: row.stuck,
-        created_at: row.created_at,
-        completed_at: row.ended_at,
-    })
+    }
 }
 
 #[cfg(test)]

@@ -189,6 +189,7 @@ impl<'a> Holder<'a> {
             next_frame: row.next_frame,
             resumption: row.resume,
             inputs: row.inputs.0,
+            children: row.children.0,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ff_core::argument::check_payload;
 use ff_core::contracts::{
     ApprovalList, DeliverSignal, ExecutionState, ListFilter, ListSuspended, ListSuspendedPage,
     OpenWaitpoints, ResumeExecution, RotateWaitpointSecretRequest, RotateWaitpointSecretResponse,
@@ -119,7 +120,7 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
     ) -> Result<SignalOutcome, EngineError> {
         request.validate()?;
         let payload = request.payload()?.unwrap_or_default();
-        check_payload(payload.len())?;
+        check_payload(payload.len(), limits::SIGNAL_PAYLOAD_BYTES_MAX)?;
         let new_signal = || SignalId::from_uuid(SystemIds.random());
         let call = calls::signal::DeliverSignal {
             execution_id,
@@ -153,12 +154,4 @@ fn hide_place(error: EngineError) -> EngineError {
         return EngineError::refused(Code::InvalidToken);
     }
     error
-}
-
-fn check_payload(bytes: usize) -> Result<(), EngineError> {
-    if bytes as u64 <= limits::SIGNAL_PAYLOAD_BYTES_MAX {
-        return Ok(());
-    }
-    let details = vec![bytes.to_string(), limits::SIGNAL_PAYLOAD_BYTES_MAX.to_string()];
-    Err(EngineError::Refused { code: Code::PayloadTooLarge, details })
 }

@@ -78,7 +78,7 @@ impl<H: Host + ?Sized> Suspensions for ScriptBackend<H> {
                 );
                 let ReadResumeSignalsReply::Signals { next_from, signals, .. } =
                     self.call_on(handle.execution_id, call).await?;
-                all.extend(signals.0);
+                all.extend(signals);
                 if next_from.is_none() {
                     return Ok(all);
                 }

@@ -1,6 +1,7 @@
 //! What the holder of a lease says about its execution.
 
 use ff_core::backend::{FailOutcome, FailureClass, FailureReason, Handle, LeaseRenewal};
+use ff_core::contracts::{ChildrenAdded, GraphTask};
 use ff_core::engine_backend::{Answer, Tasks};
 use ff_core::types::Moment;
 
@@ -96,6 +97,14 @@ impl<H: Host + ?Sized> Tasks for ScriptBackend<H> {
             let call = held!(handle, DelayExecution { delay_until });
             self.call_on(handle.execution_id, call).await.map(drop)
         })
+    }
+
+    fn add_children<'a>(
+        &'a self,
+        handle: &'a Handle,
+        tasks: Vec<GraphTask>,
+    ) -> Answer<'a, ChildrenAdded> {
+        Box::pin(self.send_children(handle, tasks))
     }
 
     fn wait_children<'a>(&'a self, handle: &'a Handle) -> Answer<'a, ()> {

@@ -6,7 +6,7 @@ use ff_core::types::{Approver, ExecutionId, SignalId, TimestampMs, WaitpointId};
 use crate::args::Args;
 use crate::call::functions;
 use crate::value::Value;
-use crate::wire::{Argument, List, Reading};
+use crate::wire::{Argument, List, Reading, row};
 
 functions! {
     /// Takes the decision of an approver whom the caller has verified; the first one stands.
@@ -46,46 +46,23 @@ impl Reading for Approver {
     }
 }
 
-/// A row of `lua/model/decision.lua`.
-impl Reading for Approval {
-    fn read(value: Value) -> Option<Self> {
-        let Value::Array(values) = value else { return None };
-        let mut values = values.into_iter();
-        let mut next = || values.next();
-        Some(Self {
-            waitpoint_id: Reading::read(next()?)?,
-            waitpoint_key: Reading::read(next()?)?,
-            open: Reading::read(next()?)?,
-            request: Reading::read(next()?)?,
-            requested_by: Reading::read(next()?)?,
-            asked_at: Reading::read(next()?)?,
-            closes_at: Reading::read(next()?)?,
-            closed_at: Reading::read(next()?)?,
-            close_reason: Reading::read(next()?)?,
-            decisions: Reading::read(next()?)?,
-        })
-    }
-}
+// In the order of `lua/model/decision.lua`.
+row!(Approval {
+    waitpoint_id,
+    waitpoint_key,
+    open,
+    request,
+    requested_by,
+    asked_at,
+    closes_at,
+    closed_at,
+    close_reason,
+    decisions,
+});
+row!(ApprovalDecision { approver, signal, decided_at });
 
 impl Reading for ApprovalRequest {
     fn read(value: Value) -> Option<Self> {
         serde_json::from_slice(value.as_bytes()?).ok()
-    }
-}
-
-/// Approver, signal and time in turn.
-impl Reading for Vec<ApprovalDecision> {
-    fn read(value: Value) -> Option<Self> {
-        let Value::Array(values) = value else { return None };
-        let mut values = values.into_iter();
-        let mut decisions = Vec::new();
-        while let Some(approver) = values.next() {
-            decisions.push(ApprovalDecision {
-                approver: Reading::read(approver)?,
-                signal: Reading::read(values.next()?)?,
-                decided_at: Reading::read(values.next()?)?,
-            });
-        }
-        Some(decisions)
     }
 }

@@ -2,7 +2,7 @@
 
 use ff_core::backend::HandleKind;
 use ff_core::bytes::Base64;
-use ff_core::contracts::{PassedInput, Resumption, Tags};
+use ff_core::contracts::{ChildResult, PassedInput, Resumption, Tags};
 use ff_core::state::AttemptType;
 use ff_core::types::{
     AttemptId, AttemptIndex, ExecutionId, ExecutionKind, GrantId, LaneId, LeaseEpoch, LeaseId,
@@ -11,7 +11,7 @@ use ff_core::types::{
 
 use crate::call::functions;
 use crate::value::Value;
-use crate::wire::{Reading, Row, row};
+use crate::wire::{Reading, row};
 
 /// The three ways to claim by a grant: only a new attempt has an id to be given.
 macro_rules! claims {
@@ -88,6 +88,7 @@ pub struct ClaimRow {
     pub next_frame: u64,
     pub resume: Option<Resumption>,
     pub inputs: PassedInputs,
+    pub children: ChildResults,
 }
 
 row!(ClaimRow {
@@ -111,14 +112,8 @@ row!(ClaimRow {
     next_frame = 1,
     resume = None,
     inputs = PassedInputs::default(),
+    children = ChildResults::default(),
 });
-
-impl Reading for ClaimRow {
-    fn read(value: Value) -> Option<Self> {
-        let Value::Array(values) = value else { return None };
-        Self::take(&mut values.into_iter())
-    }
-}
 
 /// What upstreams pass to a member of a flow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -132,12 +127,37 @@ impl Reading for PassedInputs {
         let mut inputs = Vec::new();
         while let Some(name) = values.next() {
             let (name, execution_id) = (Reading::read(name)?, Reading::read(values.next()?)?);
-            let (here, bytes) = (bool::read(values.next()?)?, Vec::<u8>::read(values.next()?)?);
-            let bytes_base64 = here.then_some(Base64(bytes));
+            let bytes_base64 = bytes_if_here(&mut values)?;
             inputs.push(PassedInput { name, execution_id, bytes_base64 });
         }
         Some(Self(inputs))
     }
+}
+
+/// How the children of an execution stand.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChildResults(pub Vec<ChildResult>);
+
+/// Five values each: `lua/model/children.lua`.
+impl Reading for ChildResults {
+    fn read(value: Value) -> Option<Self> {
+        let Value::Array(values) = value else { return Some(Self::default()) };
+        let mut values = values.into_iter();
+        let mut children = Vec::new();
+        while let Some(name) = values.next() {
+            let (name, execution_id) = (Reading::read(name)?, Reading::read(values.next()?)?);
+            let public_state = Reading::read(values.next()?)?;
+            let bytes_base64 = bytes_if_here(&mut values)?;
+            children.push(ChildResult { name, execution_id, public_state, bytes_base64 });
+        }
+        Some(Self(children))
+    }
+}
+
+/// Two values: whether the bytes are here, and the bytes.
+fn bytes_if_here(values: &mut impl Iterator<Item = Value>) -> Option<Option<Base64>> {
+    let (here, bytes) = (bool::read(values.next()?)?, Vec::<u8>::read(values.next()?)?);
+    Some(here.then_some(Base64(bytes)))
 }
 
 /// What a claim began: a new attempt of some type, or a paused one that goes on.

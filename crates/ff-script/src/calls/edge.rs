@@ -73,3 +73,17 @@ functions! {
     refuses [ExecutionNotFound, NotRunnable, NotBlockedByDeps, Terminal, DepsNotSatisfied,
         FlowCancelled];
 }
+
+impl From<StageDependencyEdge> for AddDependency {
+    fn from(edge: StageDependencyEdge) -> Self {
+        Self {
+            flow_id: edge.flow_id,
+            edge_id: edge.edge_id,
+            upstream_execution_id: edge.upstream_execution_id,
+            downstream_execution_id: edge.downstream_execution_id,
+            dependency_kind: edge.dependency_kind,
+            data_passing_ref: edge.data_passing_ref,
+            expected_graph_revision: edge.expected_graph_revision,
+        }
+    }
+}

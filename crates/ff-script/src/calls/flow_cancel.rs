@@ -1,12 +1,10 @@
 //! Flows: cancelled, and what became of their members.
 
-use ff_core::state::PublicState;
+use ff_core::contracts::{CancelFlowPolicy, CancelledMember};
 use ff_core::types::{ExecutionId, FlowId, TimestampMs};
 
-use super::flow_reads::rows;
 use crate::call::functions;
-use crate::value::Value;
-use crate::wire::{List, Reading};
+use crate::wire::{List, row};
 
 functions! {
     /// Cancels a flow; its members are cancelled in steps that survive any crash.
@@ -17,9 +15,9 @@ functions! {
         grace_ms: Option<u64>,
     })
     -> CancelFlowReply {
-        "OK" => Cancelled { policy: String, member_count: u32, done: bool, stuck: u32 },
+        "OK" => Cancelled { policy: CancelFlowPolicy, member_count: u32, done: bool, stuck: u32 },
         "ALREADY_SATISFIED" => CancelledBefore {
-            policy: String,
+            policy: CancelFlowPolicy,
             member_count: u32,
             done: bool,
             stuck: u32,
@@ -36,11 +34,11 @@ functions! {
     })
     -> ReadCancelReceiptReply {
         "OK" => Receipt {
-            policy: String,
+            policy: CancelFlowPolicy,
             cancelled_at: TimestampMs,
             done: bool,
             stuck: u32,
-            entries: List<ReceiptRow>,
+            entries: List<CancelledMember>,
             next_from: Option<u64>,
         },
     }
@@ -59,15 +57,12 @@ functions! {
     refuses [FlowNotFound];
 }
 
-rows! {
-    /// What a cancel meant for a member.
-    ReceiptRow {
-        execution_id: ExecutionId,
-        ordinal: u64,
-        name: Option<String>,
-        fate: String,
-        public_state: Option<PublicState>,
-        ended_at: Option<TimestampMs>,
-        fenced_until: Option<TimestampMs>,
-    }
-}
+row!(CancelledMember {
+    execution_id,
+    ordinal,
+    name,
+    fate,
+    public_state,
+    completed_at,
+    fenced_until,
+});

@@ -1,14 +1,14 @@
 //! Flows, their members and their edges, read.
 
-use std::collections::BTreeMap;
-
-use ff_core::contracts::Tags;
+use ff_core::contracts::{
+    CancelFlowPolicy, DependencyKind, EdgeState, FailurePolicy, FlowMember, FlowState, FlowSummary,
+    Tags,
+};
 use ff_core::state::PublicState;
 use ff_core::types::{EdgeId, ExecutionId, ExecutionKind, FlowId, Namespace, TimestampMs};
 
 use crate::call::functions;
-use crate::value::Value;
-use crate::wire::{List, Reading};
+use crate::wire::{List, row};
 
 functions! {
     /// Reads everything about a flow but its members and edges.
@@ -17,7 +17,7 @@ functions! {
         "OK" => Flow {
             kind: ExecutionKind,
             namespace: Namespace,
-            public_flow_state: String,
+            public_flow_state: FlowState,
             graph_revision: u64,
             node_count: u32,
             edge_count: u32,
@@ -26,14 +26,14 @@ functions! {
             started_at: Option<TimestampMs>,
             ended_at: Option<TimestampMs>,
             sealed: bool,
-            on_failure: String,
+            on_failure: FailurePolicy,
             deadline_at: Option<TimestampMs>,
             cancelled_at: Option<TimestampMs>,
             cancel_reason: Option<String>,
-            cancellation_policy: Option<String>,
+            cancellation_policy: Option<CancelFlowPolicy>,
             being_cancelled: bool,
             stuck: u32,
-            counts: StateCounts,
+            counts: Vec<(PublicState, u32)>,
             tags: Tags,
         },
     }
@@ -63,14 +63,14 @@ functions! {
         from: u64,
         limit: u32,
     })
-    -> ListMembersReply { "OK" => Members { members: List<MemberRow>, next_from: Option<u64> } }
+    -> ListMembersReply { "OK" => Members { members: List<FlowMember>, next_from: Option<u64> } }
     refuses [FlowNotFound];
 
     /// Reads members in the order in which they came, each before the edges that begin there.
     read ff_read_graph(ReadGraph { flow_id: FlowId, cursor: Option<String>, limit: u32 })
     -> ReadGraphReply {
         "OK" => Graph {
-            members: List<MemberRow>,
+            members: List<FlowMember>,
             edges: List<EdgeRow>,
             next_cursor: Option<String>,
         },
@@ -79,84 +79,59 @@ functions! {
 
     /// Lists flows of a partition by their ids, from behind one on: all, or those that owe ends.
     read ff_list_flows(ListFlows { after: Option<FlowId>, limit: u32, owing: bool })
-    -> ListFlowsReply { "OK" => Flows { flows: List<FlowRow>, next_after: Option<FlowId> } }
+    -> ListFlowsReply { "OK" => Flows { flows: List<FlowSummary>, next_after: Option<FlowId> } }
     refuses [];
 }
 
-/// How many members are in which state: words and numbers in turn.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StateCounts(pub BTreeMap<PublicState, u32>);
-
-impl Reading for StateCounts {
-    fn read(value: Value) -> Option<Self> {
-        let Value::Array(values) = value else { return None };
-        let mut values = values.into_iter();
-        let mut counts = BTreeMap::new();
-        while let Some(word) = values.next() {
-            counts.insert(Reading::read(word)?, Reading::read(values.next()?)?);
-        }
-        Some(Self(counts))
-    }
+/// An edge, as `lua/verb/flow_reads.lua` tells it.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the values are named as in the library")]
+pub struct EdgeRow {
+    pub edge_id: EdgeId,
+    pub upstream_execution_id: ExecutionId,
+    pub downstream_execution_id: ExecutionId,
+    pub dependency_kind: DependencyKind,
+    pub edge_state: EdgeState,
+    pub applied: bool,
+    pub passes_data: bool,
+    pub input_name: Option<String>,
 }
 
-/// Declares what the rows of a listing hold, in order.
-macro_rules! rows {
-    ($($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty),* $(,)? })*) => {$(
-        $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq)]
-        #[allow(missing_docs, reason = "the values are named as in the library")]
-        pub struct $name { $(pub $field: $type),* }
+row!(EdgeRow {
+    edge_id,
+    upstream_execution_id,
+    downstream_execution_id,
+    dependency_kind,
+    edge_state,
+    applied,
+    passes_data,
+    input_name,
+});
 
-        impl Reading for $name {
-            fn read(value: Value) -> Option<Self> {
-                let Value::Array(values) = value else { return None };
-                let mut values = values.into_iter();
-                Some(Self { $($field: Reading::read(values.next()?)?),* })
-            }
-        }
-    )*};
-}
+row!(FlowMember {
+    execution_id,
+    ordinal,
+    name,
+    kind,
+    public_state,
+    optional,
+    attempt_count,
+    started_at,
+    completed_at,
+    cancelled_by,
+    fenced_until,
+    edge_count,
+});
 
-pub(crate) use rows;
-
-rows! {
-    /// An edge, as `lua/verb/flow_reads.lua` tells it.
-    EdgeRow {
-        edge_id: EdgeId,
-        upstream_execution_id: ExecutionId,
-        downstream_execution_id: ExecutionId,
-        dependency_kind: String,
-        edge_state: String,
-        applied: bool,
-        passes_data: bool,
-        input_name: Option<String>,
-    }
-    /// A member of a flow.
-    MemberRow {
-        execution_id: ExecutionId,
-        ordinal: u64,
-        name: Option<String>,
-        kind: ExecutionKind,
-        public_state: PublicState,
-        optional: bool,
-        attempt_count: u32,
-        started_at: Option<TimestampMs>,
-        ended_at: Option<TimestampMs>,
-        cancelled_by: Option<String>,
-        lease_expires_at: Option<TimestampMs>,
-        edge_count: u64,
-    }
-    /// A flow in a listing.
-    FlowRow {
-        flow_id: FlowId,
-        kind: ExecutionKind,
-        namespace: Namespace,
-        public_flow_state: String,
-        node_count: u32,
-        created_at: TimestampMs,
-        ended_at: Option<TimestampMs>,
-        stuck: u32,
-        live: u32,
-        bad: u32,
-    }
-}
+row!(FlowSummary {
+    flow_id,
+    flow_kind,
+    namespace,
+    status,
+    node_count,
+    created_at,
+    completed_at,
+    stuck_count,
+    live_count,
+    failed_count,
+});

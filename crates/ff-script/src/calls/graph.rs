@@ -69,10 +69,10 @@ pub struct GraphEdge {
 const OWN_WIDTH: usize = 3;
 
 /// How many arguments a member has.
-const NODE_WIDTH: usize = OWN_WIDTH + CreateExecution::CONTRACT.args.len();
+pub(super) const NODE_WIDTH: usize = OWN_WIDTH + CreateExecution::CONTRACT.args.len();
 
 /// Members and then edges, as arguments.
-fn encode(nodes: &[GraphNode], edges: &[GraphEdge]) -> Rest<Vec<u8>> {
+pub(super) fn encode(nodes: &[GraphNode], edges: &[GraphEdge]) -> Rest<Vec<u8>> {
     let mut items: Vec<Vec<u8>> = Vec::new();
     for node in nodes {
         let mut own = Args::with_capacity(OWN_WIDTH);
@@ -121,7 +121,7 @@ impl SubmitGraph {
 }
 
 impl GraphNode {
-    fn tell(&self, digest: &mut Digest) {
+    pub(super) fn tell(&self, digest: &mut Digest) {
         let it = &self.create;
         digest.text(&self.name).text(it.namespace.as_str());
         digest.text(it.lane.as_str()).text(it.kind.as_str());
@@ -132,7 +132,7 @@ impl GraphNode {
 }
 
 impl GraphEdge {
-    fn tell(&self, digest: &mut Digest) {
+    pub(super) fn tell(&self, digest: &mut Digest) {
         digest.text(&self.upstream.to_string()).text(&self.downstream.to_string());
         digest.text(&self.kind).number(self.pass.into()).text(&self.name);
     }

@@ -8,7 +8,7 @@ use ff_core::types::TimestampMs;
 use crate::args::Args;
 use crate::call::functions;
 use crate::value::Value;
-use crate::wire::{Argument, Reading};
+use crate::wire::{Argument, Reading, row};
 
 functions! {
     /// Makes a key the one that signs tokens; the one before is accepted for a grace period.
@@ -47,7 +47,7 @@ functions! {
     /// Reads the keys that approval links are accepted under, for the servers that check them.
     read ff_read_link_secrets(ReadLinkSecrets {})
     -> ReadLinkSecretsReply {
-        "OK" => Keys { now: TimestampMs, current_kid: Option<String>, keys: Vec<LinkKey> },
+        "OK" => Keys { now: TimestampMs, current_kid: Option<String>, keys: LinkKeys },
     }
     refuses [];
 }
@@ -68,6 +68,10 @@ impl Argument for SecretHex {
     }
 }
 
+/// The keys that links are accepted under.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkKeys(pub Vec<LinkKey>);
+
 /// A key id that tokens are accepted under.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kid {
@@ -77,32 +81,14 @@ pub struct Kid {
     pub accepted_until: Option<u64>,
 }
 
-/// Ids and times in turn.
-impl Reading for Vec<Kid> {
-    fn read(value: Value) -> Option<Self> {
-        let Value::Array(values) = value else { return None };
-        let mut values = values.into_iter();
-        let mut kids = Vec::new();
-        while let Some(kid) = values.next() {
-            let accepted_until = Reading::read(values.next()?)?;
-            kids.push(Kid { kid: Reading::read(kid)?, accepted_until });
-        }
-        Some(kids)
-    }
-}
+row!(Kid { kid, accepted_until });
 
 /// Ids and hex digits in turn. A damaged key is left out: nothing is accepted under it.
-impl Reading for Vec<LinkKey> {
+impl Reading for LinkKeys {
     fn read(value: Value) -> Option<Self> {
-        let Value::Array(values) = value else { return None };
-        let mut values = values.into_iter();
-        let mut keys = Vec::new();
-        while let Some(kid) = values.next() {
-            let (kid, hex): (String, String) =
-                (Reading::read(kid)?, Reading::read(values.next()?)?);
-            keys.extend(bytes_of(&hex).map(|secret| LinkKey { kid, secret }));
-        }
-        Some(keys)
+        let keys = Vec::<(String, String)>::read(value)?.into_iter();
+        let read = |(kid, hex): (String, String)| Some(LinkKey { kid, secret: bytes_of(&hex)? });
+        Some(Self(keys.filter_map(read).collect()))
     }
 }
 

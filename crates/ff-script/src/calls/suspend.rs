@@ -9,7 +9,7 @@ use ff_core::types::{
 
 use crate::call::functions;
 use crate::value::Value;
-use crate::wire::{Packed, Reading};
+use crate::wire::{Packed, Reading, Row, to_the_end};
 
 functions! {
     /// Gives the lease back until signals, an operator or a timeout end the wait.
@@ -92,30 +92,18 @@ functions! {
         "OK" => Signals {
             ended_by: Option<ResumedBy>,
             next_from: Option<u32>,
-            signals: SignalList,
+            signals: Vec<ResumeSignal>,
         },
     }
     refuses [ExecutionNotFound, ExecutionNotActive, FenceRequired, PartialFenceTriple, LeaseRevoked,
         LeaseExpired, StaleLease];
 }
 
-/// Signals, each as its packed parts and its payload behind it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SignalList(pub Vec<ResumeSignal>);
-
-impl Reading for SignalList {
-    fn read(value: Value) -> Option<Self> {
-        let Value::Array(values) = value else { return None };
-        read_signals(values.into_iter()).map(Self)
+/// A signal: its packed parts, and its payload behind them.
+impl Row for ResumeSignal {
+    fn take(values: &mut std::vec::IntoIter<Value>) -> Option<Self> {
+        read_signal(Packed::read(values.next()?)?, Vec::read(values.next()?)?)
     }
-}
-
-fn read_signals(mut values: std::vec::IntoIter<Value>) -> Option<Vec<ResumeSignal>> {
-    let mut signals = Vec::with_capacity(values.len() / 2);
-    while let Some(parts) = values.next() {
-        signals.push(read_signal(Packed::read(parts)?, Vec::read(values.next()?)?)?);
-    }
-    Some(signals)
 }
 
 /// One signal, by the parts that `lua/model/signal.lua` names.
@@ -143,7 +131,7 @@ impl Reading for Resumption {
         Some(Self {
             resumed_by: Reading::read(values.next()?)?,
             complete: Reading::read(values.next()?)?,
-            signals: read_signals(values)?,
+            signals: to_the_end(values)?,
         })
     }
 }

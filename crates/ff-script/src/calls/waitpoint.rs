@@ -6,8 +6,7 @@ use ff_core::types::{
 };
 
 use crate::call::functions;
-use crate::value::Value;
-use crate::wire::{List, Reading};
+use crate::wire::{List, row};
 
 functions! {
     /// Opens a waitpoint for signals before the execution is suspended on it.
@@ -61,75 +60,54 @@ functions! {
     refuses [ExecutionNotFound, HmacSecretNotInitialized, InvalidSecret];
 }
 
-/// A row of `lua/verb/waitpoint.lua`.
-impl Reading for OpenWaitpoint {
-    fn read(value: Value) -> Option<Self> {
-        let Value::Array(values) = value else { return None };
-        let mut values = values.into_iter();
-        let mut next = || values.next();
-        Some(Self {
-            waitpoint_id: Reading::read(next()?)?,
-            waitpoint_key: Reading::read(next()?)?,
-            state: Reading::read(next()?)?,
-            waitpoint_token: Reading::read(next()?)?,
-            required_signal_names: List::read(next()?)?.0,
-            created_at: Reading::read(next()?)?,
-            activated_at: Reading::read(next()?)?,
-            expires_at: Reading::read(next()?)?,
-            suspension_id: Reading::read(next()?)?,
-            reason: Reading::read(next()?)?,
-            requested_by: Reading::read(next()?)?,
-            signal_count: Reading::read(next()?)?,
-            condition_json: Reading::read(next()?)?,
-            details_json: Reading::read(next()?)?,
-        })
-    }
-}
+// In the order of `lua/verb/waitpoint.lua`.
+row!(OpenWaitpoint {
+    waitpoint_id,
+    waitpoint_key,
+    state,
+    waitpoint_token,
+    required_signal_names,
+    created_at,
+    activated_at,
+    expires_at,
+    suspension_id,
+    reason,
+    requested_by,
+    signal_count,
+    condition_json,
+    details_json,
+});
 
-/// A row of `lua/verb/waits.lua`.
-impl Reading for SuspendedExecutionEntry {
-    fn read(value: Value) -> Option<Self> {
-        let Value::Array(values) = value else { return None };
-        let mut values = values.into_iter();
-        let mut next = || values.next();
-        Some(Self {
-            execution_id: Reading::read(next()?)?,
-            namespace: Reading::read(next()?)?,
-            lane: Reading::read(next()?)?,
-            kind: Reading::read(next()?)?,
-            suspended_at_ms: Reading::read(next()?)?,
-            reason: Reading::read(next()?)?,
-            timeout_at: Reading::read(next()?)?,
-            timeout_behavior: Reading::read(next()?)?,
-            waitpoint_id: Reading::read(next()?)?,
-            waitpoint_key: Reading::read(next()?)?,
-            requested_by: Reading::read(next()?)?,
-            signal_count: Reading::read(next()?)?,
-        })
-    }
-}
+// In the order of `lua/verb/waits.lua`.
+row!(SuspendedExecutionEntry {
+    execution_id,
+    namespace,
+    lane,
+    kind,
+    suspended_at_ms,
+    reason,
+    timeout_at,
+    timeout_behavior,
+    waitpoint_id,
+    waitpoint_key,
+    requested_by,
+    signal_count,
+});
 
-/// A row of `lua/verb/describe.lua`.
-impl Reading for SuspensionRecord {
-    fn read(value: Value) -> Option<Self> {
-        let Value::Array(values) = value else { return None };
-        let mut values = values.into_iter();
-        let mut next = || values.next();
-        Some(Self {
-            suspension_id: Reading::read(next()?)?,
-            waitpoint_id: Reading::read(next()?)?,
-            waitpoint_key: Reading::read(next()?)?,
-            reason: Reading::read(next()?)?,
-            requested_by: Reading::read(next()?)?,
-            since: Reading::read(next()?)?,
-            timeout_at: Reading::read(next()?)?,
-            timeout_behavior: Reading::read(next()?)?,
-            signal_count: Reading::read(next()?)?,
-            matched_signal_count: Reading::read(next()?)?,
-            closed_at: Reading::read(next()?)?,
-            close_reason: Reading::read(next()?)?,
-            worker_instance_id: Reading::read(next()?)?,
-            ended_by: Reading::read(next()?)?,
-        })
-    }
-}
+// In the order of `lua/verb/describe.lua`.
+row!(SuspensionRecord {
+    suspension_id,
+    waitpoint_id,
+    waitpoint_key,
+    reason,
+    requested_by,
+    since,
+    timeout_at,
+    timeout_behavior,
+    signal_count,
+    matched_signal_count,
+    closed_at,
+    close_reason,
+    worker_instance_id,
+    ended_by,
+});

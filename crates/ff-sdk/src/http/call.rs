@@ -216,7 +216,7 @@ impl HttpBackend {
                 Ok(answered) => return Ok(answered),
                 Err(error) => error,
             };
-            if !tries.again(&call, retry_of(&error)) {
+            if !tries.again(&call, error.retry()) {
                 return Err(error);
             }
             if tries.lost_at.is_some()
@@ -232,13 +232,6 @@ impl HttpBackend {
     async fn attempt(&self, call: &Call) -> Result<Answered, EngineError> {
         let answered = self.client.send(call.sent()).await.map_err(|error| lost(&error))?;
         if answered.status.is_success() { Ok(answered) } else { Err(refused(&answered)) }
-    }
-}
-
-pub(super) fn retry_of(error: &EngineError) -> Retry {
-    match error {
-        EngineError::Backend(error) => error.retry,
-        _ => Retry::Never,
     }
 }
 
@@ -323,7 +316,7 @@ mod tests {
 
     #[test]
     fn a_request_that_was_not_sent_is_told_apart_from_one_that_may_have_been() {
-        let retry = |kind| retry_of(&lost(&HttpError::new(kind, "")));
+        let retry = |kind| lost(&HttpError::new(kind, "")).retry();
         assert_eq!(retry(HttpErrorKind::Connect), Retry::Safe);
         assert_eq!(retry(HttpErrorKind::Broken), Retry::IfReplaySafe);
         assert_eq!(retry(HttpErrorKind::Timeout), Retry::IfReplaySafe);

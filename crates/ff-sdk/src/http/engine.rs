@@ -9,8 +9,8 @@ use ff_api::grant::ClaimGranted;
 use ff_api::headers;
 use ff_api::raw::{ReadPayload, ResultQuery};
 use ff_api::task::{
-    CancelTask, CompleteTask, DelayTask, FailTask, ProgressTask, RenewTask, WaitChildrenTask,
-    token_of,
+    AddChildrenTask, CancelTask, CompleteTask, DelayTask, FailTask, ProgressTask, RenewTask,
+    WaitChildrenTask, token_of,
 };
 use ff_api::worker::Register;
 use ff_core::backend::{FailOutcome, FailureClass, FailureReason, Frame, Handle, LeaseRenewal};
@@ -282,6 +282,15 @@ impl Tasks for HttpBackend {
 
     fn delay<'a>(&'a self, handle: &'a Handle, until: Moment) -> Answer<'a, ()> {
         self.tell::<DelayTask>(DelayTask::new(handle, until))
+    }
+
+    fn add_children<'a>(
+        &'a self,
+        handle: &'a Handle,
+        tasks: Vec<GraphTask>,
+    ) -> Answer<'a, ChildrenAdded> {
+        let task_token = token(handle);
+        self.send::<AddChildrenTask>(Nothing {}, AddChildrenTask { task_token, tasks })
     }
 
     fn wait_children<'a>(&'a self, handle: &'a Handle) -> Answer<'a, ()> {

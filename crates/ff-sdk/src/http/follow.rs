@@ -16,7 +16,7 @@ use hyper::body::{Bytes, Incoming};
 use tokio::time::{sleep, timeout};
 
 use super::HttpClient;
-use super::call::{ANSWER_TIMEOUT, lost, refused, retry_of};
+use super::call::{ANSWER_TIMEOUT, lost, refused};
 use super::transport::Sent;
 
 /// A server gives a sign of life more often than this.
@@ -34,7 +34,7 @@ pub(super) async fn follow(
     let mut follower =
         Follower { client, execution_id, after, body: None, decoder, pause, over: false };
     while let Err(error) = follower.connect().await {
-        if retry_of(&error) == Retry::Never || follower.pause >= LONGEST_PAUSE {
+        if error.retry() == Retry::Never || follower.pause >= LONGEST_PAUSE {
             return Err(error);
         }
         follower.pause().await;
@@ -90,7 +90,7 @@ impl Follower {
         loop {
             self.pause().await;
             match self.connect().await {
-                Err(error) if retry_of(&error) != Retry::Never => {
+                Err(error) if error.retry() != Retry::Never => {
                     let execution_id = self.execution_id;
                     tracing::debug!(%execution_id, %error, "following failed, trying again");
                 }

@@ -175,12 +175,12 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
         F: Fn(Context<S>, I) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<O, TaskError>> + Send + 'static,
     {
-        self.on_with(kind, KindOptions::default(), handler)
+        self.add(kind, KindOptions::default(), handler::typed(handler))
     }
 
     /// The same, with options.
     pub fn on_with<I, O, F, Fut>(
-        mut self,
+        self,
         kind: impl Into<String>,
         options: KindOptions,
         handler: F,
@@ -191,8 +191,7 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
         F: Fn(Context<S>, I) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<O, TaskError>> + Send + 'static,
     {
-        self.handlers.push((kind.into(), options, handler::typed(handler)));
-        self
+        self.add(kind, options, handler::typed(handler))
     }
 
     /// The handler of a kind whose input and output are bytes.
@@ -201,12 +200,12 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
         F: Fn(Context<S>, Vec<u8>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Vec<u8>, TaskError>> + Send + 'static,
     {
-        self.on_raw_with(kind, KindOptions::default(), handler)
+        self.add(kind, KindOptions::default(), handler::raw(handler))
     }
 
     /// The same, with options.
     pub fn on_raw_with<F, Fut>(
-        mut self,
+        self,
         kind: impl Into<String>,
         options: KindOptions,
         handler: F,
@@ -215,8 +214,7 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
         F: Fn(Context<S>, Vec<u8>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Vec<u8>, TaskError>> + Send + 'static,
     {
-        self.handlers.push((kind.into(), options, handler::raw(handler)));
-        self
+        self.add(kind, options, handler::raw(handler))
     }
 
     /// The handler of a kind that blocks the thread it runs on: a plain function, run where it may
@@ -228,12 +226,12 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
         O: Serialize + 'static,
         F: Fn(Context<S>, I) -> Result<O, TaskError> + Send + Sync + 'static,
     {
-        self.on_blocking_with(kind, KindOptions::default(), handler)
+        self.add(kind, KindOptions::default(), handler::blocking(handler))
     }
 
     /// The same, with options.
     pub fn on_blocking_with<I, O, F>(
-        mut self,
+        self,
         kind: impl Into<String>,
         options: KindOptions,
         handler: F,
@@ -243,7 +241,11 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
         O: Serialize + 'static,
         F: Fn(Context<S>, I) -> Result<O, TaskError> + Send + Sync + 'static,
     {
-        self.handlers.push((kind.into(), options, handler::blocking(handler)));
+        self.add(kind, options, handler::blocking(handler))
+    }
+
+    fn add(mut self, kind: impl Into<String>, options: KindOptions, handler: Handler<S>) -> Self {
+        self.handlers.push((kind.into(), options, handler));
         self
     }
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use ff_core::backend::HandleKind;
-use ff_core::contracts::{Claimed, PassedInput, ResumeSignal, ResumedBy, Tags};
+use ff_core::contracts::{
+    ChildrenAdded, Claimed, GraphTask, PassedInput, ResumeSignal, ResumedBy, Tags,
+};
 use ff_core::types::{
     AttemptIndex, ExecutionId, LaneId, LeaseFence, Namespace, WaitpointId, WaitpointToken,
 };
@@ -14,7 +16,7 @@ use super::TaskError;
 use crate::error::SdkError;
 use crate::flow::Input;
 use crate::json;
-use crate::task::{Frames, LeaseLoss, LeaseMonitor, TaskCore};
+use crate::task::{Child, Frames, LeaseLoss, LeaseMonitor, TaskCore};
 
 /// What a handler knows about its attempt: which execution, which try, the shared state, and
 /// whether it is still wanted. Cheap to clone.
@@ -105,6 +107,51 @@ impl<S> Context<S> {
     /// What is passed under a name, with its bytes as they are; none if nothing is.
     pub async fn input_raw(&self, name: &str) -> Result<Option<Vec<u8>>, SdkError> {
         self.core.input(name).await
+    }
+
+    /// Adds members to the execution's flow, as its children; an execution in no flow begins one of
+    /// its own. An attempt that adds the same again changes nothing, so a handler just asks for
+    /// what it needs, and waits while some of it is not there:
+    ///
+    /// ```
+    /// use ff_sdk::{Context, CreateExecution, ExecutionKind, GraphTask, TaskError};
+    ///
+    /// async fn total(context: Context, pages: Vec<String>) -> Result<u64, TaskError> {
+    ///     let count = ExecutionKind::try_new("count")?;
+    ///     let task = |page: &String| {
+    ///         let mut counting = CreateExecution::new(count.clone());
+    ///         counting.payload_text = Some(format!("{page:?}"));
+    ///         GraphTask::new(page.clone(), counting)
+    ///     };
+    ///     context.add_children(pages.iter().map(task)).await?;
+    ///     if context.has_open_children() {
+    ///         return Err(TaskError::wait_children());
+    ///     }
+    ///     let mut words = 0;
+    ///     for child in context.children() {
+    ///         words += child.result::<u64>().await?;
+    ///     }
+    ///     Ok(words)
+    /// }
+    /// ```
+    pub async fn add_children(
+        &self,
+        tasks: impl IntoIterator<Item = GraphTask>,
+    ) -> Result<ChildrenAdded, SdkError> {
+        self.core.add_children(tasks.into_iter().collect()).await
+    }
+
+    /// The children of the execution, in the order in which they were added, as they stood when it
+    /// was claimed.
+    pub fn children(&self) -> Vec<Child> {
+        let child = |told| Child::new(Arc::clone(&self.core), told);
+        self.core.family.all().into_iter().map(child).collect()
+    }
+
+    /// True if some children are not over, as far as this attempt knows: it should wait for them,
+    /// by [`TaskError::wait_children`].
+    pub fn has_open_children(&self) -> bool {
+        self.children().iter().any(|child| !child.is_over())
     }
 
     /// Everything that the claim answered.

@@ -261,6 +261,9 @@ fn outcome_of(error: TaskError) -> Outcome {
     if let Some(request) = error.suspension() {
         return Outcome::suspend(request.clone());
     }
+    if error.waits_for_children() {
+        return Outcome::WaitChildren;
+    }
     tracing::info!(category = error.category(), reason = error.message(), "the attempt failed");
     let (reason, class) = error.into_report();
     Outcome::Fail(reason, class)

@@ -29,12 +29,19 @@ pub struct TaskError {
     message: String,
     class: FailureClass,
     detail: Option<Vec<u8>>,
-    suspension: Option<Box<SuspendRequest>>,
+    wait: Option<Wait>,
+}
+
+/// What is no failure: the execution is given back, and goes on when this has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Wait {
+    Signals(Box<SuspendRequest>),
+    Children,
 }
 
 impl TaskError {
     fn new(class: FailureClass, message: impl fmt::Display) -> Self {
-        Self { message: message.to_string(), class, detail: None, suspension: None }
+        Self { message: message.to_string(), class, detail: None, wait: None }
     }
 
     /// May work next time: category `transient`.
@@ -63,13 +70,30 @@ impl TaskError {
     /// [`Context::resume_signals`](crate::Context::resume_signals).
     pub fn suspend(request: SuspendRequest) -> Self {
         let mut error = Self::fail("suspended");
-        error.suspension = Some(Box::new(request));
+        error.wait = Some(Wait::Signals(Box::new(request)));
         error
     }
 
-    /// What is waited for, if it is no failure.
+    /// No failure: the execution is given back until its children have ended, however they did.
+    /// Then the handler is run again, in the same attempt, and finds them in
+    /// [`Context::children`](crate::Context::children); at once if all have ended already.
+    pub fn wait_children() -> Self {
+        let mut error = Self::fail("waiting for children");
+        error.wait = Some(Wait::Children);
+        error
+    }
+
+    /// The signals that are waited for, if it is no failure.
     pub fn suspension(&self) -> Option<&SuspendRequest> {
-        self.suspension.as_deref()
+        match &self.wait {
+            Some(Wait::Signals(request)) => Some(request),
+            _ => None,
+        }
+    }
+
+    /// True if it is no failure, and children are waited for.
+    pub fn waits_for_children(&self) -> bool {
+        self.wait == Some(Wait::Children)
     }
 
     /// The same failure in a category of your own. One that no retry can mend stays so.

@@ -15,7 +15,6 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::TaskCore;
 use super::lease::Lease;
-use super::outcome::retry_of;
 use crate::error::SdkError;
 
 /// Frames that may be under way, and their bytes.
@@ -269,7 +268,7 @@ impl Appender {
                 }
                 Err(error) => error,
             };
-            if retry_of(&error) == Retry::Never || self.lease.loss().is_some() {
+            if error.retry() == Retry::Never || self.lease.loss().is_some() {
                 return Err(error);
             }
             sleep(pause).await;

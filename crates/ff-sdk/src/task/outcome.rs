@@ -1,23 +1,15 @@
 //! Reporting what became of an execution. A call whose answer was lost is sent again until the
 //! lease's deadline: the store recognises its repetition by the fence.
 
-use std::time::Duration;
-
 use ff_core::backend::{FailOutcome, FailureClass, FailureReason};
-use ff_core::backend_error::Retry;
 use ff_core::contracts::{self, SuspendRequest};
 use ff_core::error::{Code, EngineError};
 use ff_core::types::Moment;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::Instant;
 
 use super::renewal::is_lease_gone;
 use super::{ClaimedTask, TaskCore};
-use crate::error::{TerminalError, timed_out};
-
-const FIRST_PAUSE: Duration = Duration::from_millis(10);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// A call gets at least this long, also when the lease ends sooner.
-const SHORTEST_WAIT: Duration = Duration::from_millis(250);
+use crate::error::TerminalError;
 
 /// What a worker reports about its execution.
 pub(crate) enum Outcome {
@@ -155,31 +147,6 @@ where
     F: Future<Output = Result<T, EngineError>>,
 {
     let latest = Instant::now() + core.lease.ttl();
-    let mut pause = FIRST_PAUSE;
-    loop {
-        let deadline = core.lease.deadline().min(latest);
-        let limit = (deadline.saturating_duration_since(Instant::now()) / 2).max(SHORTEST_WAIT);
-        let answer = timeout(limit, send()).await;
-        let error = match answer.unwrap_or_else(|_| Err(timed_out(limit).into())) {
-            Ok(answer) => return Ok(answer),
-            Err(error) => error,
-        };
-        let retry = retry_of(&error);
-        *unresolved |= retry == Retry::IfReplaySafe;
-        if retry == Retry::Never || Instant::now() + pause >= deadline {
-            return Err(error);
-        }
-        let execution_id = core.claimed.handle.execution_id;
-        tracing::debug!(%execution_id, op, %error, "no answer, sending it again");
-        sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
-    }
-}
-
-/// Only trouble on the way is worth a repetition.
-pub(super) fn retry_of(error: &EngineError) -> Retry {
-    match error.through() {
-        EngineError::Backend(error) => error.retry,
-        _ => Retry::Never,
-    }
+    let deadline = || core.lease.deadline().min(latest);
+    ff_script::until_answered::until_answered(op, deadline, unresolved, send).await
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ff_core::backend_error::BackendError;
 use ff_core::engine_backend::EngineBackend;
 use ff_core::error::{Code, EngineError};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -10,7 +11,6 @@ use tracing::Instrument as _;
 
 use super::TaskCore;
 use super::lease::LeaseLoss;
-use crate::error::timed_out;
 
 /// A failed renewal is tried again after at most this long.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -67,7 +67,7 @@ pub(super) async fn renew(
     let sent = Instant::now();
     let limit = core.lease.remaining() / 2;
     let answer = timeout(limit, engine.renew(&core.claimed.handle)).instrument(span).await;
-    match answer.unwrap_or_else(|_| Err(timed_out(limit).into())) {
+    match answer.unwrap_or_else(|_| Err(BackendError::timed_out(limit).into())) {
         Ok(renewal) if renewal.lease_epoch == core.claimed.handle.fence.lease_epoch => {
             core.lease.renewed(sent);
             Ok(())

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use ff_core::backend_error::BackendError;
 use tokio::time::{timeout, timeout_at};
 
 use super::{FlowFabricWorker, Shared, WorkerStatus, registry};
 use crate::deadline;
-use crate::error::{Context as _, SdkError, timed_out};
+use crate::error::{Context as _, SdkError};
 use crate::task;
 
 /// How long handing back and disconnecting may take after the deadline.
@@ -41,7 +42,7 @@ impl FlowFabricWorker {
         self.heartbeat.abort();
         let parted = timeout(PARTING, self.part(before)).await;
         self.shared.status.send_replace(WorkerStatus::Stopped);
-        parted.unwrap_or_else(|_| Err(SdkError::Backend(timed_out(PARTING))))?;
+        parted.unwrap_or_else(|_| Err(SdkError::Backend(BackendError::timed_out(PARTING))))?;
         Ok(ShutdownReport { handed_back: left_over.len() })
     }
 

@@ -152,6 +152,7 @@ impl Tasks for Recorder {
         fn fail<'a>(handle: &'a Handle, reason: FailureReason, class: FailureClass) -> FailOutcome;
         fn cancel<'a>(handle: &'a Handle, reason: &'a str) -> ();
         fn delay<'a>(handle: &'a Handle, until: Moment) -> ();
+        fn add_children<'a>(handle: &'a Handle, tasks: Vec<GraphTask>) -> ChildrenAdded;
         fn wait_children<'a>(handle: &'a Handle) -> ();
     }
 }

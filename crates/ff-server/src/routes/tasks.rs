@@ -6,13 +6,12 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use ff_api::frames::AppendFrames;
 use ff_api::task::{
-    CancelTask, CompleteTask, DelayTask, FailTask, FailedTask, ProgressTask, RenewTask,
-    WaitChildrenTask,
+    AddChildrenTask, CancelTask, CompleteTask, DelayTask, FailTask, FailedTask, ProgressTask,
+    RenewTask, WaitChildrenTask,
 };
-use ff_core::argument::{check_bytes, check_range};
+use ff_core::argument::{check_bytes, check_payload, check_range};
 use ff_core::backend::{FailOutcome, Handle, LeaseRenewal};
-use ff_core::contracts::AppendFrameOutcome;
-use ff_core::error::EngineError;
+use ff_core::contracts::{AppendFrameOutcome, ChildrenAdded};
 use ff_core::limits;
 
 use crate::answer::{Answered, ok};
@@ -33,6 +32,7 @@ pub(super) fn routes() -> Vec<Route> {
         json::<CompleteTask, _, _>(complete).or_bytes(),
         json::<FailTask, _, _>(fail),
         json::<DelayTask, _, _>(delay),
+        json::<AddChildrenTask, _, _>(add_children),
         json::<WaitChildrenTask, _, _>(wait_children),
         json::<CancelTask, _, _>(cancel),
     ];
@@ -80,17 +80,9 @@ async fn complete(State(app): State<Arc<App>>, header: TaskHeader, request: Requ
         }
         Kind::Other | Kind::Unsaid => (handle(&app, header, None)?, Some(whole.bytes.into())),
     };
-    check_result(result.as_ref().map_or(0, Vec::len))?;
+    check_payload(result.as_ref().map_or(0, Vec::len), limits::RESULT_BYTES_MAX)?;
     app.backend.complete(&handle, result).await?;
     Ok(ended(&app, &handle, Outcome::Completed))
-}
-
-fn check_result(bytes: usize) -> Result<(), EngineError> {
-    if bytes as u64 <= limits::RESULT_BYTES_MAX {
-        return Ok(());
-    }
-    let details = vec![bytes.to_string(), limits::RESULT_BYTES_MAX.to_string()];
-    Err(EngineError::Refused { code: ff_core::error::Code::PayloadTooLarge, details })
 }
 
 async fn append_frames(
@@ -126,6 +118,15 @@ async fn delay(
     let handle = handle(&app, header, request.task_token.take())?;
     app.backend.delay(&handle, request.until()?).await?;
     Ok(ended(&app, &handle, Outcome::Delayed))
+}
+
+async fn add_children(
+    State(app): State<Arc<App>>,
+    header: TaskHeader,
+    Asked(mut request, _): Asked<AddChildrenTask>,
+) -> Answered<ChildrenAdded> {
+    let handle = handle(&app, header, request.task_token.take())?;
+    ok(app.backend.add_children(&handle, request.tasks).await?)
 }
 
 async fn wait_children(

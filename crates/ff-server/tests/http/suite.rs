@@ -2,13 +2,14 @@
 //! server.
 
 pub(crate) mod approvals;
+pub(crate) mod children;
 pub(crate) mod flows;
 pub(crate) mod frames;
 pub(crate) mod grant;
 pub(crate) mod health;
 pub(crate) mod ids;
+pub(crate) mod interventions;
 pub(crate) mod list;
-pub(crate) mod steer;
 pub(crate) mod submit;
 pub(crate) mod suspensions;
 pub(crate) mod waits;

@@ -72,11 +72,13 @@ fn described(seen: &Seen<'_>) -> Checked {
     let DescribeFlowReply::Flow { public_flow_state, node_count, edge_count, counts, .. } =
         typed::<DescribeFlow>(seen)?;
     let right = standing.state();
-    rule(public_flow_state == right, || format!("told {public_flow_state} instead of {right}"))?;
+    rule(public_flow_state.as_str() == right, || {
+        format!("told {public_flow_state} instead of {right}")
+    })?;
     let sizes = (node_count as usize, edge_count as usize);
     let right = (graph.members.len(), graph.edges.len());
     rule(sizes == right, || format!("told {sizes:?} members and edges instead of {right:?}"))?;
-    let counted: u32 = counts.0.values().sum();
+    let counted: u32 = counts.iter().map(|(_, count)| count).sum();
     rule(counted == node_count, || format!("{counted} members in some state, of {node_count}"))
 }
 

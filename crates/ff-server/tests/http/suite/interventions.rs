@@ -6,7 +6,7 @@ use super::{claim, complete, path, state, submit, text, token};
 use crate::client::Client;
 
 pub(crate) fn an_execution_is_cancelled_and_replayed(client: &Client) {
-    let id = submit(client, &json!({"kind": "job", "lane": "steer"}));
+    let id = submit(client, &json!({"kind": "job", "lane": "interventions"}));
     let body = json!({"reason": "a mistake"});
     let cancelled = client.post(&path(&id, "/cancel"), &body).expect(200).json();
     assert_eq!(cancelled, json!({"execution_id": id, "public_state": "cancelled"}));
@@ -18,7 +18,7 @@ pub(crate) fn an_execution_is_cancelled_and_replayed(client: &Client) {
     let replayed = client.post(&path(&id, "/replay"), &body).expect(200).json();
     assert_eq!(replayed["public_state"], "waiting");
     client.post(&path(&id, "/replay"), &json!({})).problem(409, "execution_not_terminal");
-    let task = claim(client, "steer");
+    let task = claim(client, "interventions");
     complete(client, &task, b"done");
     client.post(&path(&id, "/cancel"), &json!({})).problem(409, "execution_not_active");
     assert_eq!(client.get(&path(&id, "/result")).expect(200).body, b"done");

@@ -516,7 +516,7 @@ pub(super) fn listed<'a>(contents: &Contents<'a>) -> Vec<(Place<'a>, &'a [u8], i
     for place in contents.places.keys() {
         let Place::Flow(id) = place else { continue };
         entries.push((Place::Flows, id.as_bytes(), 0));
-        if contents.hash(place).is_some_and(|fields| owes(fields)) {
+        if contents.hash(place).is_some_and(owes) {
             entries.push((Place::Owing, id.as_bytes(), 0));
         }
     }

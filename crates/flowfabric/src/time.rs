@@ -44,8 +44,10 @@ pub(crate) fn span(from: TimestampMs, to: TimestampMs) -> String {
     let millis = to.as_millis().saturating_sub(from.as_millis());
     match millis {
         ..SECOND_MS => format!("{millis} ms"),
-        ..MINUTE_MS => format!("{}.{} s", millis / SECOND_MS, millis % SECOND_MS / 100),
-        ..HOUR_MS => format!("{}m {:02}s", millis / MINUTE_MS, millis % MINUTE_MS / SECOND_MS),
+        SECOND_MS..MINUTE_MS => format!("{}.{} s", millis / SECOND_MS, millis % SECOND_MS / 100),
+        MINUTE_MS..HOUR_MS => {
+            format!("{}m {:02}s", millis / MINUTE_MS, millis % MINUTE_MS / SECOND_MS)
+        }
         _ => format!("{}h {:02}m", millis / HOUR_MS, millis % HOUR_MS / MINUTE_MS),
     }
 }

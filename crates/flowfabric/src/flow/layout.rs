@@ -103,11 +103,11 @@ impl Layout {
 
     /// Puts each near those it is connected to, once from the left and once from the right.
     fn sort(&mut self, order: &mut [Vec<usize>], left: &[Vec<usize>], right: &[Vec<usize>]) {
-        for column in 0..order.len() {
-            self.sort_column(&mut order[column], left);
+        for column in order.iter_mut() {
+            self.sort_column(column, left);
         }
-        for column in (0..order.len()).rev() {
-            self.sort_column(&mut order[column], right);
+        for column in order.iter_mut().rev() {
+            self.sort_column(column, right);
         }
     }
 

@@ -149,4 +149,10 @@ end
 -- The arguments of one of several items of a call. The table is the same for all of them.
 define.parse = parse
 
+-- The same, in a table of their own.
+function define.parse_apart(specs, argv, p, now)
+  specs.values, specs.filled = {}, specs.fixed
+  return parse(specs, argv, p, now)
+end
+
 return define

@@ -30,9 +30,16 @@ function number.one_more(text) return text and number.stored(text, 0) + 1 or '1'
 -- The digits of a small number, also while the library loads and has no other way to write it.
 function number.constant(value) return value .. '' end
 
+-- The digits of counts: the same few are needed over and over, and making them is dear.
+local SMALL, SMALL_MAX = {}, 1000
+
 -- Plain digits, whatever the size: Lua's own conversion turns to exponents at 15 digits.
 function number.text(value)
-  return string.format('%.0f', value)
+  local text = SMALL[value]
+  if text then return text end
+  text = string.format('%.0f', value)
+  if value >= 0 and value <= SMALL_MAX and value % 1 == 0 then SMALL[value] = text end
+  return text
 end
 
 return number

@@ -14,6 +14,7 @@ function writes.new(p, now) return { p = p, now = now, channel = nil, message = 
 
 local function apply(w)
   local i, item = 1, w[1]
+  if w.shared then w.shared = nil end
   while item do
     w[i] = nil
     if item.uuid then
@@ -26,6 +27,23 @@ local function apply(w)
     i = i + 1
     item = w[i]
   end
+end
+
+-- Adds words to a command that other parts of the call add to as well, such as entries of a list:
+-- one command costs a fraction of many.
+function writes.extend(w, name, key, word, other)
+  local shared = w.shared
+  if not shared then
+    shared = {}
+    w.shared = shared
+  end
+  local command = shared[key]
+  if not command then
+    command = { name, key, nil, nil }
+    shared[key], w[#w + 1] = command, command
+  end
+  command[#command + 1] = word
+  if other then command[#command + 1] = other end
 end
 
 -- What is read from now on is read anew.

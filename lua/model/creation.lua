@@ -8,6 +8,7 @@ local limit = require('kernel.limit')
 local number = require('kernel.number')
 local record = require('model.record')
 local reply = require('kernel.reply')
+local writes = require('kernel.writes')
 local commit = require('model.commit')
 local policy = require('model.policy')
 local purge = require('model.purge')
@@ -91,7 +92,7 @@ end
 local put = record.setter { 'state', 'namespace', 'lane', 'kind', 'created_at' }
 
 local function build(w, p, a, compiled, now, join)
-  local x = record.new(p, a.execution_id)
+  local x = (join and record.new_member or record.new)(p, a.execution_id)
   if join then join(x) end
   if a.delay_until then runnable.delay(x, a.delay_until, 'delay') end
   put(x, runnable.state(x, now), a.namespace, a.lane, a.kind, now)
@@ -141,7 +142,7 @@ end
 
 -- Makes a member of a flow, of which everything was checked; `join` makes it one.
 function creation.member(w, p, a, compiled, tag_pairs, now, join)
-  w[#w + 1] = { 'ZADD', p.all, now, a.execution_id }
+  writes.extend(w, 'ZADD', p.all, now, a.execution_id)
   local x = build(w, p, a, compiled, now, join)
   write(w, x, tag_pairs)
   return x

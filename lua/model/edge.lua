@@ -58,8 +58,8 @@ local function parse_outgoing(text)
 end
 
 local function pack_outgoing(one)
-  return one.down .. ':' .. one.kind .. ':' .. (one.pass and 1 or 0) .. ':'
-    .. (one.applied and 1 or 0) .. ':' .. one.id .. ':' .. one.name
+  return one.down .. ':' .. one.kind .. (one.pass and ':1:' or ':0:')
+    .. (one.applied and '1:' or '0:') .. one.id .. ':' .. one.name
 end
 
 local function parse_incoming(text)
@@ -136,10 +136,25 @@ local function put_counts(x, needed, edges, satisfied, impossible)
     .. number.text(satisfied) .. ':' .. number.text(impossible))
 end
 
-local function counts(x)
+-- What such texts say: the same few are read again and again, and reading one is dear.
+local KNOWN_MAX = 256
+local known, known_count = {}, 0
+
+local function parse_counts(text)
   local needed, edges, satisfied, impossible =
-    string.match(x.dependencies or '', '^(%d*):(%d+):(%d+):(%d+)$')
-  return needed or '', tonumber(edges) or 0, tonumber(satisfied) or 0, tonumber(impossible) or 0
+    string.match(text, '^(%d*):(%d+):(%d+):(%d+)$')
+  if known_count == KNOWN_MAX then known, known_count = {}, 0 end
+  known_count = known_count + 1
+  local one = { needed or '', tonumber(edges) or 0, tonumber(satisfied) or 0,
+    tonumber(impossible) or 0 }
+  known[text] = one
+  return one
+end
+
+local function counts(x)
+  local text = x.dependencies or ''
+  local one = known[text] or parse_counts(text)
+  return one[1], one[2], one[3], one[4]
 end
 
 -- Says how many edges a member waits for, and how many of them must be satisfied: a number, or all.
@@ -147,12 +162,17 @@ function edge.expect(x, needed, count)
   put_counts(x, needed and number.text(needed) or '', count, 0, 0)
 end
 
--- May the member run as far as its upstreams go? Or can it never?
+-- May a member run as far as its upstreams go (free), can it never (skip), or must it wait? An
+-- empty text in place of how many it needs stands for all.
+local function verdict(needed, edges, satisfied, impossible)
+  local least = tonumber(needed) or edges
+  if satisfied >= least then return 'free' end
+  return edges - impossible < least and 'skip' or 'wait'
+end
+
 local function decide(x)
-  local needed, edges, satisfied, impossible = runnable.dependencies(x)
-  if not needed or satisfied >= needed then return 'free' end
-  if edges - impossible < needed then return 'skip' end
-  return 'wait'
+  if not x.dependencies then return 'free' end
+  return verdict(counts(x))
 end
 
 -- What an upstream put out is an input of a downstream that was not freed yet.
@@ -173,6 +193,8 @@ end
 
 edge.arm_deadline = arm_deadline
 
+local put_freed = record.setter { 'state', 'transition_at' }
+
 -- It has to wait again, and its time with it.
 function edge.disarm_deadline(x)
   if not x.deadline_ms or not x.deadline_at then return end
@@ -183,13 +205,12 @@ function edge.disarm_deadline(x)
 end
 
 -- What a change of its counts means for a member; `finish` ends one that can never run.
-local function apply(w, x, now, finish)
+local function apply(w, x, now, finish, decision)
   if x.state ~= 'blocked' or x.attempt_count then return commit(w, x) end
-  local decision = decide(x)
+  decision = decision or decide(x)
   if decision == 'free' then
     arm_deadline(x, now)
-    runnable.place(x, now)
-    record.set(x, 'transition_at', now)
+    put_freed(x, runnable.free_state(x, now), now)
     commit(w, x, 'freed')
   elseif decision == 'skip' then
     -- Whoever ends an execution looks at all of it.
@@ -211,22 +232,23 @@ end
 local function settle(w, x, up, one, now, finish)
   local needed, edges, satisfied, impossible = counts(x)
   -- Also for one that was ended meanwhile: it may be replayed.
-  local open = not x.attempt_count and decide(x) == 'wait'
+  local open = not x.attempt_count
+    and verdict(needed, edges, satisfied, impossible) == 'wait'
   if satisfies(one.kind, up.state) then
-    put_counts(x, needed, edges, satisfied + 1, impossible)
+    satisfied = satisfied + 1
     if open then pass(w, x, up, one) end
     if open and (up.kept or FAILURES[up.state]) then keep(w, x) end
   else
-    put_counts(x, needed, edges, satisfied, impossible + 1)
+    impossible = impossible + 1
   end
-  apply(w, x, now, finish)
+  put_counts(x, needed, edges, satisfied, impossible)
+  apply(w, x, now, finish, verdict(needed, edges, satisfied, impossible))
 end
 
-local read_downstream = record.reader { 'lane', 'priority', 'ageing_ms', 'created_at',
-  'delay_until', 'deadline_at', 'deadline_ms', 'deadline_given', 'flow_id', 'held', 'dependencies', 'attempt_count',
-  'inputs', 'edges_out', 'edges_resolved', 'optional', 'namespace', 'kept',
-  'grant_expires_at', 'pause_kind', 'next_attempt', 'lease_epoch',
-  'worker_instance_id', 'retention_ms', 'remembered_until' }
+-- What decides about a member that waits for upstreams, and where it is listed when it is freed.
+local read_downstream = record.reader { 'flow_id', 'dependencies', 'lane', 'created_at', 'priority',
+  'ageing_ms', 'delay_until', 'deadline_at', 'deadline_ms', 'held', 'attempt_count', 'inputs',
+  'kept' }
 
 -- How many more edges this call may follow.
 function edge.left(w) return w.edges_left or limit.edges_per_call end
@@ -311,8 +333,8 @@ local function told(w, up, place)
 end
 
 local function list_incoming(w, up, down, one, place)
-  w[#w + 1] = { 'RPUSH', keys.incoming(down.key), up.uuid .. ':' .. number.text(place) .. ':'
-    .. one.kind .. ':' .. (one.pass and 1 or 0) .. ':' .. one.name }
+  writes.extend(w, 'RPUSH', keys.incoming(down.key), up.uuid .. ':' .. number.text(place) .. ':'
+    .. one.kind .. (one.pass and ':1:' or ':0:') .. one.name)
 end
 
 -- Adds an edge to both of its ends. The downstream waits for it from now on; if the upstream is
@@ -320,7 +342,7 @@ end
 function edge.add(w, f, up, down, one, now, finish)
   local place = count_of(up.edges_out)
   record.set(up, 'edges_out', place + 1)
-  w[#w + 1] = { 'RPUSH', keys.outgoing(up.key), pack_outgoing(one) }
+  writes.extend(w, 'RPUSH', keys.outgoing(up.key), pack_outgoing(one))
   if one.id ~= '' then
     local at = up.uuid .. ':' .. number.text(place)
     w[#w + 1] = { 'HSET', keys.edge_ids(f.key), one.id, at, ends(up, down), at }
@@ -344,7 +366,7 @@ end
 function edge.link(w, f, up, down, one, now, finish)
   local place = count_of(up.edges_out)
   record.set(up, 'edges_out', place + 1)
-  w[#w + 1] = { 'RPUSH', keys.outgoing(up.key), pack_outgoing(one) }
+  writes.extend(w, 'RPUSH', keys.outgoing(up.key), pack_outgoing(one))
   list_incoming(w, up, down, one, place)
   flow.grow(w, f, 0, 1, now)
   commit(w, up)
@@ -425,7 +447,6 @@ function edge.obstacle(p, x)
   return nil
 end
 
--- May a member run as far as its upstreams go (free), can it never (skip), or must it wait?
 edge.decide = decide
 
 return edge

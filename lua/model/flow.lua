@@ -28,11 +28,16 @@ local writes = require('kernel.writes')
 
 local flow = {}
 
+-- The fields that count members by state, as a list and by the words of states.
+local COUNTS = { 'n:held', 'n:blocked', 'n:waiting', 'n:delayed', 'n:running', 'n:suspended',
+  'n:lapsed', 'n:revoked', 'n:success', 'n:failed', 'n:cancelled', 'n:expired', 'n:skipped' }
+local COUNT_OF = { held = COUNTS[1], blocked = COUNTS[2], waiting = COUNTS[3], delayed = COUNTS[4],
+  running = COUNTS[5], suspended = COUNTS[6], lapsed = COUNTS[7], revoked = COUNTS[8],
+  success = COUNTS[9], failed = COUNTS[10], cancelled = COUNTS[11], expired = COUNTS[12],
+  skipped = COUNTS[13] }
+
 -- What stands for one in `due`.
 flow.PREFIX = 'f:'
-
-local STATES = { 'held', 'blocked', 'waiting', 'delayed', 'running', 'suspended', 'lapsed',
-  'revoked', 'success', 'failed', 'cancelled', 'expired', 'skipped' }
 
 -- What a change of a member may have to know.
 local READ = { 'created_at', 'state', 'sealed', 'live', 'bad', 'on_failure', 'failing',
@@ -42,8 +47,15 @@ local READ = { 'created_at', 'state', 'sealed', 'live', 'bad', 'on_failure', 'fa
 local COMMAND = { 'HMGET', '' }
 for i = 1, #READ do COMMAND[i + 2] = READ[i] end
 
+-- Naming the fields gives the table its size at once, as in model/record.lua.
+local function blank(id, key)
+  return { id = id, key = key, write = flow.write, fresh = nil, touched = nil, retime = nil,
+    steps = nil, changes = nil, names = nil, created_at = nil, sealed = nil, live = nil, bad = nil,
+    started_at = nil, graph = nil, nodes = nil, edges = nil }
+end
+
 local function keep(p, f)
-  p.flows_read = p.flows_read or {}
+  if not p.flows_read then p.flows_read = {} end
   p.flows_read[f.id] = f
   return f
 end
@@ -55,14 +67,16 @@ function flow.read(p, id)
   COMMAND[2] = p.flow .. id
   local values = redis.call(unpack(COMMAND))
   if not values[1] then return nil end
-  f = { id = id, key = COMMAND[2], write = flow.write }
-  for i = 1, #READ do f[READ[i]] = values[i] or nil end
+  f = blank(id, COMMAND[2])
+  for i = 1, #READ do if values[i] then f[READ[i]] = values[i] end end
   return keep(p, f)
 end
 
 -- A flow that does not exist yet.
 function flow.new(p, id)
-  return keep(p, { id = id, key = p.flow .. id, write = flow.write, fresh = true })
+  local f = blank(id, p.flow .. id)
+  f.fresh = true
+  return keep(p, f)
 end
 
 -- All stored fields of a flow, for who describes it; nil if there is none.
@@ -76,13 +90,14 @@ end
 -- It will be written at the end of the call.
 local function touch(w, f)
   if f.touched then return end
-  f.touched, f.steps, f.changes, f.names = true, {}, {}, {}
+  f.touched = true
   w[#w + 1] = f
 end
 
 -- A field has another value from now on, or none.
 local function change(f, name, value)
   f[name] = value
+  if not f.changes then f.changes, f.names = {}, { nil, nil, nil, nil } end
   if f.changes[name] == nil then f.names[#f.names + 1] = name end
   f.changes[name] = value or false
 end
@@ -102,28 +117,28 @@ function flow.number(f, name) return number.stored(f[name], 0) end
 
 -- The graph has so many nodes and edges more.
 function flow.grow(w, f, nodes, edges, now)
-  local function more(name, by) return number.text(flow.number(f, name) + by) end
-  flow.set(w, f, { 'changed_at', number.text(now), 'nodes', more('nodes', nodes), 'edges',
-    more('edges', edges), 'revision', more('revision', nodes + edges) })
-  if nodes > 0 then f.joined = true end
+  touch(w, f)
+  change(f, 'changed_at', now)
+  change(f, 'revision', flow.number(f, 'revision') + nodes + edges)
+  if edges > 0 then change(f, 'edges', flow.number(f, 'edges') + edges) end
+  if nodes == 0 then return end
+  change(f, 'nodes', flow.number(f, 'nodes') + nodes)
+  f.joined = true
 end
 
 local BAD = { failed = true, cancelled = true, expired = true }
 
-local function step(f, name, by)
-  f.steps[name] = (f.steps[name] or 0) + by
-end
-
 -- A member went from one state to another, or came from none.
 local function move(f, x, before, after)
-  local alive, lives = state.LIVE[before], state.LIVE[after]
-  if before then step(f, 'n:' .. before, -1) end
-  step(f, 'n:' .. after, 1)
-  if lives and not alive then f.live = flow.number(f, 'live') + 1 end
-  if alive and not lives then f.live = flow.number(f, 'live') - 1 end
+  local steps, alive, lives = f.steps or {}, state.LIVE[before], state.LIVE[after]
+  local from, to = COUNT_OF[before], COUNT_OF[after]
+  if from then steps[from] = (steps[from] or 0) - 1 end
+  steps[to] = (steps[to] or 0) + 1
+  f.steps = steps
+  if alive ~= lives then change(f, 'live', flow.number(f, 'live') + (lives and 1 or -1)) end
   if x.optional then return end
-  if BAD[after] then f.bad = flow.number(f, 'bad') + 1 end
-  if before and BAD[before] then f.bad = flow.number(f, 'bad') - 1 end
+  if BAD[after] then change(f, 'bad', flow.number(f, 'bad') + 1) end
+  if BAD[before] then change(f, 'bad', flow.number(f, 'bad') - 1) end
 end
 
 -- Counts a member whose state has changed since it was last counted: `counted`, or what it was
@@ -137,8 +152,6 @@ function flow.count(w, x)
   if not f then return end
   touch(w, f)
   move(f, x, before, after)
-  flow.set(w, f, { 'live', number.text(flow.number(f, 'live')), 'bad',
-    number.text(flow.number(f, 'bad')) })
   if after == 'running' and not f.started_at then
     flow.set(w, f, { 'started_at', number.text(w.now) })
   end
@@ -295,14 +308,30 @@ local ENDS = { cancel = true, fail = true, expire = true }
 -- A flow is listed while it owes an end to members: they are still to come, or could not be dealt
 -- with.
 local function write_debt(w, f)
-  if f.changes.walk == nil and f.changes.stuck == nil then return end
+  local changes = f.changes
+  if not changes or changes.walk == nil and changes.stuck == nil then return end
   local owes = ENDS[flow.walks(f) or ''] or f.stuck
   if owes then redis.call('ZADD', w.p.owing, 0, f.id) else redis.call('ZREM', w.p.owing, f.id) end
 end
 
+-- The counts of members that changed become part of a command. One that somebody made unreadable
+-- stays as it is.
+local function add_counts(f, sets)
+  local steps, names = f.steps, { nil, nil, nil, nil }
+  for i = 1, #COUNTS do
+    local by = steps[COUNTS[i]]
+    if by and by ~= 0 then names[#names + 1] = COUNTS[i] end
+  end
+  local values = f.fresh and {} or #names > 0 and redis.call('HMGET', f.key, unpack(names))
+  for i = 1, #names do
+    local count = number.parse(values[i] or '0')
+    if count then sets[#sets + 1], sets[#sets + 2] = names[i], count + steps[names[i]] end
+  end
+end
+
 local function write_fields(f)
-  local sets, drops = { 'HSET', f.key }, { 'HDEL', f.key }
-  for i = 1, #f.names do
+  local sets, drops = { 'HSET', f.key, nil, nil, nil, nil, nil, nil }, { 'HDEL', f.key }
+  for i = 1, f.names and #f.names or 0 do
     local name = f.names[i]
     if f.changes[name] then
       sets[#sets + 1], sets[#sets + 2] = name, f.changes[name]
@@ -310,6 +339,7 @@ local function write_fields(f)
       drops[#drops + 1] = name
     end
   end
+  if f.steps then add_counts(f, sets) end
   if #drops > 2 then redis.call(unpack(drops)) end
   if #sets > 2 then redis.call(unpack(sets)) end
 end
@@ -318,15 +348,9 @@ end
 function flow.write(w, f)
   finish(w, f)
   write_fields(f)
-  for i = 1, #STATES do
-    local name = 'n:' .. STATES[i]
-    local by = f.steps[name]
-    -- A count that somebody made unreadable stays so.
-    if by and by ~= 0 then redis.pcall('HINCRBY', f.key, name, by) end
-  end
   write_debt(w, f)
   if f.retime then write_times(w, f) end
-  f.touched, f.retime = nil, nil
+  f.touched, f.retime, f.fresh, f.steps, f.changes, f.names = nil, nil, nil, nil, nil, nil
 end
 
 -- The members from an ordinal on: uuids and ordinals in turn.

@@ -5,6 +5,7 @@ local keys = require('kernel.keys')
 local limit = require('kernel.limit')
 local number = require('kernel.number')
 local reply = require('kernel.reply')
+local writes = require('kernel.writes')
 local event = require('model.event')
 local flow = require('model.flow')
 local log = require('model.log')
@@ -59,7 +60,7 @@ function member.join(w, f, x, name, optional, now)
     flow.set(w, f, { 'kept_until', x.remembered_until })
   end
   if optional then record.set(x, 'optional', '1') end
-  w[#w + 1] = { 'ZADD', keys.members(f.key), ordinal, x.uuid }
+  writes.extend(w, 'ZADD', keys.members(f.key), ordinal, x.uuid)
 end
 
 -- Nobody joins any more. Members that were held until now may run.

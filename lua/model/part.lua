@@ -39,12 +39,9 @@ local EDGE_WIDTH = 5
 
 -- The arguments of one item, in a table of their own.
 local function parse(specs, items, from, width, p, now)
-  local argv, own = {}, {}
+  local argv = {}
   for i = 1, width do argv[i] = items[from + i - 1] end
-  local a, refusal = kernel.parse(specs, argv, p, now)
-  if not a then return nil, refusal end
-  for name, value in pairs(a) do own[name] = value end
-  return own
+  return kernel.parse_apart(specs, argv, p, now)
 end
 
 -- A member by its place; nil and a refusal.
@@ -69,20 +66,26 @@ function part.edges_given(a)
   return count
 end
 
-local function is_taken(p, uuid)
-  return redis.call('EXISTS', p.execution .. uuid) == 1
-end
-
 -- What is wrong with a member that is new; nil if nothing is.
 function part.wrong_node(p, one, by_id)
   if one.idempotency_key then
     return reply.refuse('invalid_input', 'a member has no idempotency key of its own')
   end
-  if by_id[one.execution_id] or is_taken(p, one.execution_id) then
+  if by_id[one.execution_id] then
     return reply.refuse('idempotency_conflict', p.tag .. one.execution_id)
   end
   one.compiled, one.tags = creation.compile(one)
   return not one.compiled and one.tags or nil
+end
+
+-- The refusal of members one of which exists already, in this flow or elsewhere; nil if none does.
+function part.taken(p, list)
+  local keys = {}
+  for i = 1, #list do keys[i] = p.execution .. list[i].execution_id end
+  if #keys == 0 or redis.call('EXISTS', unpack(keys)) == 0 then return nil end
+  local i = 1
+  while redis.call('EXISTS', keys[i]) == 0 do i = i + 1 end
+  return reply.refuse('idempotency_conflict', p.tag .. list[i].execution_id)
 end
 
 -- The refusal of members that need more edges than they have; nil if there is none.

@@ -24,7 +24,7 @@ local function blank(uuid, key)
   return { uuid = uuid, key = key, state = nil, lane = nil, kind = nil, namespace = nil,
     created_at = nil, payload = nil, lease_id = nil, lease_epoch = nil,
     lease_expires_at = nil, attempt_count = nil, worker_instance_id = nil,
-    was = nil, sets = nil, whole = true }
+    was = nil, sets = nil, moved = nil, changed = nil, event = nil, whole = true }
 end
 
 local function small_blank(uuid, key, state)
@@ -144,6 +144,9 @@ function record.new(p, uuid)
   x.whole = true
   return keep(p, x)
 end
+
+-- The same of a member of a flow, which has more fields.
+function record.new_member(p, uuid) return keep(p, blank(uuid, p.execution .. uuid)) end
 
 -- The position of a stored field among those that are to be written; nil if it is not.
 local function position(sets, stored)

@@ -30,13 +30,18 @@ local function awaits_children(x)
     and number.stored(x.open_children, 0) > 0
 end
 
+-- The state of a runnable execution that waits for nobody.
+function runnable.free_state(x, now)
+  if x.delay_until and number.stored(x.delay_until, 0) > now then return 'delayed' end
+  return 'waiting'
+end
+
 -- The state of a runnable execution: what holds it decides.
 function runnable.state(x, now)
   if x.held then return 'held' end
   if x.dependencies and depends(x) then return 'blocked' end
   if x.open_children and awaits_children(x) then return 'blocked' end
-  if x.delay_until and number.stored(x.delay_until, 0) > now then return 'delayed' end
-  return 'waiting'
+  return runnable.free_state(x, now)
 end
 
 -- The states of what nothing holds but a time.

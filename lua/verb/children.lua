@@ -57,6 +57,8 @@ local function read_nodes(p, a, x, now)
       new[#new + 1], by_id[one.execution_id] = one, one
     end
   end
+  local refusal = part.taken(p, new)
+  if refusal then return nil, refusal end
   return new, by_id
 end
 

@@ -34,6 +34,8 @@ local function read_nodes(p, a, known, now)
     one.number = a.nodes_before + i
     list[#list + 1], by_id[one.execution_id] = one, one
   end
+  local refusal = part.taken(p, list)
+  if refusal then return nil, refusal end
   return list, by_id
 end
 

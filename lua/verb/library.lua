@@ -26,7 +26,7 @@ local function needed()
     { 'UNLINK', record }, { 'STRLEN', record },
     { 'HGET', record, 'f' }, { 'HMGET', record, 'f' }, { 'HGETALL', record },
     { 'HSET', record, 'f', '' }, { 'HDEL', record, 'f' }, { 'HLEN', record },
-    { 'HEXISTS', record, 'f' }, { 'HINCRBY', record, 'n', '1' },
+    { 'HEXISTS', record, 'f' },
     { 'ZADD', p.all, '1', 'm' }, { 'ZREM', p.all, 'm' }, { 'ZRANGE', p.all, '0', '1' },
     { 'ZSCORE', p.all, 'm' }, { 'ZCARD', p.all }, { 'ZRANK', p.all, 'm' },
     { 'ZREVRANK', p.all, 'm' },

@@ -89,3 +89,22 @@ fn output_is_appended_and_followed() {
     let (expected, arrived) = (&report["tail_frames_expected"], &report["tail_frames_arrived"]);
     assert_eq!((expected, arrived), (&120.into(), &120.into()), "{report}");
 }
+
+#[test]
+fn flows_are_compared_with_plain_executions() {
+    for shape in ["chain", "fanout", "fanin", "diamond", "random"] {
+        let host = if shape == "chain" { "embedded" } else { "valkey" };
+        let report = report(&format!(
+            "flow --host {host} --shape {shape} --nodes 6 --flows 5 --workers 3 --rounds 1 \
+             --partitions 8"
+        ));
+        measured(&report, &["flows_per_s", "nodes_per_s", "plain_per_s", "nodes_ratio"]);
+        measured(&report, &["flow_p50_us", "flow_p99_us", "in_flight_ratio"]);
+        measured(&report, &["server_us_per_node", "server_ratio"]);
+        if host == "valkey" {
+            measured(&report, &["bytes_per_edge"]);
+        }
+        let limits = report["limits"].as_object().map(|limits| limits.contains_key("nodes_ratio"));
+        assert_eq!(limits.unwrap_or(false), shape == "chain", "{report}");
+    }
+}

@@ -1,14 +1,14 @@
 //! Children under test: graphs whose members are added by a running execution.
 
-use ff_core::types::{ExecutionId, GrantId, LeaseId};
+use ff_core::types::ExecutionId;
 use ff_script::calls::children::{AddChildren, AddChildrenReply};
-use ff_script::calls::claim::{ClaimResumedExecution, ClaimRow};
+use ff_script::calls::claim::{ClaimExecution, ClaimResumedExecution, ClaimRow};
 use ff_script::calls::graph::GraphEdge;
 use ff_script::wire::Rest;
 
 use crate::deployment::Deployment;
 use crate::flows::{Flow, Graph, arrow_kind};
-use crate::held::{Held, INSTANCE, LEASE_MS, WORKER, instance, worker};
+use crate::held::Held;
 
 impl Held {
     /// Adds the members of a graph as children. If the parent is in no flow, that of the graph is
@@ -85,16 +85,18 @@ impl Deployment {
     /// Claims an execution whose attempt goes on.
     pub async fn resume(&self, execution_id: ExecutionId) -> Held {
         let grant = self.claim_grant_call(execution_id);
-        let grant_id: GrantId = grant.grant_id;
+        let claim = self.member_claim(execution_id, grant.grant_id);
         self.call(grant).await;
+        let ClaimExecution { worker_id, worker_instance_id, lane, grant_id, .. } = claim;
+        let (lease_id, lease_ttl_ms) = (claim.lease_id, claim.lease_ttl_ms);
         let claim = ClaimResumedExecution {
             execution_id,
-            worker_id: worker(WORKER),
-            worker_instance_id: instance(INSTANCE),
-            lane: None,
+            worker_id,
+            worker_instance_id,
+            lane,
             grant_id,
-            lease_id: LeaseId::from_uuid(self.new_uuid()),
-            lease_ttl_ms: LEASE_MS,
+            lease_id,
+            lease_ttl_ms,
         };
         Held::from(ClaimRow::from(self.call(claim).await))
     }

@@ -36,6 +36,7 @@ mod tally;
 mod trace;
 
 pub use dice::Dice;
+pub use disk::OnDisk;
 pub use plan::{Op, Plan, Step};
 pub use play::{Failure, Played, play};
 pub use shrink::shrink;

@@ -22,7 +22,7 @@ const COMPACTION: CompactionConfig = CompactionConfig { min_bytes: 6000, growth:
 const TRIES: usize = 100;
 
 /// A store that crashes.
-pub(super) struct OnDisk {
+pub struct OnDisk {
     library: Library,
     sync: SyncMode,
     pub(super) clock: Arc<ManualClock>,
@@ -37,7 +37,8 @@ struct Open {
 }
 
 impl OnDisk {
-    pub(super) fn new(library: &Library, sync: SyncMode) -> Self {
+    /// A new store in a directory of its own.
+    pub fn new(library: &Library, sync: SyncMode) -> Self {
         let clock = Arc::new(ManualClock::at(START_MS));
         let directory = TempDir::new().expect("a directory can be made");
         let host = open(library, sync, &clock, directory.path());
@@ -50,7 +51,8 @@ impl OnDisk {
         }
     }
 
-    pub(super) fn host(&self) -> Arc<EmbeddedHost> {
+    /// The store as it is open now.
+    pub fn host(&self) -> Arc<EmbeddedHost> {
         Arc::clone(&self.lock().host)
     }
 
@@ -59,7 +61,7 @@ impl OnDisk {
     }
 
     /// Leaves the store as it is and goes on with what a crash would leave of it.
-    pub(super) async fn crash(&self) {
+    pub async fn crash(&self) {
         let image = image(self.lock().directory.path());
         let host = open(&self.library, self.sync, &self.clock, image.path());
         let left = std::mem::replace(&mut *self.lock(), Open { host, directory: image });

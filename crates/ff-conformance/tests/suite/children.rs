@@ -1,6 +1,6 @@
 //! Children: what a running execution adds to its flow, counts and waits for.
 
-use ff_conformance::record::{listed_in, record, story};
+use ff_conformance::record::{events_of, listed_in, record};
 use ff_conformance::{Deployment, Graph, LANE, LEASE_MS, conformance, instance};
 use ff_core::error::Code;
 use ff_core::limits;
@@ -44,7 +44,7 @@ conformance! {
         let dump = d.dump().await;
         let members = format!("f:{}:m", flow.id);
         assert_eq!(listed_in(&dump, held.id), [members.as_str(), "q:default"]);
-        assert_eq!(story(&dump, held.id).last().map(String::as_str), Some("children_done 0"));
+        assert_eq!(events_of(&dump, held.id).last().map(String::as_str), Some("children_done 0"));
         let resumed = d.claim(LANE).await;
         assert_eq!((resumed.id, resumed.attempt_id), (held.id, held.attempt_id));
         assert_eq!(resumed.row.attempt_kind, AttemptKind::Resumed);

@@ -63,9 +63,9 @@ fn same_rights() {
 }
 
 /// Commands that the embedded host offers ahead of the functions that will call them.
-const OFFERED_AHEAD: [&str; 14] = [
-    "APPEND", "GETRANGE", "HKEYS", "HSETNX", "INCRBY", "LLEN", "LPOP", "RENAME", "UNLINK", "XDEL",
-    "XLEN", "ZCOUNT", "ZINCRBY", "ZMSCORE",
+const OFFERED_AHEAD: [&str; 17] = [
+    "APPEND", "GETRANGE", "HINCRBY", "HKEYS", "HSETNX", "INCRBY", "LLEN", "LPOP", "RENAME",
+    "SCARD", "SREM", "UNLINK", "XDEL", "XLEN", "ZCOUNT", "ZINCRBY", "ZMSCORE",
 ];
 
 fn same_commands() {

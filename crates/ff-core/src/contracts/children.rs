@@ -248,8 +248,7 @@ mod tests {
         let first = &planned.children[0].node.new;
         assert_eq!(first.execution_id, child_id(&parent(), "a", &config()));
         assert_eq!(first.execution_id.partition(), parent().partition());
-        let lane = first.request.lane.as_ref().map(|lane| lane.as_str());
-        assert_eq!(lane, Some("media"), "as its parent");
+        assert_eq!(first.request.lane, Some("media".parse().expect("a lane")), "as its parent");
         assert_eq!(planned.children[1].after[0].upstream, first.execution_id);
         let home = config().flow_partition_of(planned.flow_id.as_bytes());
         assert_eq!(home, parent().partition());

@@ -471,7 +471,7 @@ fn a_sealed_flow_is_over_with_its_last_member() {
 #[test]
 fn what_a_flow_is_about_to_do_is_no_violation() {
     for changes in [
-        &["ff:{fp:3}:f:$f walk=fail:3", "ff:{fp:3}:due f:$f=1"][..],
+        &["ff:{fp:3}:f:$f walk=fail:3", "ff:{fp:3}:due f:$f=1", "put ff:{fp:3}:owing zset $f=0"][..],
         &["ff:{fp:3}:f:$f walk=remove:0 nodes=900 n:waiting=7", "ff:{fp:3}:due f:$f=1"],
         // Who is told nothing any more may still be listed to be told.
         &[

@@ -31,9 +31,9 @@ async fn square(_: Context, number: u64) -> Result<u64, TaskError> {
     Ok(number * number)
 }
 
-/// Adds a child for each number, and adds up what they give.
-async fn total(context: Context, numbers: Vec<u64>) -> Result<u64, TaskError> {
-    let tasks = numbers.iter().map(|number| child(format!("of {number}"), "square", number));
+/// Adds a child of a kind for each number, and adds up what they give.
+async fn sum_of(context: Context, kind: &str, numbers: &[u64]) -> Result<u64, TaskError> {
+    let tasks = numbers.iter().map(|number| child(format!("of {number}"), kind, number));
     context.add_children(tasks).await?;
     if context.has_open_children() {
         return Err(TaskError::wait_children());
@@ -56,7 +56,7 @@ pub(crate) async fn a_handler_fans_out_waits_and_sums_the_results(site: Site) {
         .handlers()
         .on("total", move |context: Context, numbers: Vec<u64>| {
             counted.fetch_add(1, Ordering::Relaxed);
-            total(context, numbers)
+            async move { sum_of(context, "square", &numbers).await }
         })
         .on("square", square)
         .build()
@@ -79,17 +79,7 @@ pub(crate) async fn children_may_have_children(site: Site) {
         if number < 2 {
             return Ok(number);
         }
-        let before = [number - 1, number - 2];
-        let tasks = before.iter().map(|number| child(format!("{number}"), "fibonacci", number));
-        context.add_children(tasks).await?;
-        if context.has_open_children() {
-            return Err(TaskError::wait_children());
-        }
-        let mut sum = 0;
-        for child in context.children() {
-            sum += child.result::<u64>().await?;
-        }
-        Ok(sum)
+        sum_of(context, "fibonacci", &[number - 1, number - 2]).await
     }
     let worker = site.handlers().on("fibonacci", fibonacci).build().expect("valid");
     let stop = worker.shutdown_handle();

@@ -19,6 +19,8 @@ const CANCELLED: u32 = 1_000;
 /// Of those that are cancelled.
 const RUNNING: usize = 250;
 const CLAIM_MAX: u32 = 256;
+/// Fewer take no more than what else changes in a store.
+const EDGES_MIN: u64 = 2_000;
 
 /// What was found of large graphs, in milliseconds.
 #[derive(Default)]
@@ -144,6 +146,8 @@ pub(super) async fn bytes_per_edge(
     nodes: u32,
     flows: u32,
 ) -> Result<Option<f64>, Failure> {
+    let Some(enough) = EDGES_MIN.checked_div(shape.edges(nodes)) else { return Ok(None) };
+    let flows = flows.max(u32::try_from(enough)?);
     let with = graphs(shape, nodes, "with", 0)?;
     let without = graphs(Shape::Loose, nodes, "without", 0)?;
     // The first of its kind makes what all share.
@@ -153,7 +157,7 @@ pub(super) async fn bytes_per_edge(
     let Some(loose) = memory_of(on, &without, flows).await? else { return Ok(None) };
     let Some(bound) = memory_of(on, &with, flows).await? else { return Ok(None) };
     let edges = shape.edges(nodes) * u64::from(flows);
-    Ok((edges > 0).then(|| (bound - loose) / edges as f64))
+    Ok(Some((bound - loose) / edges as f64))
 }
 
 async fn memory_of(on: &Deployment, graphs: &Graphs, flows: u32) -> Result<Option<f64>, Failure> {

@@ -167,7 +167,7 @@ conformance! {
     }
 
     async fn a_listing_tells_how_far_each_flow_is(d: &Deployment) {
-        let flow = d.flow("a b c").await;
+        let flow = d.flow("a, b, c").await;
         d.complete(&flow, "a").await;
         d.fail(&flow, "b").await;
         let ListFlowsReply::Flows { flows, .. } =

@@ -25,6 +25,4 @@ export FLOWFABRIC_URL
 worker=$!
 flow=$("$flowfabric" flow submit "$here/graph.yaml")
 "$flowfabric" flow show "$flow" --wait | sed "s/$flow/…/"
-join=$("$flowfabric" flow show "$flow" --json |
-    sed 's/.*"execution_id":"{[^}]*}:\([^"]*\)","kind":"join".*/\1/')
-printf 'join: %s\n' "$("$flowfabric" result "$join")"
+printf '\njoin: %s\n' "$("$flowfabric" flow result "$flow" join)"

@@ -212,7 +212,7 @@ define {
 }
 
 local SUMMARY = { 'flow_id', 'kind', 'namespace', 'public_flow_state', 'node_count', 'created_at',
-  'ended_at', 'stuck' }
+  'ended_at', 'stuck', 'live', 'bad' }
 
 define {
   name = 'ff_list_flows',
@@ -232,7 +232,7 @@ define {
       local f = flow.stored(p, ids[i])
       if f then
         rows[#rows + 1] = reply.row(SUMMARY, { ids[i], f.kind, f.namespace, flow.state(f),
-          f.nodes or 0, f.created_at, f.ended_at, f.stuck or 0 })
+          f.nodes or 0, f.created_at, f.ended_at, f.stuck or 0, f.live or 0, f.bad or 0 })
       end
     end
     return reply.ok(rows, #ids == a.limit and ids[#ids] or '')

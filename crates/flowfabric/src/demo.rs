@@ -2,6 +2,7 @@
 //! end is checked.
 
 mod approval;
+mod flow;
 mod output;
 mod processes;
 mod scenarios;
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ff_backend_embedded::SyncMode;
-use ff_sdk::{Client, ExecutionId};
+use ff_sdk::{Client, ExecutionId, FlowId, FlowSnapshot};
 use ff_server::{RunningServer, Server, ServerConfig, StoreConfig};
 
 use crate::failure::Failure;
@@ -66,12 +67,12 @@ async fn tell(dir: &Path, json: bool) -> Result<(), Failure> {
     let mut processes = WorkerProcesses::start(&url)?;
     output.workers_started(&processes);
     let client = Remote::at(url).client().await?;
-    let ids = submit(&client, &output).await?;
+    let submitted = submit(&client, &output).await?;
 
-    let ended =
-        tokio::time::timeout(TIME_LIMIT, follow(&client, &mut processes, &output, &ids)).await;
+    let ended = follow(&client, &mut processes, &output, &submitted);
+    let ended = tokio::time::timeout(TIME_LIMIT, ended).await;
     let killed = ended.map_err(|_| format!("the story did not end within {TIME_LIMIT:?}"))??;
-    let summary = summary::Summary::reach(&client, &ids, &killed).await?;
+    let summary = summary::Summary::reach(&client, &submitted, &killed).await?;
     processes.stop().await;
     server.shutdown(Duration::from_secs(2)).await;
     output.conclude(&summary);
@@ -87,15 +88,22 @@ async fn serve(dir: &Path) -> Result<RunningServer, Failure> {
     Ok(Server::start(config).await?)
 }
 
+/// What the story is about.
+struct Submitted {
+    ids: Vec<ExecutionId>,
+    flow: FlowId,
+}
+
 /// Submits everything at once; the one whose worker will be killed comes first.
-async fn submit(client: &Client, output: &Output) -> Result<Vec<ExecutionId>, Failure> {
+async fn submit(client: &Client, output: &Output) -> Result<Submitted, Failure> {
     let answers = client.submit_many(scenarios::submissions(client)).await;
     let mut ids = Vec::with_capacity(answers.len());
     for answer in answers {
         ids.push(answer?.execution_id());
     }
+    let flow = client.submit_graph(flow::graph()).await?.flow_id;
     output.submitted();
-    Ok(ids)
+    Ok(Submitted { ids, flow })
 }
 
 /// Follows what the workers do until every execution has ended, has the gate approved, and kills
@@ -104,14 +112,16 @@ async fn follow(
     client: &Client,
     processes: &mut WorkerProcesses,
     output: &Output,
-    ids: &[ExecutionId],
+    submitted: &Submitted,
 ) -> Result<String, Failure> {
-    let (mut killed, mut approvals) = (None, JoinSet::new());
-    let ended = all_ended(client, ids);
+    let (mut killed, mut approvals, mut flows) = (None, JoinSet::new(), JoinSet::new());
+    flows.spawn(flow_ended(client.clone(), submitted.flow));
+    let ended = all_ended(client, &submitted.ids);
     tokio::pin!(ended);
     loop {
         tokio::select! {
-            ended = &mut ended => {
+            Some(flow) = flows.join_next() => output.flow_ended(&flow??),
+            ended = &mut ended, if flows.is_empty() => {
                 ended?;
                 while let Some(report) = processes.already_told() {
                     output.reported(&report, killed.as_deref());
@@ -147,4 +157,9 @@ async fn all_ended(client: &Client, ids: &[ExecutionId]) -> Result<(), Failure> 
         }
     }
     Ok(())
+}
+
+/// Waits until the last task of the flow has ended.
+async fn flow_ended(client: Client, id: FlowId) -> Result<FlowSnapshot, Failure> {
+    client.await_flow(&id, TIME_LIMIT).await?.ok_or_else(|| "the flow is gone".into())
 }

@@ -43,7 +43,8 @@ pub(crate) struct Filter {
     pub(crate) limit: usize,
 }
 
-fn positive(text: &str) -> Result<usize, String> {
+/// A number of things to show.
+pub(crate) fn positive(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|number| *number > 0);
     number.ok_or_else(|| "must be a number from 1".to_owned())
 }
@@ -172,12 +173,14 @@ pub(crate) fn table(client: &Client, found: &[ExecutionSummary]) -> Table {
     table
 }
 
-/// Green for what went well, red for what did not, blue for what is going on.
+/// Green for what went well, red for what did not, blue for what is going on, faint for what never
+/// began.
 pub(crate) fn colour(state: &str) -> &'static str {
     match state {
         "completed" => "\x1b[32m",
         "failed" | "expired" | "cancelled" => "\x1b[31m",
         "active" => "\x1b[34m",
+        "skipped" => "\x1b[2m",
         _ => "",
     }
 }

@@ -10,6 +10,7 @@ mod remote;
 mod signals;
 
 mod progress_bar;
+mod screen;
 mod table;
 mod terminal;
 mod time;
@@ -93,7 +94,7 @@ enum Command {
     Signal(signal::Options),
     /// List what waits, longest first: for what, since when, until when.
     Waits(waits::Options),
-    /// Submit, show, list and cancel flows: graphs of executions.
+    /// Submit, show, list, cancel and replay flows: graphs of executions.
     #[command(subcommand)]
     Flow(flow::Command),
     /// Change the keys that waitpoint tokens are signed with.
@@ -102,7 +103,7 @@ enum Command {
     /// Work on executions with any program.
     #[command(subcommand)]
     Worker(WorkerCommand),
-    /// See it work: a server, worker processes, retries, delays and a killed worker, as a story.
+    /// See it work: a server, worker processes, retries, a flow and a killed worker, as a story.
     Demo(demo::Options),
     /// One of the demo's worker processes.
     #[command(hide = true)]

@@ -59,9 +59,24 @@ impl fmt::Display for Table {
     }
 }
 
+/// A text that takes so many columns at most, and says if it was longer.
+pub(crate) fn cut(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most - 1).chain(['…']).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_words_are_cut_and_say_so() {
+        assert_eq!(cut("approval", 8), "approval");
+        assert_eq!(cut("approvals", 8), "approva…");
+        assert_eq!(cut("éééé", 3), "éé…");
+    }
 
     #[test]
     fn columns_are_as_wide_as_their_content() {

@@ -39,16 +39,35 @@ pub(crate) fn between(from: TimestampMs, to: TimestampMs) -> String {
     format!("{}{unit}", millis / unit_ms)
 }
 
+/// How long something took, as precisely as people want it: `85 ms`, `2.5 s`, `3m 20s`, `2h 05m`.
+pub(crate) fn span(from: TimestampMs, to: TimestampMs) -> String {
+    let millis = to.as_millis().saturating_sub(from.as_millis());
+    match millis {
+        ..SECOND_MS => format!("{millis} ms"),
+        SECOND_MS..MINUTE_MS => format!("{}.{} s", millis / SECOND_MS, millis % SECOND_MS / 100),
+        MINUTE_MS..HOUR_MS => {
+            format!("{}m {:02}s", millis / MINUTE_MS, millis % MINUTE_MS / SECOND_MS)
+        }
+        _ => format!("{}h {:02}m", millis / HOUR_MS, millis % HOUR_MS / MINUTE_MS),
+    }
+}
+
 /// What `--since` and `--until` take: an age (`90s`, `10m`, `2h`, `7d`), a day, a moment as it is
 /// printed, with T and Z if you like, or milliseconds since 1970.
 pub(crate) fn parse(text: &str) -> Result<TimestampMs, String> {
-    let rule = "must be an age like 10m, 2h or 7d, or a time like \
-        2026-11-15 or \"2026-11-15 21:40:05\" (UTC)";
-    let millis = match age(text) {
-        Some(age) => Some(now().as_millis().saturating_sub(age)),
-        None => text.parse().ok().or_else(|| date_and_time(text)),
+    let moment = match age(text) {
+        Some(age) => Some(TimestampMs::new(now().as_millis().saturating_sub(age))),
+        None => parse_moment(text),
     };
-    millis.map(TimestampMs::new).ok_or_else(|| rule.to_owned())
+    moment.ok_or_else(|| format!("must be an age like 10m, 2h or 7d, or {FORM}"))
+}
+
+/// How a moment is written, in words.
+pub(crate) const FORM: &str = "a time like 2026-11-15 or \"2026-11-15 21:40:05\" (UTC)";
+
+/// A day, a moment as it is printed, with T and Z if you like, or milliseconds since 1970.
+pub(crate) fn parse_moment(text: &str) -> Option<TimestampMs> {
+    text.parse().ok().or_else(|| date_and_time(text)).map(TimestampMs::new)
 }
 
 fn age(text: &str) -> Option<u64> {
@@ -140,6 +159,13 @@ mod tests {
         assert_eq!(read("2000-02-29"), Ok(951_782_400_000));
         assert_eq!(read("2026-11-15T20:16Z"), Ok(1_794_773_760_000));
         assert_eq!(read("1794773818389"), Ok(1_794_773_818_389));
+    }
+
+    #[test]
+    fn spans_are_as_precise_as_people_want_them() {
+        let span = |millis: u64| super::span(TimestampMs::new(7), TimestampMs::new(7 + millis));
+        let spans = [0, 999, 2_549, 59_999, 200_000, 7_500_000].map(span);
+        assert_eq!(spans, ["0 ms", "999 ms", "2.5 s", "59.9 s", "3m 20s", "2h 05m"]);
     }
 
     #[test]

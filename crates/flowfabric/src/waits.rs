@@ -6,7 +6,7 @@ use ff_sdk::{
 
 use crate::failure::Failure;
 use crate::remote::{Remote, block_on};
-use crate::table::Table;
+use crate::table::{Table, cut};
 use crate::time;
 
 /// A page of a server.
@@ -125,24 +125,5 @@ fn waited_for(entry: &SuspendedExecutionEntry, approvers: &[Approver]) -> String
             let more = format!(" +{}", others.len());
             cut(first.as_str(), REASON_MAX - more.len()) + &more
         }
-    }
-}
-
-fn cut(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    text.chars().take(most - 1).chain(['…']).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_words_are_cut_and_say_so() {
-        assert_eq!(cut("approval", 8), "approval");
-        assert_eq!(cut("approvals", 8), "approva…");
-        assert_eq!(cut("éééé", 3), "éé…");
     }
 }

@@ -1,7 +1,6 @@
 //! `flowfabric watch`: a live table on a terminal; elsewhere a line for every change.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
@@ -12,8 +11,9 @@ use crate::list::{self, Filter, Found};
 use crate::output::Out;
 use crate::progress_bar::ProgressBar;
 use crate::remote::{Remote, block_on};
+use crate::screen::Screen;
 use crate::signals::Signals;
-use crate::{terminal, time};
+use crate::time;
 
 /// What to watch, and how.
 #[derive(clap::Args)]
@@ -51,17 +51,15 @@ async fn look(client: &Client, options: &Options, view: &mut View<'_>) -> Result
 
 /// How what was found is shown.
 enum View<'a> {
-    /// Over the table before. The screen is the terminal's second one, so that what was there
-    /// comes back at the end.
-    Live { url: &'a str },
+    /// Over the table before.
+    Live { url: &'a str, screen: Screen },
     /// A line for each execution that is new or has changed.
     Lines { json: bool, known: HashMap<ExecutionId, (PublicState, u32)> },
 }
 
 impl<'a> View<'a> {
     fn live(url: &'a str) -> Self {
-        print!("\x1b[?1049h\x1b[?25l");
-        Self::Live { url }
+        Self::Live { url, screen: Screen::enter() }
     }
 
     fn lines(json: bool) -> Self {
@@ -69,51 +67,30 @@ impl<'a> View<'a> {
     }
 
     fn show(&mut self, client: &Client, found: Result<Found, Failure>) -> Result<(), Failure> {
-        let mut out = Out::new();
         match (self, found) {
-            (Self::Live { url }, Ok(found)) => {
-                out.write_all(screen(url, client, &found).as_bytes())?;
+            (Self::Live { url, screen }, Ok(found)) => {
+                screen.draw(picture(url, client, &found).lines())?;
             }
             // The table stays; its first line says that it is old.
-            (Self::Live { .. }, Err(failure)) => {
-                let line: String = failure.message.lines().next().unwrap_or_default().into();
-                write!(out, "\x1b[H\x1b[31m{}\x1b[0m\x1b[K", cut(&line, terminal::size().1))?;
-            }
+            (Self::Live { screen, .. }, Err(failure)) => screen.complain(&failure.message)?,
             (Self::Lines { .. }, Err(failure)) => failure.report(false),
             (Self::Lines { json, known }, Ok(found)) => {
+                let mut out = Out::new();
                 for summary in changes(found.newest, known) {
                     writeln!(out, "{}", line(client, summary, *json)?)?;
                 }
+                out.flush()?;
             }
         }
-        Ok(out.flush()?)
+        Ok(())
     }
 }
 
-impl Drop for View<'_> {
-    fn drop(&mut self) {
-        if matches!(self, Self::Live { .. }) {
-            print!("\x1b[?25h\x1b[?1049l");
-            let _ = std::io::stdout().flush();
-        }
-    }
-}
-
-/// A head, the counts, and as many rows as fit. Each line is overwritten in place: a screen that is
-/// cleared first would flicker.
-fn screen(url: &str, client: &Client, found: &Found) -> String {
-    let (rows, columns) = terminal::size();
-    let mut screen = String::from("\x1b[H");
-    let mut put = |line: &str| {
-        let _ = write!(screen, "{line}\x1b[K\r\n");
-    };
+/// A head, the counts, and the table.
+fn picture(url: &str, client: &Client, found: &Found) -> String {
     let clock = time::time_of_day(time::now());
-    put(&cut(&format!("{url}   {clock} UTC   Ctrl-C to leave"), columns));
-    put(&cut(&counts(found), columns));
-    put("");
-    let table = list::table(client, &found.newest).to_string();
-    table.lines().take(rows.saturating_sub(4)).for_each(|line| put(&cut(line, columns)));
-    screen + "\x1b[J"
+    let table = list::table(client, &found.newest);
+    format!("{url}   {clock} UTC   Ctrl-C to leave\n{}\n\n{table}", counts(found))
 }
 
 /// How many of those listed are in which state.
@@ -130,20 +107,6 @@ fn counts(found: &Found) -> String {
         (true, seen, shown) => format!("{seen} executions; of the newest {shown}: {states}"),
         (false, _, shown) => format!("of the newest {shown}: {states}"),
     }
-}
-
-/// The beginning of a line that fits; escape sequences take no room.
-fn cut(line: &str, columns: usize) -> String {
-    let (mut kept, mut width, mut escape) = (String::new(), 0, false);
-    for letter in line.chars() {
-        escape |= letter == '\x1b';
-        if escape || width < columns {
-            kept.push(letter);
-        }
-        width += usize::from(!escape);
-        escape &= letter != 'm';
-    }
-    kept
 }
 
 /// Those that are new or have changed since they were seen, oldest first.
@@ -170,15 +133,4 @@ fn line(client: &Client, summary: ExecutionSummary, json: bool) -> serde_json::R
     let clock = time::time_of_day(time::now());
     let state = public_state.to_string();
     Ok(format!("{clock}  {name}  {state:<9}  attempts {total_attempt_count}  {kind}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_is_cut_where_it_would_wrap_and_keeps_its_colours() {
-        assert_eq!(cut("abcdef", 4), "abcd");
-        assert_eq!(cut("ab\x1b[31mcdef\x1b[0mgh", 4), "ab\x1b[31mcd\x1b[0m");
-    }
 }

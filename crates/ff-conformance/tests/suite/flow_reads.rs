@@ -165,4 +165,14 @@ conformance! {
         let (second, after) = page(after).await;
         assert_eq!((second.len(), second[0].flow_id, after), (1, ids[2], None));
     }
+
+    async fn a_listing_tells_how_far_each_flow_is(d: &Deployment) {
+        let flow = d.flow("a, b, c").await;
+        d.complete(&flow, "a").await;
+        d.fail(&flow, "b").await;
+        let ListFlowsReply::Flows { flows, .. } =
+            d.call(ListFlows { after: None, limit: 2, owing: false }).await;
+        let row = &flows.0[0];
+        assert_eq!((row.node_count, row.live_count, row.failed_count), (3, 1, 1));
+    }
 }

@@ -464,6 +464,12 @@ pub struct FlowSummary {
     pub status: FlowState,
     /// How many members it has.
     pub node_count: u32,
+    /// How many of them have not ended.
+    #[serde(default)]
+    pub live_count: u32,
+    /// How many ended so that the flow fails.
+    #[serde(default)]
+    pub failed_count: u32,
     /// Members that could not be cancelled.
     #[serde(default)]
     pub stuck_count: u32,

@@ -204,6 +204,11 @@ impl SubmitGraph {
         Self { flow, key: None, tasks }
     }
 
+    /// Checks that the graph can run, as far as that shows without a store.
+    pub fn check(&self) -> Result<(), EngineError> {
+        self.clone().plan(Uuid::nil(), &PartitionConfig::default()).map(drop)
+    }
+
     /// Checks the graph and puts it in order. `fresh` is the flow's id if it has none of its own.
     pub fn plan(
         mut self,
@@ -295,7 +300,11 @@ impl GraphTask {
         if self.execution.idempotency_key.is_some() {
             return Err(invalid(&field("idempotency_key"), "is the flow's: give it a key"));
         }
-        let new = self.execution.under(id, config)?;
+        let new = self.execution.under(id, config);
+        let new = new.map_err(|error| match error {
+            EngineError::InvalidArgument { field: part, rule } => invalid(&field(&part), rule),
+            other => other,
+        })?;
         let (optional, needs, cancel_rest) = (self.optional, self.needs, self.cancel_rest);
         Ok(PlannedNode { name: self.name, optional, needs, cancel_rest, new })
     }
@@ -333,7 +342,7 @@ pub(super) fn edges(
         for one in &task.after {
             let field = format!("tasks.{}.after", task.name);
             let Some(&upstream) = places.get(one.task.as_str()) else {
-                return Err(invalid(&field, format!("there is no task {:?}", one.task)));
+                return Err(invalid(&field, format!("names {:?}, which is no task", one.task)));
             };
             if upstream == downstream {
                 return Err(refused(Code::SelfReferencingEdge, task.name.clone()));

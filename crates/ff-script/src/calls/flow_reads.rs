@@ -132,4 +132,6 @@ row!(FlowSummary {
     created_at,
     completed_at,
     stuck_count,
+    live_count,
+    failed_count,
 });

@@ -5,9 +5,11 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
+use ff_sdk::FlowSnapshot;
 use serde_json::{Value, json};
 
 use super::approval;
+use super::flow;
 use super::processes::WorkerProcesses;
 use super::scenarios::{self, Scenario};
 use super::summary::Summary;
@@ -65,6 +67,7 @@ impl Output {
 
     pub(super) fn submitted(&self) {
         let count: u32 = scenarios::SCENARIOS.iter().map(|scenario| scenario.count).sum();
+        let count = count + flow::COUNT;
         let event = json!({ "event": "submitted", "count": count });
         self.tell(event, &format!("{count} executions are submitted:"));
         if !self.json {
@@ -72,12 +75,23 @@ impl Output {
                 let Scenario { count, kind, about, .. } = scenario;
                 self.put(&format!("{count:>14} {kind:<9} {about}"));
             }
+            self.put(&format!("{:>14} {:<9} {}", flow::COUNT, flow::FLOW, flow::ABOUT));
         }
     }
 
     /// Somebody gave the word that the gate waits for.
     pub(super) fn approved(&self, by: &str) {
         self.tell(json!({ "event": "approved", "by": by }), &format!("it is approved by {by}"));
+    }
+
+    /// The last task of the flow is over.
+    pub(super) fn flow_ended(&self, flow: &FlowSnapshot) {
+        let event = json!({ "event": "flow_ended", "flow": flow });
+        let (state, tasks) = (flow.public_flow_state, flow.node_count);
+        self.tell(
+            event,
+            &format!("the flow \"{}\" is {state}: its {tasks} tasks are over", flow.flow_kind),
+        );
     }
 
     pub(super) fn killed(&self, worker: &str, pid: u32) {
@@ -115,9 +129,12 @@ impl Output {
             Action::Finished if report.kind == "greet" => self.greeting(report),
             Action::Finished => Some(format!("{worker} finishes \"{title}\"{}", nth(*attempt))),
             Action::Failed => {
-                let last = scenarios::scenario_of(&report.kind)
-                    .is_some_and(|scenario| *attempt >= scenario.attempts);
-                let next = if last { "it has no retries left" } else { "it will be tried again" };
+                let scenario = scenarios::scenario_of(&report.kind);
+                let next = match scenario {
+                    None => "the flow goes on with what follows a failure",
+                    Some(scenario) if *attempt >= scenario.attempts => "it has no retries left",
+                    Some(_) => "it will be tried again",
+                };
                 Some(format!("{worker} fails \"{title}\"{}; {next}", nth(*attempt)))
             }
             Action::RanOutOfTime => {

@@ -6,6 +6,7 @@ use ff_sdk::{Client, ExecutionId};
 use serde::Serialize;
 
 use super::scenarios::{self, Scenario};
+use super::{Submitted, flow};
 use crate::failure::Failure;
 
 /// What became of every kind.
@@ -45,12 +46,12 @@ impl KindSummary {
 impl Summary {
     pub(super) async fn reach(
         client: &Client,
-        ids: &[ExecutionId],
+        submitted: &Submitted,
         killed: &str,
     ) -> Result<Self, Failure> {
         let mut kinds: BTreeMap<String, KindSummary> = BTreeMap::new();
         let mut taken_over_by = None;
-        for id in ids {
+        for id in &submitted.ids {
             let snapshot =
                 client.describe(id).await?.ok_or_else(|| crate::get::missing(id.into()))?;
             let kind_summary = kinds.entry(snapshot.kind.to_string()).or_default();
@@ -65,13 +66,14 @@ impl Summary {
                 taken_over_by = worker_of(client, id).await?;
             }
         }
-        let kinds: Vec<KindSummary> = scenarios::SCENARIOS
+        let mut kinds: Vec<KindSummary> = scenarios::SCENARIOS
             .iter()
             .map(|scenario| {
                 let kind_summary = kinds.remove(scenario.kind).unwrap_or_default();
                 KindSummary { kind: scenario.kind, ..kind_summary }.compare(scenario)
             })
             .collect();
+        kinds.push(flow::summary(client, &submitted.flow).await?);
         let rescued = taken_over_by.as_ref().is_some_and(|worker| worker != killed);
         let came_true = rescued && kinds.iter().all(|kind_summary| kind_summary.as_promised);
         Ok(Self { kinds, killed: killed.to_owned(), taken_over_by, came_true })

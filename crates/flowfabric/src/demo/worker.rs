@@ -2,6 +2,7 @@
 //! what it does on standard output and lives as long as its standard input is open, so that it
 //! never outlives the demo.
 
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use ff_sdk::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::scenarios;
+use super::{flow, scenarios};
 use crate::failure::Failure;
 use crate::remote::{Remote, block_on};
 
@@ -64,8 +65,13 @@ pub(crate) fn run_worker(remote: &Remote, worker: &DemoWorker) -> Result<(), Fai
             .state(worker.name.clone())
             .connection(&connection)
             .lease_ttl(LEASE_TTL);
-        for scenario in scenarios::SCENARIOS {
-            builder = builder.on_raw(scenario.kind, handle);
+        let kinds: BTreeSet<&str> = scenarios::SCENARIOS
+            .iter()
+            .map(|scenario| scenario.kind)
+            .chain(flow::kinds())
+            .collect();
+        for kind in kinds {
+            builder = builder.on_raw(kind, handle);
         }
         builder.build()?.run().await?;
         Ok(())
@@ -92,11 +98,30 @@ async fn handle(context: Context<String>, payload: Vec<u8>) -> Result<Vec<u8>, T
             tell(&context, &title, Action::Failed);
             Err(TaskError::retry("the network hiccuped"))
         }
+        (flow::POSTER, _) => {
+            tell(&context, &title, Action::Failed);
+            Err(TaskError::fail("there is no camera here"))
+        }
+        (flow::JOIN, _) => {
+            let joined = joined(&context).await?;
+            tell(&context, &title, Action::Finished);
+            Ok(joined)
+        }
         _ => {
             tell(&context, &title, Action::Finished);
             Ok(format!("{title}, by {}", context.state()).into_bytes())
         }
     }
+}
+
+/// What all parts of the clip gave.
+async fn joined(context: &Context<String>) -> Result<Vec<u8>, TaskError> {
+    let mut parts = Vec::new();
+    for input in context.inputs() {
+        let part = context.input_raw(&input.name).await.map_err(TaskError::retry)?;
+        parts.push(part.unwrap_or_default());
+    }
+    Ok(parts.join(&b"; "[..]))
 }
 
 fn approval() -> SuspendRequest {

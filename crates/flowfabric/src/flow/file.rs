@@ -4,24 +4,29 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use ff_sdk::{
-    CreateExecution, CreateFlow, DependencyKind, ExecutionKind, ExecutionPolicy, FailurePolicy,
-    GraphDependency, GraphTask, LaneId, Namespace, SubmitGraph,
+    Code, CreateExecution, CreateFlow, DependencyKind, EngineError, ExecutionKind, ExecutionPolicy,
+    FailurePolicy, GraphDependency, GraphTask, LaneId, Namespace, SubmitGraph, TimestampMs,
 };
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::{RawValue, Value};
 
 use crate::failure::Failure;
+use crate::time;
 
 /// The file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    /// Where the schema of this file is, for editors.
+    #[serde(rename = "$schema")]
+    _schema: Option<String>,
     /// The kind of flow.
     flow: ExecutionKind,
     key: Option<String>,
     namespace: Option<Namespace>,
     on_failure: Option<FailurePolicy>,
+    deadline_at: Option<Deadline>,
     retention_ms: Option<u64>,
     #[serde(default)]
     tags: BTreeMap<String, String>,
@@ -29,8 +34,29 @@ struct File {
     tasks: BTreeMap<String, Task>,
 }
 
-/// A task.
+/// When all of a flow expires.
 #[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "deadline_at must be a time like 2026-11-15 21:40:05, or milliseconds since 1970"
+)]
+enum Deadline {
+    Millis(u64),
+    Text(String),
+}
+
+impl Deadline {
+    fn resolve(self) -> Result<TimestampMs, Failure> {
+        match self {
+            Self::Millis(millis) => Ok(TimestampMs::new(millis)),
+            Self::Text(text) => time::parse_moment(&text)
+                .ok_or_else(|| format!("deadline_at must be {}, got {text:?}", time::FORM).into()),
+        }
+    }
+}
+
+/// A task. One of which nothing is said is run by the handler of its name.
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Task {
     /// The handler; the task's name if absent.
@@ -109,17 +135,69 @@ impl Default for Pass {
     }
 }
 
-/// Reads a flow, in YAML or in JSON, which is YAML.
+/// Reads a flow, in YAML or in JSON, which is YAML. What cannot run is refused here.
 pub(super) fn read(bytes: &[u8]) -> Result<SubmitGraph, Failure> {
-    let file: File = serde_norway::from_slice(bytes)
-        .map_err(|error| Failure::from(format!("the file is no flow: {error}")))?;
-    let mut flow = CreateFlow::new(file.flow);
-    (flow.namespace, flow.on_failure) = (file.namespace, file.on_failure);
-    (flow.retention_ms, flow.tags) = (file.retention_ms, file.tags);
-    let tasks = file.tasks.into_iter().map(|(name, task)| task.into_graph(name));
-    let mut graph = SubmitGraph::new(flow, tasks.collect::<Result<_, _>>()?);
-    graph.key = file.key.map(|key| key.parse()).transpose()?;
+    let file: File = serde_norway::from_slice(bytes)?;
+    let graph = file.into_graph()?;
+    graph.check().map_err(|error| explain(&error, &String::from_utf8_lossy(bytes)))?;
     Ok(graph)
+}
+
+impl File {
+    fn into_graph(self) -> Result<SubmitGraph, Failure> {
+        let mut flow = CreateFlow::new(self.flow);
+        (flow.namespace, flow.on_failure) = (self.namespace, self.on_failure);
+        (flow.retention_ms, flow.tags) = (self.retention_ms, self.tags);
+        flow.deadline_at = self.deadline_at.map(Deadline::resolve).transpose()?;
+        let tasks = self.tasks.into_iter().map(|(name, task)| task.into_graph(name));
+        let mut graph = SubmitGraph::new(flow, tasks.collect::<Result<_, _>>()?);
+        graph.key = self.key.map(|key| key.parse()).transpose()?;
+        Ok(graph)
+    }
+}
+
+/// What is wrong with a graph, in the words of its file, and where that is.
+fn explain(error: &EngineError, text: &str) -> Failure {
+    let message = match (error.code(), error.details()) {
+        (Some(Code::CycleDetected), [cycle]) => {
+            format!("these tasks wait for each other: {cycle} (cycle_detected)")
+        }
+        (Some(Code::SelfReferencingEdge), [task]) => {
+            format!("tasks.{task}.after names the task itself (self_referencing_edge)")
+        }
+        _ => error.to_string().replace(".execution.", ".").replace(".needs ", ".after.count "),
+    };
+    let line = task_in(error, &message).and_then(|task| line_of(&task, text));
+    match line {
+        Some(line) => format!("{message} (line {line})").into(),
+        None => message.into(),
+    }
+}
+
+/// The task that an error is about, by its field or as the first of a cycle.
+fn task_in(error: &EngineError, message: &str) -> Option<String> {
+    if error.code() == Some(Code::CycleDetected) {
+        return error.details().first()?.split(" -> ").next().map(str::to_owned);
+    }
+    let rest = message.strip_prefix("tasks.")?;
+    let end = FIELDS.iter().filter_map(|field| rest.find(field)).min()?;
+    Some(rest[..end].to_owned())
+}
+
+/// What may follow the name of a task that is wrong.
+const FIELDS: &[&str] = &[".after", ".priority ", ".policy", ".tags", ".kind ", ".payload", " is "];
+
+/// The only line that begins with a name as a key does.
+fn line_of(name: &str, text: &str) -> Option<usize> {
+    let is_key = |line: &str| {
+        let line = line.trim_start().trim_start_matches('{').trim_start();
+        let bare = line.trim_start_matches(['"', '\'']);
+        let rest = bare.strip_prefix(name).map(|rest| rest.trim_start_matches(['"', '\'']));
+        rest.is_some_and(|rest| rest.trim_start().starts_with(':'))
+    };
+    let mut lines = text.lines().enumerate().filter(|(_, line)| is_key(line));
+    let (at, _) = lines.next()?;
+    lines.next().is_none().then_some(at + 1)
 }
 
 /// The tasks of a file. Of two with one name, neither is what was meant.
@@ -135,11 +213,11 @@ fn tasks_by_name<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, 
 
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
             let mut tasks = BTreeMap::new();
-            while let Some((name, task)) = map.next_entry::<String, Task>()? {
+            while let Some((name, task)) = map.next_entry::<String, Option<Task>>()? {
                 if tasks.contains_key(&name) {
                     return Err(A::Error::custom(format!("two tasks are named {name}")));
                 }
-                tasks.insert(name, task);
+                tasks.insert(name, task.unwrap_or_default());
             }
             Ok(tasks)
         }
@@ -254,17 +332,39 @@ tasks:
 
     #[test]
     fn what_is_no_flow_is_refused_with_its_place() {
-        let wrong = |text: &str| read(text.as_bytes()).map(drop).expect_err("wrong").message;
-        assert!(
-            wrong("flow: a\ntasks: { b: { after: { all: [c], any: [d] } } }").contains("task b")
-        );
-        assert!(wrong("flow: a\ntasks: { b: { pass: [c] } }").contains("not after"));
-        assert!(wrong("flow: a\ntask: {}").contains("unknown field"));
-        let twice = wrong("flow: a\ntasks:\n  b: {}\n  b: {}");
-        assert!(twice.contains("two tasks are named b"), "{twice}");
-        let text = wrong("flow: a\ntasks: { b: { after: c } }");
-        assert!(text.contains("tasks.b") && text.contains("after must be a list"), "{text}");
-        let number = wrong("flow: a\ntasks: { b: { pass: 7 } }");
-        assert!(number.contains("pass must be a list"), "{number}");
+        for (text, told) in [
+            ("flow: a\ntasks: { b: { after: { all: [c], any: [d] } } }", "task b: after must be"),
+            ("flow: a\ntasks: { b: { pass: [c] } }", "task b: pass names c, which it is not after"),
+            ("flow: a\ntask: {}", "unknown field `task`"),
+            ("flow: a\ntasks:\n  b: {}\n  b: {}", "two tasks are named b"),
+            ("flow: a\ntasks: { b: { after: c } }", "tasks.b: after must be a list"),
+            ("flow: a\ntasks: { b: { pass: 7 } }", "pass must be a list"),
+            ("flow: a\ntasks:\n  b: { aftre: [c] }", "unknown field `aftre`"),
+            ("flow: a\ntasks:\n  b: { aftre: [c] }", "at line 3 column 8"),
+            ("flow: a\ntasks:\n  b: { priority: x }", "tasks.b.priority: invalid type"),
+            ("flow: a\ndeadline_at: soon\ntasks: { b: }", "deadline_at must be a time like"),
+            ("flow: a\ntasks:\n  b: { after: [c] }", "tasks.b.after names \"c\", which is no task"),
+            ("flow: a\ntasks:\n  b: { after: [c] }", "(line 3)"),
+            ("flow: a\ntasks:\n  b: { after: [b] }", "tasks.b.after names the task itself"),
+            ("flow: a\ntasks:\n  b: { priority: 9999 }", "tasks.b.priority must be from 0 to 9000"),
+            ("flow: a\ntasks:\n  b: { priority: 9999 }", "(line 3)"),
+            (
+                "flow: a\ntasks:\n  c:\n  b: { after: { count: 2, of: [c] } }",
+                "b.after.count must be",
+            ),
+            ("flow: a\ntasks:\n  b: { after: [c] }\n  c: { after: [b] }", "b -> c -> b"),
+            ("flow: a\ntasks:\n  b: { after: [c] }\n  c: { after: [b] }", "(line 3)"),
+        ] {
+            let failure = read(text.as_bytes()).map(drop).expect_err(text);
+            assert!(failure.message.contains(told), "{text}: {}", failure.message);
+        }
+    }
+
+    #[test]
+    fn a_line_is_named_only_if_it_is_certain() {
+        assert_eq!(line_of("b", "flow: a\ntasks:\n  b: {}\n  bb: {}"), Some(3));
+        assert_eq!(line_of("b", "{\n\"flow\": \"a\",\n\"tasks\": {\n\"b\" : {}}}"), Some(4));
+        assert_eq!(line_of("b", "flow: a\ntasks:\n  b: {}\n  c:\n    tags:\n      b: x"), None);
+        assert_eq!(line_of("b", "flow: a\ntasks: { b: {} }"), None);
     }
 }

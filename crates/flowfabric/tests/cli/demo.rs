@@ -22,10 +22,11 @@ fn what_it_tells_comes_true_and_no_process_is_left() {
     let summary = events.last().expect("an end");
     assert_eq!((&summary["event"], &summary["came_true"]), (&"summary".into(), &true.into()));
     assert_eq!(summary["killed"], killed["worker"]);
+    assert_eq!(named("flow_ended")["flow"]["public_flow_state"], "completed");
     assert_ne!(summary["taken_over_by"], summary["killed"]);
     let kinds = summary["kinds"].as_array().expect("kinds");
     let submitted: u64 = kinds.iter().filter_map(|kind| kind["submitted"].as_u64()).sum();
-    assert_eq!((kinds.len(), submitted), (7, 37));
+    assert_eq!((kinds.len(), submitted), (8, 45));
 
     eventually(|| workers.values().all(gone));
     let dir = named("server_started")["directory"].as_str().expect("a directory");
@@ -39,7 +40,10 @@ fn people_read_what_happens_and_may_keep_the_data() {
     let dir = dir.to_str().expect("text");
     let text = alone(&["demo", "--dir", dir]).text();
     for line in [
-        "37 executions are submitted",
+        "45 executions are submitted",
+        "8 media     tasks of a flow",
+        "the flow \"media\" is completed: its 8 tasks are over",
+        "finishes \"media: apology\"",
         "it is approved by the demo itself",
         "*** kill -9 ",
         "takes over \"orphan 1\"",
@@ -50,7 +54,10 @@ fn people_read_what_happens_and_may_keep_the_data() {
     assert!(!text.contains(" NO"), "{text}");
     assert!(text.contains("finished its work. Nobody intervened."), "{text}");
     let checked = alone(&["store", "check", "--json", dir]).json().remove(0);
-    assert_eq!(checked["executions"], serde_json::json!({ "success": 35, "failed": 2 }));
+    assert_eq!(
+        checked["executions"],
+        serde_json::json!({ "success": 41, "failed": 3, "skipped": 1 })
+    );
 }
 
 #[test]

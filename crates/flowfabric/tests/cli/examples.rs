@@ -4,6 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use crate::flow::cells;
 use crate::site::{Site, run};
 
 fn root() -> PathBuf {
@@ -42,17 +43,50 @@ fn the_media_flow_joins_what_it_split() {
     let mut example = Command::new(root().join("examples/media-flow/run.sh"));
     example.env("FLOWFABRIC", env!("CARGO_BIN_EXE_flowfabric"));
     let ran = run(&mut example);
-    let expected = "\
-        media … is completed\n\
-        5 completed, 1 failed\n\
-        └─ split completed\n\
-        \x20  ├─ left completed\n\
-        \x20  │  └─ join completed (also after right)\n\
-        \x20  ├─ poster failed\n\
-        \x20  │  └─ report completed (also after join)\n\
-        \x20  └─ right completed\n\
-        join: encoded(clip.mp4 in two parts) + encoded(clip.mp4 in two parts)\n";
-    assert_eq!(ran.stdout, expected, "{ran:?}");
+    let lines = cells(&ran.stdout);
+    assert!(lines[1].starts_with("5 completed, 1 failed, took "), "{ran:?}");
+    let expected = [
+        "",
+        "TASK | KIND | STATE | ATTEMPT | TIME",
+        "split | split | completed | 1",
+        "├─ left | encode | completed | 1",
+        "│ | └─ join | join | completed | 1 | also after right",
+        "├─ poster | poster | failed | 1 | optional",
+        "│ | └─ report | report | completed | 1 | also after join",
+        "└─ right | encode | completed | 1",
+        "",
+        "join: encoded(clip.mp4 in two parts) + encoded(clip.mp4 in two parts)",
+    ];
+    assert_eq!(
+        (&*lines[0], &lines[2..]),
+        ("media … is completed", &expected.map(str::to_owned)[..])
+    );
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+}
+
+#[test]
+fn the_saga_gives_back_what_was_booked() {
+    let mut example = Command::new(root().join("examples/saga-flow/run.sh"));
+    example.env("FLOWFABRIC", env!("CARGO_BIN_EXE_flowfabric"));
+    let ran = run(&mut example);
+    let lines = cells(&ran.stdout);
+    assert!(lines[1].starts_with("5 completed, 1 failed, 1 skipped, took "), "{ran:?}");
+    let expected = [
+        "",
+        "TASK | KIND | STATE | ATTEMPT | TIME",
+        "flight | book | completed | 1",
+        "└─ hotel | book | completed | 1",
+        "├─ car | book | failed | 1",
+        "│ | ├─ cancel-hotel | cancel | completed | 2 | on failure",
+        "│ | └─ confirm | tell | skipped",
+        "└─ cancel-flight | cancel | completed | 1 | on failure; also after car",
+        "└─ apologise | tell | completed | 1 | also after cancel-hotel",
+        "",
+        "cancel-hotel: the hotel is given back",
+        "cancel-flight: the flight is given back",
+        "apologise: mail: there is no car",
+    ];
+    assert_eq!((&*lines[0], &lines[2..]), ("trip … is failed", &expected.map(str::to_owned)[..]));
     assert_eq!(ran.code, Some(0), "{ran:?}");
 }
 

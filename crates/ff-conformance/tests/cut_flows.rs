@@ -20,6 +20,7 @@ use ff_script::args::Args;
 use ff_script::audit;
 use ff_script::backend::ScriptBackend;
 use ff_script::host::{Function, Host, Subject, Subscription, Topic};
+use ff_script::ids::{IdSource as _, SystemIds};
 use ff_script::library::Library;
 use ff_script::value::Value;
 use futures_core::future::BoxFuture;
@@ -142,7 +143,7 @@ impl Cut {
             capabilities: CapabilitySet::default(),
             kinds: Vec::new(),
             lease_ttl_ms: 60_000,
-            lease_ids: (0..count).map(|_| LeaseId::from_uuid(Uuid::new_v4())).collect(),
+            lease_ids: (0..count).map(|_| LeaseId::from_uuid(SystemIds.random())).collect(),
             retry: false,
         };
         backend.claim_next(self.home(backend), request).await.expect("a claim")

@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn only_the_steps_that_matter_are_left() {
-        let plan = Plan::random(3, 200);
+        let plan = Plan::random(3, 600);
         let wanted = [Op::Create, Op::Fail, Op::Replay];
         let fails = |plan: &Plan| {
             let mut wanted = wanted.iter().peekable();

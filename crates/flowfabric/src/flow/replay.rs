@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ff_core::contracts::ReplayExecution;
-use ff_sdk::{Client, Code, EngineError, ExecutionId, FlowId, FlowMember, PublicState};
-use serde::Serialize;
+use ff_sdk::{Client, ExecutionId, FailedReplayed, FlowId, FlowMember, ReplayFailed};
 
 use super::{explain, graph};
 use crate::failure::Failure;
@@ -20,48 +18,26 @@ pub(crate) struct Options {
     /// again.
     #[arg(long, required = true)]
     failed: bool,
+    /// What ran behind them runs again, too.
+    #[arg(long)]
+    downstream: bool,
     /// Why; it is kept with the tasks.
     #[arg(long, default_value = "")]
     reason: String,
 }
 
-/// What became of the tasks.
-#[derive(Default, Serialize)]
-struct Replayed {
-    replayed: Vec<ExecutionId>,
-    refused: Vec<Refused>,
-}
-
-/// A task that cannot run again.
-#[derive(Serialize)]
-struct Refused {
-    execution_id: ExecutionId,
-    reason: String,
-}
-
-/// One by one, in the order in which they came: what waited for a task that runs again may have to
-/// wait for it again. If it breaks off, a repetition replays the rest.
+/// If it breaks off, a repetition replays the rest.
 pub(super) async fn run(client: &Client, json: bool, options: &Options) -> Result<(), Failure> {
-    let Options { id, reason, .. } = options;
-    let members = client.members(id).await.map_err(|error| explain(id, &error))?;
-    let mut told = Replayed::default();
-    for member in members.iter().filter(|member| went_wrong(member.public_state)) {
-        match replay(client, member.execution_id, reason).await {
-            Ok(()) => told.replayed.push(member.execution_id),
-            // Another one that runs again has taken its end back already.
-            Err(error) if error.code() == Some(Code::ExecutionNotTerminal) => {}
-            Err(error) if error.code().is_some() => told
-                .refused
-                .push(Refused { execution_id: member.execution_id, reason: error.to_string() }),
-            Err(error) => return Err(error.in_context("replay").into()),
-        }
-    }
+    let (id, reason, requested_by) = (&options.id, options.reason.clone(), "cli".to_owned());
+    let downstream = options.downstream;
+    let request = ReplayFailed { reason, requested_by, downstream, ..ReplayFailed::default() };
+    let told = client.replay_failed(id, request).await.map_err(|error| explain(id, &error))?;
     if json {
         say!("{}", serde_json::to_string(&told)?);
     } else if told.replayed.is_empty() && told.refused.is_empty() {
         eprintln!("nothing of it has failed");
     } else {
-        say!("{}", table(&told, &members));
+        say!("{}", table(&told, &client.members(id).await?));
     }
     match told.refused.len() {
         0 => Ok(()),
@@ -69,22 +45,12 @@ pub(super) async fn run(client: &Client, json: bool, options: &Options) -> Resul
     }
 }
 
-fn went_wrong(state: PublicState) -> bool {
-    matches!(state, PublicState::Failed | PublicState::Expired | PublicState::Cancelled)
-}
-
-async fn replay(client: &Client, id: ExecutionId, reason: &str) -> Result<(), EngineError> {
-    let (reason, requested_by) = (reason.to_owned(), "cli".to_owned());
-    let request = ReplayExecution { reason, requested_by, ..ReplayExecution::default() };
-    client.connection().engine().replay(id, request).await.map(drop)
-}
-
-fn table(told: &Replayed, members: &[FlowMember]) -> Table {
+fn table(told: &FailedReplayed, members: &[FlowMember]) -> Table {
     let again = told.replayed.iter().map(|id| (*id, "runs again".to_owned()));
     let refused = told
         .refused
         .iter()
-        .map(|one| (one.execution_id, format!("cannot run again: {}", one.reason)));
+        .map(|one| (one.execution_id, format!("cannot run again: {}", one.code)));
     let mut what: BTreeMap<ExecutionId, String> = again.chain(refused).collect();
     let mut table = Table::new(&["task", "what"]);
     for member in members {

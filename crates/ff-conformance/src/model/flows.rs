@@ -7,9 +7,15 @@ use ff_script::calls::edge::{
     ResolveDependency, StageDependencyEdge,
 };
 use ff_script::calls::flow::{AddExecutionToFlow, CreateFlow, SealFlow, SetFlowTags};
-use ff_script::calls::flow_cancel::{AckCancelMember, CancelFlow};
-use ff_script::calls::flow_reads::{DescribeEdge, DescribeFlow, ListEdges, ListFlows, ListMembers};
+use ff_script::calls::flow_cancel::{
+    AckCancelMember, CancelFlow, ReadCancelReceipt, RetryStuckMembers,
+};
+use ff_script::calls::flow_events::ReadFlowEvents;
+use ff_script::calls::flow_reads::{
+    DescribeEdge, DescribeFlow, ListEdges, ListFlows, ListMembers, ReadGraph,
+};
 use ff_script::calls::graph::{GraphEdge, GraphNode, SubmitGraph};
+use ff_script::calls::inputs::ReadInputs;
 use ff_script::wire::Rest;
 
 use super::create::{moment, new_execution};
@@ -329,8 +335,9 @@ fn mend(dice: &mut Dice, flow_id: FlowId, graph: &Graph, world: &World) -> Optio
     if let Some(edge_id) = untold(flow_id, graph, world).filter(|_| dice.chance(70)) {
         return Some(Sent::of(on, &ResolveDependency { flow_id, edge_id }));
     }
-    Some(match dice.below(4) {
+    Some(match dice.below(5) {
         0 => Sent::of(on, &PromoteBlockedToEligible { execution_id }),
+        2 => Sent::of(on, &RetryStuckMembers { flow_id, from: 0 }),
         1 => Sent::of(on, &AckCancelMember { flow_id, execution_id }),
         _ => {
             let edge_id = edge_id(dice, graph);
@@ -341,7 +348,7 @@ fn mend(dice: &mut Dice, flow_id: FlowId, graph: &Graph, world: &World) -> Optio
 
 fn read(dice: &mut Dice, flow_id: FlowId, graph: &Graph) -> Option<Sent> {
     let (on, limit) = (graph.partition, 1 + dice.below(6) as u32);
-    Some(match dice.below(8) {
+    Some(match dice.below(12) {
         0 => {
             let pairs = Rest(vec!["team.name".to_owned(), dice.below(3).to_string()]);
             Sent::of(on, &SetFlowTags { flow_id, pairs })
@@ -358,6 +365,16 @@ fn read(dice: &mut Dice, flow_id: FlowId, graph: &Graph) -> Option<Sent> {
         3 => Sent::of(on, &ListMembers { flow_id, state: None, from: 0, limit }),
         4 => Sent::of(on, &ListFlows { after: None, limit, owing: dice.below(4) == 0 }),
         5 => Sent::of(on, &EvaluateFlowEligibility { execution_id: member(dice, graph)? }),
+        6 => Sent::of(on, &ReadGraph { flow_id, cursor: None, limit }),
+        7 => {
+            let execution_id = member(dice, graph)?;
+            Sent::of(on, &ReadInputs { execution_id, from: 0, bytes_max: 1 + dice.below(99) })
+        }
+        8 => Sent::of(on, &ReadCancelReceipt { flow_id, fate: None, from: 0, limit }),
+        9 => {
+            let cursor = String::new();
+            Sent::of(on, &ReadFlowEvents { flow_id, cursor, limit, seek: dice.chance(50) })
+        }
         _ => Sent::of(on, &DescribeFlow { flow_id }),
     })
 }

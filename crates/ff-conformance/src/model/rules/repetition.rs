@@ -10,7 +10,7 @@ use crate::answer::Answer;
 const NEW_EACH_TIME: [&str; 3] = ["ff_change_priority", "ff_tick", "ff_resolve_dependency"];
 
 /// Functions that write the same values again.
-const SAME_EACH_TIME: [&str; 7] = [
+const SAME_EACH_TIME: [&str; 8] = [
     "ff_renew_lease",
     "ff_update_progress",
     "ff_set_execution_tags",
@@ -18,6 +18,7 @@ const SAME_EACH_TIME: [&str; 7] = [
     "ff_heartbeat_worker",
     "ff_set_flow_tags",
     "ff_ack_cancel_member",
+    "ff_retry_stuck_members",
 ];
 
 /// Compares a call with its immediate repetition.

@@ -82,8 +82,8 @@ const BUGS: &[Bug] = &[
         what: "a used grant stays",
         module: "model/attempt",
         right: "'suspend_until', 'grant_id', 'grant_kind', 'grant_worker_id', \
-                'grant_instance_id',\n  'grant_expires_at', 'held' }",
-        wrong: "'suspend_until', 'held' }",
+                'grant_instance_id',\n  'grant_expires_at', 'held', 'waits_again' }",
+        wrong: "'suspend_until', 'held', 'waits_again' }",
     },
     Bug {
         what: "a paused attempt loses its time limit",
@@ -100,7 +100,7 @@ const BUGS: &[Bug] = &[
     Bug {
         what: "an end without an event",
         module: "model/ending",
-        right: "commit(w, x, 'ended', outcome .. ':' .. cause .. ':' .. (x.namespace or ''))",
+        right: "commit(w, x, 'ended', x.flow_id and why .. ':' .. x.flow_id or why)",
         wrong: "commit(w, x)",
     },
     Bug {
@@ -230,8 +230,8 @@ const FLOW_BUGS: &[Bug] = &[
     Bug {
         what: "the end of an upstream is not counted",
         module: "model/edge",
-        right: "put_counts(x, needed, edges, satisfied + 1, impossible)",
-        wrong: "put_counts(x, needed, edges, satisfied, impossible)",
+        right: "    satisfied = satisfied + 1\n",
+        wrong: "",
     },
     Bug {
         what: "an edge is told twice",
@@ -242,8 +242,8 @@ const FLOW_BUGS: &[Bug] = &[
     Bug {
         what: "who can never run is freed",
         module: "model/edge",
-        right: "if not needed or satisfied >= needed then return 'free' end",
-        wrong: "if not needed or satisfied + impossible >= needed then return 'free' end",
+        right: "if satisfied >= least then return 'free' end",
+        wrong: "if satisfied + impossible >= least then return 'free' end",
     },
     Bug {
         what: "the second of two effects on a member is lost",
@@ -296,8 +296,8 @@ const FLOW_BUGS: &[Bug] = &[
     Bug {
         what: "a member's time begins before it is freed",
         module: "model/edge",
-        right: "    arm_deadline(x, now)\n    runnable.place(x, now)",
-        wrong: "    runnable.place(x, now)",
+        right: "    arm_deadline(x, now)\n    put_freed",
+        wrong: "    put_freed",
     },
     Bug {
         what: "what is done to all members ends after some",
@@ -356,7 +356,7 @@ const FLOW_BUGS: &[Bug] = &[
     Bug {
         what: "a cycle is not seen",
         module: "model/rank",
-        right: "if uuid == up.uuid then return nil, 'cycle_detected' end",
+        right: "      if ups[uuid] then return nil, 'cycle_detected' end\n",
         wrong: "",
     },
 ];

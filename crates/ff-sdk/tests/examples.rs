@@ -78,7 +78,7 @@ fn a_flow_of_a_clip_ends_with_a_film() {
 fn a_task_goes_on_with_the_results_of_the_children_it_added() {
     assert_eq!(
         output("children"),
-        ["chapter 1: 7 words", "chapter 2: 8 words", "chapter 3: 3 words", "the book: 18 words",]
+        ["chapter 1: 7 words", "chapter 2: 9 words", "chapter 3: 3 words", "the book: 19 words",]
     );
 }
 

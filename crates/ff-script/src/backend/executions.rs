@@ -39,8 +39,9 @@ pub(super) fn named(request_id: Option<RequestId>) -> Option<RequestId> {
 impl<H: Host + ?Sized> Executions for ScriptBackend<H> {
     fn create(&self, execution: contracts::CreateExecution) -> Answer<'_, Created> {
         Box::pin(async move {
-            let call = self.prepare(execution).await?;
-            self.call(call.execution_id.partition(), call).await.map(created)
+            let Item { call, fresh, .. } = self.prepare(0, execution).await?;
+            let reply = self.call(call.execution_id.partition(), call).await?;
+            Ok(created(reply).under_fresh_id(fresh))
         })
     }
 
@@ -163,10 +164,10 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
             executions.iter().map(|_| None).collect();
         let mut batches: BTreeMap<Partition, Vec<Item>> = BTreeMap::new();
         for (position, new) in executions.into_iter().enumerate() {
-            match self.prepare(new).await {
-                Ok(call) => {
-                    let partition = call.execution_id.partition();
-                    batches.entry(partition).or_default().push(Item { position, call });
+            match self.prepare(position, new).await {
+                Ok(item) => {
+                    let partition = item.call.execution_id.partition();
+                    batches.entry(partition).or_default().push(item);
                 }
                 Err(error) => answers[position] = Some(Err(error)),
             }
@@ -179,11 +180,13 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
 
     async fn prepare(
         &self,
+        position: usize,
         execution: contracts::CreateExecution,
-    ) -> Result<CreateExecution, EngineError> {
+    ) -> Result<Item, EngineError> {
+        let is_fresh = execution.execution_id.is_none();
         let call = CreateExecution::try_from(execution.place(SystemIds.ordered(), &self.config)?)?;
         self.register_lane(&call.lane).await?;
-        Ok(call)
+        Ok(Item { position, fresh: is_fresh.then_some(call.execution_id), call })
     }
 
     async fn create_on(
@@ -197,7 +200,7 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
             let batch = next_batch(&mut items);
             let results = self.send_batch(partition, &batch).await;
             for (item, result) in batch.iter().zip(results) {
-                answers[item.position] = Some(result);
+                answers[item.position] = Some(result.map(|it| it.under_fresh_id(item.fresh)));
             }
         }
     }
@@ -217,8 +220,11 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
     }
 }
 
+/// A submission of several, by its place among them.
 struct Item {
     position: usize,
+    /// Its id, if it was made here.
+    fresh: Option<ExecutionId>,
     call: CreateExecution,
 }
 

@@ -102,7 +102,8 @@ pub(crate) fn what_cannot_run_is_refused_with_its_place(client: &Client) {
     let twice = graph(&[task("a", "bad", &[]), task("a", "bad", &[])]);
     assert!(refused(&twice, 400, "invalid_input").contains("named twice"));
     let doubled = graph(&[task("a", "bad", &[]), task("b", "bad", &["a", "a"])]);
-    assert!(refused(&doubled, 400, "invalid_input").contains("tasks.b.after"));
+    let told = refused(&doubled, 409, "dependency_already_exists");
+    assert!(told.contains("tasks.b.after"));
     let mut needs = join("bad");
     needs["tasks"][2]["needs"] = json!(3);
     assert!(refused(&needs, 400, "invalid_input").contains("tasks.join.needs"));

@@ -142,9 +142,12 @@ fn numbered(stored: Stored) -> Stored {
     Stored::Stream(entries.into_iter().enumerate().map(number).collect())
 }
 
-/// The same dump with of each stream only as many of the last entries as another has. A log is
-/// trimmed by whole blocks, whose size is the store's: only the end that both have can be compared.
+/// The same dump with of each stream only as many of the last entries as another has, and nothing
+/// about whether some are gone. A log is trimmed by whole blocks, whose size is the store's, and by
+/// the age of entries, which is by the store's own clock: only the end that both have can be
+/// compared.
 pub fn common_end(mut dump: Dump, other: &Dump) -> Dump {
+    dump.retain(|key, _| !key.ends_with(b":trimmed"));
     for (key, stored) in &mut dump {
         if let (Stored::Stream(here), Some(Stored::Stream(there))) = (&mut *stored, other.get(key))
         {

@@ -231,6 +231,8 @@ impl<'a> Game<'a> {
             let partitions = self.world.partitions;
             let here = dump::portable(self.world.held.clone(), &partitions);
             let there = dump::portable(other.dump().await, &partitions);
+            let (here, there) =
+                (dump::common_end(here.clone(), &there), dump::common_end(there, &here));
             if here != there {
                 let difference = dump::difference(&here, &there);
                 let names = format!("{} and {}", self.stores[0].name(), other.name());
@@ -262,10 +264,12 @@ pub(super) fn config() -> PartitionConfig {
 /// A server names log entries by its own clock, not by the test's.
 fn comparable(sent: &Sent, reply: &Value) -> Value {
     match (sent.name(), reply) {
-        ("ff_read_events" | "ff_read_flow_events", Value::Array(parts)) => {
+        ("ff_read_events", Value::Array(parts)) => {
             let events = parts.iter().take(3).map(without_ids);
             Value::Array(events.collect())
         }
+        // It begins where the log does, which each store trims by the age of its own entries.
+        ("ff_read_flow_events", Value::Array(parts)) => Value::Array(parts[..2].to_vec()),
         _ => reply.clone(),
     }
 }

@@ -288,9 +288,9 @@ pub(crate) fn a_cancelled_flow_is_claimed_no_more(client: &Client) {
 }
 
 pub(crate) fn what_failed_runs_again(client: &Client) {
-    let id = submit_graph(client, &join("again"));
+    let id = submit_graph(client, &join("mended"));
     for _ in 0..2 {
-        let task = claim(client, "again");
+        let task = claim(client, "mended");
         let fail = json!({"task_token": token(&task), "reason": "boom", "category": "permanent"});
         client.post("/v1/tasks/fail", &fail).expect(200);
     }

@@ -123,6 +123,13 @@ def order(body):
         task["after"] = list(after.values())
         if task.get("needs") is not None:
             task["needs"] = min(task["needs"], len(after)) or None
+        for one in after.values():
+            if one.get("on") == "failure_only":
+                # A failure has nothing to pass.
+                one.pop("pass", None)
+        if (task.get("needs") or len(after)) == len(after):
+            # Who needs all leaves nobody to cancel.
+            task.pop("cancel_rest", None)
         names.append(task["name"])
     if body.get("key") is not None:
         # The key decides the flow's id.

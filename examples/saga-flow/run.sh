@@ -23,7 +23,7 @@ export FLOWFABRIC_URL
 "$flowfabric" worker run --kind book --kind cancel --kind tell -- "$here/worker.sh" 2>/dev/null &
 worker=$!
 flow=$("$flowfabric" flow submit "$here/graph.yaml")
-# 3: the flow ended without success. What was booked is given back all the same.
+# 3: the flow ended, but was not completed. What was booked is given back all the same.
 code=0
 "$flowfabric" flow show "$flow" --wait >"$data/shown" 2>/dev/null || code=$?
 [ $code = 3 ]

@@ -8,6 +8,8 @@ use ff_core::operation::{Input, Method, Nothing, Operation};
 use ff_core::types::{Approver, ExecutionId, TimestampMs, WaitpointId};
 use serde::{Deserialize, Serialize};
 
+use crate::ToSchema;
+
 /// What a link is made of: nobody who does not have the server's key can make one.
 #[derive(Clone, PartialEq, Eq)]
 pub struct LinkText(pub String);
@@ -25,22 +27,20 @@ impl fmt::Debug for LinkText {
 }
 
 /// Makes a link for each approver.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MakeApprovalLinks {
     /// The waitpoint; the latest approval of the execution if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub waitpoint_id: Option<WaitpointId>,
     /// For whom; all approvers that the suspension names if it is empty. If the suspension names
     /// any, they must be among them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "openapi", schema(max_items = 100))]
+    #[schema(max_items = 100)]
     pub approvers: Vec<Approver>,
     /// How long they are good for, by the store's clock; until the wait ends by itself if absent,
     /// or for a week if it never does.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 34_560_000_000u64))]
+    #[schema(minimum = 1, maximum = 34_560_000_000u64)]
     pub expires_in_ms: Option<u64>,
 }
 
@@ -61,8 +61,7 @@ impl Operation for MakeApprovalLinks {
 }
 
 /// Links that were made.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ApprovalLinks {
     /// What is decided on.
     pub waitpoint_id: WaitpointId,
@@ -73,8 +72,7 @@ pub struct ApprovalLinks {
 }
 
 /// A link of one approver.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ApprovalLink {
     /// Whose it is.
     pub approver: Approver,
@@ -104,12 +102,11 @@ impl Operation for ReadLink {
 }
 
 /// Decides.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DecideByLink {
     /// The signal of one of the choices.
-    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 128))]
+    #[schema(min_length = 1, max_length = 128)]
     pub choice: String,
 }
 
@@ -130,8 +127,8 @@ impl Operation for DecideByLink {
 }
 
 /// What a link shows to its approver.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LinkView {
     /// Who is asked.
     pub approver: Approver,
@@ -151,7 +148,6 @@ pub struct LinkView {
     /// Until when the link is good.
     pub expires_at: TimestampMs,
     /// What the approver decided.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub decision: Option<ApprovalDecision>,
     /// Who decided what and when, for those who have decided themselves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -159,17 +155,15 @@ pub struct LinkView {
 }
 
 /// Makes a new key the one that signs approval links.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RotateLinkKey {
     /// The new key's id, by which a repetition is recognised; made by the server if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(max_length = 64, pattern = "^[!-9;-~]+$"))]
+    #[schema(max_length = 64, pattern = "^[!-9;-~]+$")]
     pub new_kid: Option<String>,
     /// How long links under the key before are accepted; a day if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(maximum = 34_560_000_000u64))]
+    #[schema(maximum = 34_560_000_000u64)]
     pub grace_ms: Option<u64>,
 }
 
@@ -188,8 +182,7 @@ impl Operation for RotateLinkKey {
 }
 
 /// Which key signs links.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LinkKeyRotated {
     /// Its id.
     pub kid: String,

@@ -8,6 +8,7 @@ use ff_core::object::Object;
 use ff_core::operation::{Nothing, Operation};
 use serde::{Deserialize, Serialize};
 
+use crate::ToSchema;
 use crate::problem::Problem;
 
 /// Submits an execution.
@@ -33,15 +34,11 @@ impl Operation for Create {
 pub const BULK_MAX: usize = 1000;
 
 /// Several submissions, each on its own: one refusal does not affect the others.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BulkCreate {
     /// The submissions, at most 1000.
-    #[cfg_attr(
-        feature = "openapi",
-        schema(value_type = Vec<CreateExecution>, min_items = 1, max_items = 1000)
-    )]
+    #[schema(value_type = Vec<CreateExecution>, min_items = 1, max_items = 1000)]
     pub executions: Vec<Object<CreateExecution>>,
 }
 
@@ -58,23 +55,20 @@ impl Operation for BulkCreate {
 }
 
 /// The answers to several submissions, in the order of the request.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BulkCreated {
     /// One for each submission.
     pub results: Vec<BulkItem>,
 }
 
 /// What became of one submission: exactly one of the two is there.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BulkItem {
     /// It was accepted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<CreatedExecution>))]
+    #[schema(value_type = Option<CreatedExecution>)]
     pub execution: Option<Created>,
     /// It was refused.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<Problem>,
 }
 

@@ -4,9 +4,10 @@ use ff_core::operation::{Method, Nothing, Operation};
 use ff_core::partition::PartitionConfig;
 use serde::{Deserialize, Serialize};
 
+use crate::ToSchema;
+
 /// What a server runs on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Deployment {
     /// The server's version.
     pub version: String,
@@ -29,8 +30,7 @@ impl Operation for Deployment {
 }
 
 /// The health of a server.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Health {
     /// `ok`.
     pub status: String,

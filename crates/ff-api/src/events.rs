@@ -32,11 +32,10 @@ struct Skipped {
     sequence: u64,
 }
 
+#[serde_with_macros::skip_serializing_none]
 #[derive(Serialize, Deserialize)]
 struct End {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     closed_at: Option<TimestampMs>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     closed_reason: Option<String>,
 }
 

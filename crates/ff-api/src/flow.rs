@@ -5,21 +5,22 @@ use ff_core::operation::{Input, Operation};
 use ff_core::types::FlowId;
 use serde::{Deserialize, Serialize};
 
+use crate::ToSchema;
+
 /// Cancels a flow, and waits for its end if that is asked for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CancelFlowRequest {
     /// Which members are cancelled; all if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cancellation_policy: Option<CancelFlowPolicy>,
     /// Why, for a person.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[cfg_attr(feature = "openapi", schema(max_length = 4096))]
+    #[schema(max_length = 4096)]
     pub reason: String,
     /// How long to wait until nothing of it runs any more; 0 if absent.
     #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(value_type = ff_core::schema::WaitMs))]
+    #[schema(value_type = ff_core::schema::WaitMs)]
     pub wait_ms: u64,
 }
 

@@ -9,51 +9,45 @@ use ff_core::operation::{Nothing, Operation};
 use ff_core::schema;
 use serde::{Deserialize, Serialize};
 
+use crate::ToSchema;
 use crate::task::token_of;
 
 /// Appends frames to the output of a task's attempt.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AppendFrames {
     /// The task, unless the header names it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub task_token: Option<String>,
     /// The number of the first of these frames: a task begins with its `next_frame` and counts on.
-    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1_000_000_000_000u64))]
+    #[schema(minimum = 1, maximum = 1_000_000_000_000u64)]
     pub first_sequence: u64,
     /// The frames, in order.
-    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 256))]
+    #[schema(min_items = 1, max_items = 256)]
     pub frames: Vec<NewFrame>,
 }
 
 /// One of them. The bytes are given as text or as base64; none at all is an empty frame.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewFrame {
     /// What it is, where its type does not say more; an event if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<FrameKind>,
     /// A word of the writer's own; the kind if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::FrameType>))]
+    #[schema(value_type = Option<schema::FrameType>)]
     pub frame_type: Option<String>,
     /// Anything that connects it to something else.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(max_length = 256))]
+    #[schema(max_length = 256)]
     pub correlation_id: Option<String>,
     /// How long ago it was made.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(maximum = 86_400_000))]
+    #[schema(maximum = 86_400_000)]
     pub age_ms: Option<u64>,
     /// The bytes, if they are text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(max_length = 65_536))]
+    #[schema(max_length = 65_536)]
     pub payload_text: Option<String>,
     /// The bytes, whatever they are.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Base64>))]
+    #[schema(value_type = Option<schema::Base64>)]
     pub payload_base64: Option<Base64>,
 }
 
@@ -70,7 +64,6 @@ impl Operation for AppendFrames {
         those that are there already are not added again, and a number that leaves a gap is \
         refused with 409 and the number that is expected.";
     const BODY_BYTES_MAX: usize = 2 << 20;
-    const REFUSES: &'static [u16] = &[404, 409];
 }
 
 impl AppendFrames {

@@ -5,27 +5,27 @@ use ff_core::operation::{Nothing, Operation};
 use ff_core::types::{ExecutionId, ExecutionRef, LeaseId, TimestampMs, WorkerId, WorkerInstanceId};
 use serde::{Deserialize, Serialize};
 
+use crate::ToSchema;
 use crate::task::Task;
 
 /// Turns a reservation into a task.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ClaimGranted {
     /// The execution reserved.
     pub execution_id: ExecutionRef,
     /// As received with the reservation.
-    #[cfg_attr(feature = "openapi", schema(value_type = ff_core::schema::GrantKey))]
+    #[schema(value_type = ff_core::schema::GrantKey)]
     pub grant_key: GrantKey,
     /// The kind of worker it was made for.
     pub worker_id: WorkerId,
     /// The process it was made for.
     pub worker_instance_id: WorkerInstanceId,
     /// How long the lease lasts without renewal.
-    #[cfg_attr(feature = "openapi", schema(value_type = ff_core::schema::TtlMs))]
+    #[schema(value_type = ff_core::schema::TtlMs)]
     pub lease_ttl_ms: u64,
     /// A fresh id, the same one again when the answer was lost; the server chooses one if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_id: Option<LeaseId>,
 }
 

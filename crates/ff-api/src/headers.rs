@@ -11,6 +11,9 @@ pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// The state of the execution whose bytes are answered.
 pub const STATE: &str = "flowfabric-state";
 
+/// What a request is called, in the answer and in the log. A client may choose it.
+pub const REQUEST_ID: &str = "x-request-id";
+
 /// The number of the first frame of a stream that is written.
 pub const FIRST_SEQUENCE: &str = "flowfabric-first-sequence";
 /// The id of the last event that a client has seen, from which it goes on.

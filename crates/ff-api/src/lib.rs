@@ -18,6 +18,11 @@
 //! | the server itself | [`deployment`] |
 #![deny(missing_docs)]
 
+#[cfg(not(feature = "openapi"))]
+use ff_no_schema::ToSchema;
+#[cfg(feature = "openapi")]
+use utoipa::ToSchema;
+
 pub mod headers;
 pub mod problem;
 

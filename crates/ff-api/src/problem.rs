@@ -10,12 +10,14 @@ use ff_core::contracts::FailureSummary;
 use ff_core::error::{Code, EngineError, ErrorClass};
 use serde::{Deserialize, Serialize};
 
+use crate::ToSchema;
+
 /// How long to wait before trying again when nothing better is known.
 const RETRY_AFTER_MS: u64 = 1000;
 
 /// Why a request was not done, as `application/problem+json`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
     /// Names the kind of problem; `urn:flowfabric:problem:` and the code.
     #[serde(rename = "type")]
@@ -34,17 +36,17 @@ pub struct Problem {
     /// True if waiting and sending the same request again can help.
     pub retryable: bool,
     /// The part of the request that breaks a rule.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
     /// What the code documents to add, in its order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub details: Vec<String>,
     /// How long to wait before trying again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
     /// Why the execution failed, when its result was asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailureSummary>,
+    /// What the request is called in the server's log; the header `x-request-id` of the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 impl Problem {
@@ -63,6 +65,7 @@ impl Problem {
             details: Vec::new(),
             retry_after_ms: (retryable && code.http_status() != 409).then_some(RETRY_AFTER_MS),
             failure: None,
+            request_id: None,
         }
     }
 
@@ -100,6 +103,7 @@ impl From<&EngineError> for Problem {
             details: error.details().to_vec(),
             retry_after_ms: wait.then_some(RETRY_AFTER_MS),
             failure: None,
+            request_id: None,
         }
     }
 }
@@ -118,7 +122,7 @@ fn title(error: &EngineError) -> String {
 /// What went wrong inside is for the log: it may hold stored data.
 fn detail(error: &EngineError) -> String {
     match error.through() {
-        EngineError::Refused { details, .. } => details.join(", "),
+        EngineError::Refused { .. } => error.details_by_name(),
         inner if inner.http_status() == 500 => "The server's log says more.".to_owned(),
         inner => inner.to_string(),
     }

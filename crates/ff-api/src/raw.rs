@@ -4,14 +4,15 @@ use ff_core::operation::{Method, Nothing, Operation};
 use ff_core::types::ExecutionId;
 use serde::{Deserialize, Serialize};
 
+use crate::ToSchema;
+
 /// How a result is asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ResultQuery {
     /// How long to wait for the end; 0 if absent. The answer comes as soon as it has ended.
     #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(value_type = ff_core::schema::WaitMs))]
+    #[schema(value_type = ff_core::schema::WaitMs)]
     pub wait_ms: u64,
 }
 

@@ -20,6 +20,8 @@ use ff_core::types::{
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::ToSchema;
+
 /// The token of a handle.
 pub fn token_of(handle: &Handle) -> String {
     encode_token(&handle.encode())
@@ -34,8 +36,8 @@ pub fn handle_of(token: &str) -> Result<Handle, EngineError> {
 }
 
 /// An execution in the hands of a worker.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Task {
     /// The right to work on it: to be given with every request about it, unchanged.
     pub task_token: String,
@@ -48,17 +50,16 @@ pub struct Task {
     /// The lane it was claimed from.
     pub lane: LaneId,
     /// The input.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Base64))]
+    #[schema(value_type = schema::Base64)]
     pub payload_base64: Base64,
     /// The input as text, if it is UTF-8 and was asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub payload_text: Option<String>,
     /// Labels.
     #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Tags))]
+    #[schema(value_type = schema::Tags)]
     pub tags: Tags,
     /// Its priority when it was claimed.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Priority))]
+    #[schema(value_type = schema::Priority)]
     pub priority: u16,
     /// When it was submitted.
     pub created_at: TimestampMs,
@@ -75,17 +76,14 @@ pub struct Task {
     /// How long each renewal extends the lease.
     pub lease_ttl_ms: u64,
     /// When the attempt runs out of time.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt_timeout_at: Option<TimestampMs>,
     /// When the execution runs out of time.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_at: Option<TimestampMs>,
     /// The number of the next frame of its output.
     #[serde(default = "first_frame")]
-    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
+    #[schema(minimum = 1)]
     pub next_frame: u64,
     /// What ended the latest wait of the execution, if it ever was suspended.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub resumption: Option<Resumption>,
     /// What upstreams of its flow pass to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -162,12 +160,11 @@ impl TryFrom<Task> for Claimed {
 }
 
 /// Extends the lease by its TTL from now.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RenewTask {
     /// The task, unless the header names it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub task_token: Option<String>,
 }
 
@@ -181,24 +178,20 @@ impl Operation for RenewTask {
     const SUMMARY: &'static str = "Extends the lease of a task by its TTL from now.";
     const ANSWERS: &'static str = "The lease lasts until then.";
     const INPUT: Input = Input::OptionalBody;
-    const REFUSES: &'static [u16] = &[404, 409];
 }
 
 /// Says how far the work is. What is absent stays as it was.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ProgressTask {
     /// The task, unless the header names it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub task_token: Option<String>,
     /// 0 to 100.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 100))]
+    #[schema(minimum = 0, maximum = 100)]
     pub percent: Option<u8>,
     /// A sentence for a person.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(max_length = 1024))]
+    #[schema(max_length = 1024)]
     pub message: Option<String>,
 }
 
@@ -211,28 +204,23 @@ impl Operation for ProgressTask {
     const NAME: &'static str = "progressTask";
     const SUMMARY: &'static str = "Says how far a task is.";
     const ANSWERS: &'static str = "It is noted.";
-    const STATUS: u16 = 204;
-    const REFUSES: &'static [u16] = &[404, 409];
 }
 
 /// Ends the execution successfully. The result is given in one of three forms, or not at all.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CompleteTask {
     /// The task, unless the header names it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub task_token: Option<String>,
     /// The result as a JSON value: its text without blanks between its parts is the result.
     #[serde(default, deserialize_with = "bytes::present", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::AnyJson>))]
+    #[schema(value_type = Option<schema::AnyJson>)]
     pub result: Option<Box<RawValue>>,
     /// The result as text.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub result_text: Option<String>,
     /// The result as base64, for bytes of any kind.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Base64>))]
+    #[schema(value_type = Option<schema::Base64>)]
     pub result_base64: Option<Base64>,
 }
 
@@ -249,8 +237,6 @@ impl Operation for CompleteTask {
         application/json is the result itself. A repetition with the same token is recognised and \
         answered as the first time.";
     const INPUT: Input = Input::OptionalBody;
-    const STATUS: u16 = 204;
-    const REFUSES: &'static [u16] = &[404, 409];
 }
 
 impl CompleteTask {
@@ -261,27 +247,24 @@ impl CompleteTask {
 }
 
 /// Ends the attempt as failed; the policy decides between a retry and the end.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FailTask {
     /// The task, unless the header names it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub task_token: Option<String>,
     /// A sentence for a person.
-    #[cfg_attr(feature = "openapi", schema(max_length = 4096))]
+    #[schema(max_length = 4096)]
     pub reason: String,
     /// `transient` (if absent), `permanent`, `infra_crash`, `timeout`, `cancelled`, or a word of
     /// the worker's own that retry policies may list. Permanent failures are never retried.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Category>))]
+    #[schema(value_type = Option<schema::Category>)]
     pub category: Option<String>,
     /// True if no retry can mend it, whatever the policy says.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_final: bool,
     /// More, in any form: a stack trace, an encoded error.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Base64>))]
+    #[schema(value_type = Option<schema::Base64>)]
     pub detail_base64: Option<Base64>,
 }
 
@@ -294,7 +277,6 @@ impl Operation for FailTask {
     const NAME: &'static str = "failTask";
     const SUMMARY: &'static str = "Ends a task's attempt as failed; its policy decides what next.";
     const ANSWERS: &'static str = "What follows.";
-    const REFUSES: &'static [u16] = &[404, 409];
 }
 
 impl FailTask {
@@ -326,13 +308,12 @@ impl FailTask {
 }
 
 /// What follows from a failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FailedTask {
     /// Whether another attempt will be made.
     pub retry_scheduled: bool,
     /// Not before this time, by the store's clock.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_until: Option<TimestampMs>,
 }
 
@@ -356,20 +337,17 @@ impl From<FailedTask> for FailOutcome {
 }
 
 /// Gives the execution back until a time; then the same attempt goes on, with any worker.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DelayTask {
     /// The task, unless the header names it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub task_token: Option<String>,
     /// The time, in milliseconds since the Unix epoch. Either this or `delay_ms`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Moment>))]
+    #[schema(value_type = Option<schema::Moment>)]
     pub delay_until: Option<TimestampMs>,
     /// From now on for this many milliseconds, by the store's clock.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::DelayMs>))]
+    #[schema(value_type = Option<schema::DelayMs>)]
     pub delay_ms: Option<u64>,
 }
 
@@ -382,8 +360,6 @@ impl Operation for DelayTask {
     const NAME: &'static str = "delayTask";
     const SUMMARY: &'static str = "Gives a task back until a time; then its attempt goes on.";
     const ANSWERS: &'static str = "It is given back.";
-    const STATUS: u16 = 204;
-    const REFUSES: &'static [u16] = &[404, 409];
 }
 
 impl DelayTask {
@@ -402,16 +378,15 @@ impl DelayTask {
 }
 
 /// Adds members to the execution's flow, as its children.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AddChildrenTask {
     /// The task, unless the header names it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub task_token: Option<String>,
     /// The children, in any order. `after` names others of them, children that were added before,
     /// or, by their ids, other members of the flow.
-    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 1000))]
+    #[schema(min_items = 1, max_items = 1000)]
     pub tasks: Vec<GraphTask>,
 }
 
@@ -428,19 +403,17 @@ impl Operation for AddChildrenTask {
         of its own. A child's id is made from its parent's and its name: adding it again changes \
         nothing, with another content it is refused with 409. `/v1/tasks/wait-children` gives the \
         task back until they have ended, and a claim tells of them in `children`.";
-    const INPUT: Input = Input::Body;
     const BODY_BYTES_MAX: usize = GRAPH_BODY_BYTES;
     const REFUSES: &'static [u16] = &[400, 404, 409, 413];
 }
 
 /// Gives the execution back until its children have ended; then the same attempt goes on, with any
 /// worker. At once if it has none.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WaitChildrenTask {
     /// The task, unless the header names it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub task_token: Option<String>,
 }
 
@@ -456,21 +429,18 @@ impl Operation for WaitChildrenTask {
     const ABOUT: &'static str = "Then its attempt goes on, with any worker; at once if it has \
         none. A repetition with the same token is recognised.";
     const INPUT: Input = Input::OptionalBody;
-    const STATUS: u16 = 204;
-    const REFUSES: &'static [u16] = &[404, 409];
 }
 
 /// Ends the execution as cancelled, by the holder of its lease.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CancelTask {
     /// The task, unless the header names it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub task_token: Option<String>,
     /// Why, for a person.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[cfg_attr(feature = "openapi", schema(max_length = 4096))]
+    #[schema(max_length = 4096)]
     pub reason: String,
 }
 
@@ -484,8 +454,6 @@ impl Operation for CancelTask {
     const SUMMARY: &'static str = "Ends a task as cancelled.";
     const ANSWERS: &'static str = "It is cancelled.";
     const INPUT: Input = Input::OptionalBody;
-    const STATUS: u16 = 204;
-    const REFUSES: &'static [u16] = &[404, 409];
 }
 
 #[cfg(test)]

@@ -11,13 +11,14 @@ use ff_core::schema;
 use ff_core::types::WaitpointId;
 use serde::{Deserialize, Serialize};
 
+use crate::ToSchema;
+
 /// Gives the execution back until its wait is over; then the same attempt goes on, with any worker.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SuspendTask {
     /// The task, unless the header names it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub task_token: Option<String>,
     /// What is waited for.
     pub suspension: SuspendRequest,
@@ -36,16 +37,14 @@ impl Operation for SuspendTask {
         signals that came before are enough, the task is kept and its lease goes on.";
     /// Quotes and backslashes may double the details.
     const BODY_BYTES_MAX: usize = 4 * limits::WAIT_DETAILS_BYTES_MAX as usize;
-    const REFUSES: &'static [u16] = &[404, 409];
 }
 
 /// Opens a waitpoint, so that signals can come before the task is suspended on it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OpenWaitpointTask {
     /// The task, unless the header names it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub task_token: Option<String>,
     /// The waitpoint.
     pub waitpoint: CreateWaitpoint,
@@ -60,22 +59,20 @@ impl Operation for OpenWaitpointTask {
     const NAME: &'static str = "openWaitpointTask";
     const SUMMARY: &'static str = "Opens a waitpoint before the task is suspended on it.";
     const ANSWERS: &'static str = "It is open. The token is a credential.";
-    const REFUSES: &'static [u16] = &[404, 409];
 }
 
 /// Closes a waitpoint that the task will not be suspended on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CloseWaitpointTask {
     /// The task, unless the header names it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub task_token: Option<String>,
     /// The waitpoint.
     pub waitpoint_id: WaitpointId,
     /// Why, in a word.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::CloseReason))]
+    #[schema(value_type = schema::CloseReason)]
     pub reason: String,
 }
 
@@ -88,17 +85,14 @@ impl Operation for CloseWaitpointTask {
     const NAME: &'static str = "closeWaitpointTask";
     const SUMMARY: &'static str = "Closes a waitpoint that the task will not be suspended on.";
     const ANSWERS: &'static str = "It is closed.";
-    const STATUS: u16 = 204;
-    const REFUSES: &'static [u16] = &[404, 409];
 }
 
 /// Reads the signals that ended the latest wait of the task's execution.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ObserveSignalsTask {
     /// The task, unless the header names it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub task_token: Option<String>,
 }
 
@@ -112,12 +106,10 @@ impl Operation for ObserveSignalsTask {
     const SUMMARY: &'static str = "The signals that ended the latest wait of a task's execution.";
     const ANSWERS: &'static str = "The signals, in their order.";
     const INPUT: Input = Input::OptionalBody;
-    const REFUSES: &'static [u16] = &[404, 409];
 }
 
 /// The signals that ended a wait.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ObservedSignals {
     /// The signals, in their order.
     pub signals: Vec<ResumeSignal>,

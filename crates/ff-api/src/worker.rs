@@ -4,6 +4,7 @@ use ff_core::contracts::{Registered, WorkRequest, WorkerRegistration};
 use ff_core::operation::{Nothing, Operation, PLAIN_BODY_BYTES};
 use serde::{Deserialize, Serialize};
 
+use crate::ToSchema;
 use crate::task::Task;
 
 /// Makes a worker process known, or renews that.
@@ -53,8 +54,7 @@ impl Operation for Claim {
 }
 
 /// The claimed tasks; none if the time passed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ClaimedTasks {
     /// The tasks, each with a lease of its own.
     pub tasks: Vec<Task>,

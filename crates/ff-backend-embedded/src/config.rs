@@ -9,6 +9,7 @@ use std::time::Duration;
 use ff_core::clock::Clock;
 
 use crate::clock::SystemClock;
+use crate::memory::MemoryLimit;
 
 /// More shards than this only cost memory: one does tens of thousands of transitions a second.
 const SHARDS_MAX: usize = 4;
@@ -30,6 +31,8 @@ pub struct EmbeddedConfig {
     pub compaction: CompactionConfig,
     /// How long to wait before a disk that was found full is asked for room again.
     pub full_disk_retry: Duration,
+    /// How much memory keys and values may take. What adds work is refused beyond that.
+    pub memory_limit: MemoryLimit,
     /// Bytes of the calls that a shard may have under way, each counted with its arguments and a
     /// kilobyte. What is more is refused at once.
     pub backlog_bytes_max: usize,
@@ -50,6 +53,7 @@ impl EmbeddedConfig {
             storage: Storage::Memory,
             compaction: CompactionConfig::default(),
             full_disk_retry: Duration::from_secs(1),
+            memory_limit: MemoryLimit::of_this_machine(),
             backlog_bytes_max: BACKLOG_BYTES_MAX,
             watchdog: WatchdogConfig::default(),
             close_within: Duration::from_secs(30),
@@ -77,6 +81,7 @@ impl fmt::Debug for EmbeddedConfig {
             .field("storage", &self.storage)
             .field("compaction", &self.compaction)
             .field("full_disk_retry", &self.full_disk_retry)
+            .field("memory_limit", &self.memory_limit)
             .field("backlog_bytes_max", &self.backlog_bytes_max)
             .field("watchdog", &self.watchdog)
             .field("close_within", &self.close_within)

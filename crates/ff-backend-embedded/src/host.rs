@@ -20,6 +20,7 @@ use crate::error::OpenError;
 use crate::error::backend as errors;
 use crate::journal::disk::{Disk, RealDisk};
 use crate::journal::load::RecoveryReport;
+use crate::memory::Memory;
 use crate::open::{self, Running};
 use crate::shard::{Caller, Job};
 use crate::stats::{Counters, Stats};
@@ -33,6 +34,7 @@ pub struct EmbeddedHost {
     closed: AtomicBool,
     hub: Mutex<Option<Arc<WakeHub>>>,
     counters: Arc<Counters>,
+    memory: Arc<Memory>,
     stop: Arc<Stop>,
     close_within: Duration,
     recovery: Option<RecoveryReport>,
@@ -77,6 +79,7 @@ impl EmbeddedHost {
             closed: AtomicBool::new(false),
             hub: Mutex::new(Some(opened.hub)),
             counters: opened.counters,
+            memory: opened.memory,
             stop: opened.stop,
             close_within: config.close_within,
             recovery: opened.recovery,
@@ -90,7 +93,7 @@ impl EmbeddedHost {
 
     /// What the store did since it was opened.
     pub fn stats(&self) -> Stats {
-        self.counters.read()
+        self.counters.read(&self.memory)
     }
 
     /// A copy of every key. Each shard's part is of one moment; different shards' may not be.

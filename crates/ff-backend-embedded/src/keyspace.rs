@@ -1,14 +1,16 @@
 //! All keys of one shard, in memory.
 
 mod hash;
+mod list;
 mod sorted_set;
 mod stream;
 
+mod footprint;
 mod length;
 mod map;
 mod text;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::hash::BuildHasher;
 use std::sync::OnceLock;
 
@@ -16,7 +18,9 @@ use ff_script::dump::{Dump, Stored};
 
 use crate::error::CommandError;
 
+pub(crate) use footprint::{Changing, allocated};
 pub(crate) use hash::Hash;
+pub(crate) use list::List;
 use map::{Hashed, Map, hash_of};
 pub(crate) use sorted_set::{Bound, SortedSet};
 pub(crate) use stream::{EntryId, Stream};
@@ -25,10 +29,11 @@ use text::Text;
 
 /// An owned byte string.
 pub(crate) type Bytes = Box<[u8]>;
-/// Values in order.
-pub(crate) type List = VecDeque<Bytes>;
 /// Members, ordered by their bytes, so that listings are the same in every run.
 pub(crate) type Set = BTreeSet<Bytes>;
+
+/// What a member of a set takes, about: there are few sets, and they are small.
+const SET_MEMBER_BYTES: usize = 64;
 
 /// A stored value. Most are small hashes: everything else that takes more room lies elsewhere.
 #[derive(Debug)]
@@ -46,6 +51,8 @@ pub(crate) enum Object {
 pub(crate) struct Keyspace {
     /// In boxes of their own, because a third of a table's places is empty.
     slots: Map<Box<Slot>>,
+    /// What the boxes take, with keys and values.
+    held: usize,
 }
 
 /// A key and its value. The key of an execution fits in.
@@ -63,14 +70,20 @@ impl Hashed for Box<Slot> {
 
 /// A type that can be the value of a key.
 pub(crate) trait Kind: Default {
+    /// What it takes beside the [`Object`] that holds it.
+    fn footprint(&self) -> usize;
     fn of(object: &Object) -> Option<&Self>;
     fn of_mut(object: &mut Object) -> Option<&mut Self>;
     fn into_object(self) -> Object;
 }
 
 macro_rules! kinds {
-    ($($type:ty => $variant:ident, $wrap:expr;)*) => {$(
+    ($($type:ty => $variant:ident, $wrap:expr, $footprint:expr;)*) => {$(
         impl Kind for $type {
+            fn footprint(&self) -> usize {
+                let footprint: fn(&$type) -> usize = $footprint;
+                footprint(self)
+            }
             fn of(object: &Object) -> Option<&Self> {
                 match object {
                     Object::$variant(value) => Some(value),
@@ -88,25 +101,39 @@ macro_rules! kinds {
                 wrap(self)
             }
         }
-    )*};
+    )*
+
+        impl Object {
+            /// What it takes beside itself.
+            fn footprint(&self) -> usize {
+                match self {
+                    $(Self::$variant(value) => <$type as Kind>::footprint(value),)*
+                }
+            }
+        }
+    };
 }
 
 kinds! {
-    Bytes => String, Object::String;
-    Hash => Hash, Object::Hash;
-    SortedSet => SortedSet, |value| Object::SortedSet(Box::new(value));
-    List => List, |value| Object::List(Box::new(value));
-    Set => Set, |value| Object::Set(Box::new(value));
-    Stream => Stream, |value| Object::Stream(Box::new(value));
+    Bytes => String, Object::String, |value| allocated(value.len());
+    Hash => Hash, Object::Hash, Hash::footprint;
+    SortedSet => SortedSet, |value| Object::SortedSet(Box::new(value)), |value| {
+        allocated(size_of::<SortedSet>()) + value.content_bytes()
+    };
+    List => List, |value| Object::List(Box::new(value)), |value| {
+        allocated(size_of::<List>()) + value.content_bytes()
+    };
+    Set => Set, |value| Object::Set(Box::new(value)), |value| {
+        allocated(size_of::<Set>()) + value.len() * SET_MEMBER_BYTES
+    };
+    Stream => Stream, |value| Object::Stream(Box::new(value)), |value| {
+        allocated(size_of::<Stream>()) + value.content_bytes()
+    };
 }
 
 impl Keyspace {
     fn find(&self, key: &[u8]) -> Option<&Object> {
         self.slots.find(hash_of(key), |slot| slot.key.is(key)).map(|slot| &slot.object)
-    }
-
-    fn find_mut(&mut self, key: &[u8]) -> Option<&mut Object> {
-        self.slots.find_mut(hash_of(key), |slot| slot.key.is(key)).map(|slot| &mut slot.object)
     }
 
     /// The value of a key, if there is one of this type; another type is a fault.
@@ -118,18 +145,30 @@ impl Keyspace {
     }
 
     /// As [`Self::get`], to change it.
-    pub(crate) fn get_mut<T: Kind>(&mut self, key: &[u8]) -> Result<Option<&mut T>, CommandError> {
-        match self.find_mut(key) {
-            None => Ok(None),
-            Some(object) => T::of_mut(object).map(Some).ok_or(CommandError::WRONG_TYPE),
-        }
+    pub(crate) fn get_mut<T: Kind>(
+        &mut self,
+        key: &[u8],
+    ) -> Result<Option<Changing<'_, T>>, CommandError> {
+        let found = self.slots.find_mut(hash_of(key), |slot| slot.key.is(key));
+        let Some(slot) = found else { return Ok(None) };
+        let value = T::of_mut(&mut slot.object).ok_or(CommandError::WRONG_TYPE)?;
+        Ok(Some(Changing::new(value, &mut self.held)))
     }
 
     /// The value of a key, which is made if there is none.
-    pub(crate) fn get_or_new<T: Kind>(&mut self, key: &[u8]) -> Result<&mut T, CommandError> {
-        let make = || Slot::new(key, T::default().into_object());
+    pub(crate) fn get_or_new<T: Kind>(
+        &mut self,
+        key: &[u8],
+    ) -> Result<Changing<'_, T>, CommandError> {
+        let held = &mut self.held;
+        let make = || {
+            let slot = Slot::new(key, T::default().into_object());
+            *held += slot.footprint();
+            slot
+        };
         let slot = self.slots.find_or_insert(hash_of(key), |slot| slot.key.is(key), make);
-        T::of_mut(&mut slot.object).ok_or(CommandError::WRONG_TYPE)
+        let value = T::of_mut(&mut slot.object).ok_or(CommandError::WRONG_TYPE)?;
+        Ok(Changing::new(value, &mut self.held))
     }
 
     /// Replaces whatever the key held.
@@ -138,9 +177,16 @@ impl Keyspace {
     }
 
     fn put_object(&mut self, key: &[u8], object: Object) {
-        match self.find_mut(key) {
-            Some(held) => *held = object,
-            None => self.slots.insert(Slot::new(key, object)),
+        match self.slots.find_mut(hash_of(key), |slot| slot.key.is(key)) {
+            Some(slot) => {
+                self.held = self.held + object.footprint() - slot.object.footprint();
+                slot.object = object;
+            }
+            None => {
+                let slot = Slot::new(key, object);
+                self.held += slot.footprint();
+                self.slots.insert(slot);
+            }
         }
     }
 
@@ -150,7 +196,9 @@ impl Keyspace {
     }
 
     fn take(&mut self, key: &[u8]) -> Option<Object> {
-        self.slots.remove(hash_of(key), |slot| slot.key.is(key)).map(|slot| slot.object)
+        let slot = self.slots.remove(hash_of(key), |slot| slot.key.is(key))?;
+        self.held -= slot.footprint();
+        Some(slot.object)
     }
 
     /// True if the key was there.
@@ -169,6 +217,11 @@ impl Keyspace {
         self.slots.len()
     }
 
+    /// Bytes of memory that all keys and values take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.held + self.slots.table_bytes()
+    }
+
     /// Every key with its value, in no particular order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Expanded<'_>, &Object)> {
         self.slots.iter().map(|slot| (slot.key.expand(), &slot.object))
@@ -184,6 +237,11 @@ impl Slot {
     fn new(key: &[u8], object: Object) -> Box<Self> {
         Box::new(Self { key: Text::new(key), object })
     }
+
+    /// What the box takes, with the key and the value.
+    fn footprint(&self) -> usize {
+        allocated(size_of::<Self>()) + self.key.heap_bytes() + self.object.footprint()
+    }
 }
 
 impl Object {
@@ -196,7 +254,7 @@ impl Object {
             Self::SortedSet(set) => Stored::SortedSet(
                 set.iter().map(|(score, member)| (member.to_vec(), score)).collect(),
             ),
-            Self::List(list) => Stored::List(list.iter().map(|value| value.to_vec()).collect()),
+            Self::List(list) => Stored::List(list.iter().map(<[u8]>::to_vec).collect()),
             Self::Set(set) => Stored::Set(set.iter().map(|member| member.to_vec()).collect()),
             Self::Stream(stream) => {
                 Stored::Stream(stream.iter().map(|entry| entry.stored()).collect())

@@ -20,6 +20,7 @@ use crate::journal::marker::Marker;
 use crate::journal::start::{self, Started};
 use crate::journal::writer::{Policy, Writer};
 use crate::keyspace::Keyspace;
+use crate::memory::{Memory, Portion};
 use crate::moment::Moment;
 use crate::session::Session;
 use crate::shard::{Commit, CommitToMemory, Job, Shard};
@@ -35,6 +36,7 @@ pub(crate) struct Opened {
     pub(crate) running: Running,
     pub(crate) hub: Arc<WakeHub>,
     pub(crate) counters: Arc<Counters>,
+    pub(crate) memory: Arc<Memory>,
     pub(crate) stop: Arc<Stop>,
     /// What every shard runs now.
     posts: Vec<Arc<Post>>,
@@ -110,6 +112,7 @@ pub(crate) fn open(
         running: Running::default(),
         hub: Arc::new(WakeHub::new()),
         counters: Arc::default(),
+        memory: Arc::new(Memory::new(config.memory_limit)),
         stop: Arc::default(),
         posts: Vec::new(),
         recovery: None,
@@ -226,17 +229,18 @@ impl Opened {
         let (started, start) = mpsc::channel();
         let source = library.source.clone();
         let clock: Arc<dyn Clock> = Arc::clone(&config.clock);
-        let counters = Arc::clone(&self.counters);
+        let (counters, memory) = (Arc::clone(&self.counters), Arc::clone(&self.memory));
         let (stop, post) = (Arc::clone(&self.stop), Arc::new(Post::default()));
         self.posts.push(Arc::clone(&post));
         let thread = self.spawn(format!("ff-shard-{}", self.shards.len()), move || {
+            let portion = Portion::new(memory, keyspace.bytes());
             let session = Session::new(keyspace, Moment::new(clock), journaled);
             // A machine belongs to the thread that made it.
             match Machine::new(&source, session) {
                 Err(error) => drop(started.send(Err(error))),
                 Ok(machine) => {
                     drop(started.send(Ok(())));
-                    Shard::new(machine, commit, counters, stop, post).run(&received);
+                    Shard::new(machine, commit, portion, counters, stop, post).run(&received);
                 }
             }
         })?;

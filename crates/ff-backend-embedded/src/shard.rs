@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 use crate::backlog::BacklogPermit;
 use crate::error::{FunctionError, backend as errors};
 use crate::keyspace::Seeded;
+use crate::memory::Portion;
 use crate::stats::{self, Counters};
 use crate::stop::Stop;
 use crate::vm::{LoadedFunction, Machine};
@@ -105,6 +106,8 @@ pub(crate) trait Commit {
 pub(crate) struct Shard<C> {
     machine: Machine,
     commit: C,
+    /// What the keyspace takes of the store's memory.
+    portion: Portion,
     counters: Arc<Counters>,
     stop: Arc<Stop>,
     post: Arc<Post>,
@@ -116,11 +119,12 @@ impl<C: Commit> Shard<C> {
     pub(crate) fn new(
         machine: Machine,
         commit: C,
+        portion: Portion,
         counters: Arc<Counters>,
         stop: Arc<Stop>,
         post: Arc<Post>,
     ) -> Self {
-        Self { machine, commit, counters, stop, post, keys: HashMap::default() }
+        Self { machine, commit, portion, counters, stop, post, keys: HashMap::default() }
     }
 
     pub(crate) fn run(mut self, jobs: &mpsc::Receiver<Job>) {
@@ -181,7 +185,9 @@ impl<C: Commit> Shard<C> {
         let result = self.machine.call(loaded, partition, key.as_bytes(), args);
         self.post.rest();
         let outcome = result.map_err(|error| self.failed(function, partition, error));
-        let effects = &mut self.machine.session().effects;
+        let session = self.machine.session();
+        self.portion.count(session.keyspace.bytes());
+        let effects = &mut session.effects;
         let wrote = effects.finish();
         let wakes = effects.take_wakes();
         let answer = Answer { caller, outcome, wrote, partition, wakes };
@@ -220,6 +226,9 @@ impl<C: Commit> Shard<C> {
             .ok_or_else(|| errors::unknown_function(function.wire_name))?;
         if function.read_only && !loaded.read_only {
             return Err(errors::not_read_only(function.wire_name));
+        }
+        if self.portion.is_full() && !loaded.read_only && !loaded.allowed_when_full {
+            return Err(errors::store_full());
         }
         self.commit.admits(loaded.read_only, args.byte_len())?;
         Ok(loaded)

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::memory::Memory;
+
 /// What a store did since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -17,6 +19,10 @@ pub struct Stats {
     pub compactions: u64,
     /// How often a rewrite failed and was put off.
     pub compactions_failed: u64,
+    /// Bytes of memory that keys and values take.
+    pub memory_used: u64,
+    /// How many they may take, if there is a limit.
+    pub memory_limit: Option<u64>,
 }
 
 /// The counters behind [`Stats`].
@@ -36,7 +42,7 @@ pub(crate) fn add(counter: &AtomicU64, amount: u64) {
 }
 
 impl Counters {
-    pub(crate) fn read(&self) -> Stats {
+    pub(crate) fn read(&self, memory: &Memory) -> Stats {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Stats {
             calls: read(&self.calls),
@@ -45,6 +51,8 @@ impl Counters {
             journal_syncs: read(&self.journal_syncs),
             compactions: read(&self.compactions),
             compactions_failed: read(&self.compactions_failed),
+            memory_used: memory.used(),
+            memory_limit: memory.limit().as_bytes(),
         }
     }
 }

@@ -53,6 +53,8 @@ pub(crate) struct LoadedFunction {
     reference: c_int,
     /// Registered with `no-writes`.
     pub(crate) read_only: bool,
+    /// Registered with `allow-oom`: frees memory, or is needed to.
+    pub(crate) allowed_when_full: bool,
 }
 
 /// How far the machine's memory may grow, in percent of what is in use, before it is collected. The
@@ -254,7 +256,7 @@ impl Machine {
         unsafe { read_error(self.state, &self.anchors, lua::lua_gettop(self.state)) }
     }
 
-    /// Reads the list of `{name, callback, read_only}` at index 2.
+    /// Reads the list of `{name, callback, read_only, allowed_when_full}` at index 2.
     unsafe fn collect_functions(&mut self) -> Result<(), String> {
         unsafe {
             let state = self.state;
@@ -265,9 +267,12 @@ impl Machine {
                 let name = String::from_utf8_lossy(text_at(state, -1)).into_owned();
                 lua::lua_rawgeti_(state, entry, 3);
                 let read_only = lua::lua_toboolean(state, -1) != 0;
+                lua::lua_rawgeti_(state, entry, 4);
+                let allowed_when_full = lua::lua_toboolean(state, -1) != 0;
                 lua::lua_rawgeti_(state, entry, 2);
                 let reference = lua::luaL_ref(state, lua::LUA_REGISTRYINDEX);
-                self.functions.insert(name, LoadedFunction { reference, read_only });
+                let loaded = LoadedFunction { reference, read_only, allowed_when_full };
+                self.functions.insert(name, loaded);
                 lua::lua_settop(state, entry - 1);
             }
         }

@@ -1,4 +1,5 @@
-//! What is under way in a store is bounded, and so is the time that closing it takes.
+//! What is under way in a store is bounded, and so are its memory and the time that closing it
+//! takes.
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 mod support;
@@ -6,7 +7,7 @@ mod support;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost, SyncMode};
+use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost, MemoryLimit, SyncMode};
 use ff_core::backend_error::{BackendError, BackendErrorKind, Retry};
 use ff_core::clock::Clock;
 use ff_core::partition::Partition;
@@ -165,4 +166,39 @@ async fn closing_does_not_wait_for_ever_for_the_disk() {
     assert!(!host.close().await, "a sync is under way");
     faults.release_syncs();
     write.await.unwrap().unwrap();
+}
+
+/// Also a function that may run in a full store.
+const FREEING: &str = "redis.register_function{function_name = 'free', callback = run,
+  flags = {'allow-oom'}}
+";
+
+fn open_freeing(config: EmbeddedConfig) -> EmbeddedHost {
+    EmbeddedHost::open(config, &library(&format!("{RUN}{FREEING}"))).unwrap()
+}
+
+#[tokio::test]
+async fn a_full_store_refuses_what_adds_and_takes_it_when_there_is_room() {
+    let root = tempfile::tempdir().unwrap();
+    let limit = MemoryLimit::bytes(1 << 20);
+    let config = EmbeddedConfig { memory_limit: limit, ..on_disk(root.path(), SyncMode::Off) };
+    let host = open_freeing(config.clone());
+    let value = "v".repeat(10_000);
+    let mut taken = 0;
+    let refused = loop {
+        match run(&host, &format!("SET ff:{{fp:7}}:{taken} {value}")).await {
+            Ok(_) => taken += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!((refused.kind, refused.retry), (BackendErrorKind::StoreFull, Retry::Safe));
+    assert!((90..=110).contains(&taken), "{taken} of 10,000 bytes");
+    call(&host, "read", HOME, &[b"GET", b"ff:{fp:7}:0"]).await.unwrap();
+    host.close().await;
+    // It is full again when it is opened again.
+    let host = open_freeing(config);
+    run(&host, "SET ff:{fp:7}:x 1").await.unwrap_err();
+    call(&host, "free", HOME, &[b"DEL", b"ff:{fp:7}:0", b"ff:{fp:7}:1"]).await.unwrap();
+    run(&host, "SET ff:{fp:7}:x 1").await.unwrap();
+    assert_eq!(host.stats().memory_limit, Some(1 << 20));
 }

@@ -11,12 +11,13 @@ pub use handle::{Handle, HandleDecodeError, HandleKind};
 
 use serde::{Deserialize, Serialize};
 
+use crate::ToSchema;
 use crate::state::TerminalOutcome;
 use crate::types::{EventCursor, ExecutionId, FlowId, LeaseEpoch, Namespace, TimestampMs};
 
 /// The answer to a renewal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = RenewedTask))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = RenewedTask)]
 pub struct LeaseRenewal {
     /// When the lease ends unless it is renewed again.
     pub expires_at: TimestampMs,

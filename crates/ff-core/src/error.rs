@@ -2,6 +2,7 @@
 //! damaged data: loud). Every refusal's code, class, status and sentence stand in one table.
 
 mod code;
+mod details;
 mod engine;
 
 pub use code::Code;

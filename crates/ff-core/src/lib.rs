@@ -15,6 +15,11 @@
 //! | how that is reached over HTTP | [`operation`] |
 #![deny(missing_docs)]
 
+#[cfg(not(feature = "schema"))]
+use ff_no_schema::ToSchema;
+#[cfg(feature = "schema")]
+use utoipa::ToSchema;
+
 mod json_object;
 mod wire_text;
 
@@ -24,6 +29,7 @@ pub mod object;
 pub mod schema;
 
 pub mod clock;
+pub mod duration;
 pub mod limits;
 pub mod literal;
 pub mod partition;

@@ -2,12 +2,30 @@
 
 /// A text that is none of an enum's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown {what} {text:?}")]
+#[error("unknown {what} {text:?}{}", Known(known))]
 pub struct UnknownLiteral {
     /// Which kind of word was wanted.
     pub what: &'static str,
     /// The text as given.
     pub text: String,
+    /// The words that there are.
+    pub known: &'static [&'static str],
+}
+
+/// A longer list helps nobody.
+const LISTED_MAX: usize = 16;
+
+/// The words to choose from, if they are few.
+struct Known<'a>(&'a [&'static str]);
+
+impl std::fmt::Display for Known<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            [] => Ok(()),
+            known if known.len() > LISTED_MAX => Ok(()),
+            known => write!(f, "; it is one of {}", known.join(", ")),
+        }
+    }
 }
 
 /// Declares enums by their words: `as_str`, strict `FromStr`, `Display`, serde and `ALL`.
@@ -26,6 +44,9 @@ macro_rules! literals {
             /// Every value, in the order of declaration.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
+            /// Every word, in the same order.
+            pub const WORDS: &[&'static str] = &[$($text,)*];
+
             /// The word on the wire and in records.
             pub const fn as_str(self) -> &'static str {
                 match self {
@@ -40,7 +61,10 @@ macro_rules! literals {
             fn from_str(text: &str) -> Result<Self, Self::Err> {
                 match text {
                     $($text => Ok(Self::$variant),)*
-                    _ => Err(Self::Err { what: $what, text: text.to_owned() }),
+                    _ => {
+                        let (text, known) = (text.to_owned(), Self::WORDS);
+                        Err(Self::Err { what: $what, text, known })
+                    }
                 }
             }
         }

@@ -6,6 +6,8 @@ use std::fmt::{self, Display};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::ToSchema;
+
 /// The largest body of requests that carry neither a payload nor long lists.
 pub const PLAIN_BODY_BYTES: usize = 64 * 1024;
 
@@ -37,7 +39,7 @@ pub trait Operation: Send + Sync + 'static {
     /// The largest body.
     const BODY_BYTES_MAX: usize = PLAIN_BODY_BYTES;
     /// The status of a success; 204 for one that says no more than that.
-    const STATUS: u16 = 200;
+    const STATUS: u16 = if size_of::<Self::Reply>() == 0 { 204 } else { 200 };
     /// True if it may wait for work or for an end.
     const WAITS: bool = false;
     /// The statuses of its own refusals, besides those that every path has.
@@ -59,9 +61,10 @@ const fn first_word(path: &str) -> &str {
     rest.split_at(end).0
 }
 
-/// What a path names may not be there, and what is changed may not allow it.
+/// What a path or a task's token names may not be there, and what is changed may not allow it.
 const fn refusals(method: Method, path: &str) -> &'static [u16] {
-    let names_nothing = first_brace(path) == path.len();
+    let is_of_task = matches!(first_word(path).as_bytes(), b"tasks");
+    let names_nothing = first_brace(path) == path.len() && !is_of_task;
     match (method, names_nothing) {
         (Method::Get, true) => &[],
         (Method::Get, false) => &[404],
@@ -125,8 +128,7 @@ impl Input {
 }
 
 /// There is nothing to say.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Nothing {}
 
 impl Display for Nothing {

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::ToSchema;
 use crate::argument::check_range;
 use crate::error::EngineError;
 use crate::wire_text::serde_as_text;
@@ -111,8 +112,8 @@ impl FromStr for Partition {
 serde_as_text!(Partition, "a partition, as in {fp:7}");
 
 /// How many partitions each family has. Fixed for the life of a deployment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Partitions))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Partitions)]
 pub struct PartitionConfig {
     /// Number of `{fp:N}` partitions.
     pub num_flow_partitions: u16,

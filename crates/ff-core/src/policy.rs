@@ -5,6 +5,7 @@ mod retry;
 mod stream;
 mod validate;
 
+use crate::ToSchema;
 pub use crate::capability::{CapabilityError, CapabilitySet};
 pub use retry::{Backoff, RetryPolicy};
 pub use stream::{DurabilityMode, StreamPolicy};
@@ -19,89 +20,72 @@ use crate::json_object::serde_as_object;
 use crate::limits;
 
 /// The settings of one execution, fixed when it is created.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(remote = "Self", deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ExecutionPolicy {
     /// How failures are retried; absent means not at all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_policy: Option<RetryPolicy>,
     /// How long things may take.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_policy: Option<TimeoutPolicy>,
     /// How long it may be suspended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspension_policy: Option<SuspensionPolicy>,
     /// How many signals it takes in all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 1_000_000))]
+    #[schema(minimum = 1, maximum = 1_000_000)]
     pub max_signals_per_execution: Option<u64>,
     /// How often a lost worker's execution is taken over before it fails.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(maximum = 1000))]
+    #[schema(maximum = 1000)]
     pub max_reclaim_count: Option<u64>,
     /// How often it may be replayed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(maximum = 1000))]
+    #[schema(maximum = 1000)]
     pub max_replay_count: Option<u64>,
     /// How long it is kept after its end; zero removes it at the next occasion.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(maximum = 31_622_400_000u64))]
+    #[schema(maximum = 31_622_400_000u64)]
     pub retention_ms: Option<u64>,
     /// Which workers may run it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub routing_requirements: Option<RoutingRequirements>,
     /// One step of priority is worth this much waiting: zero makes priorities count for nothing,
     /// absent makes them strict.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(maximum = 34_560_000_000u64))]
+    #[schema(maximum = 34_560_000_000u64)]
     pub ageing_ms: Option<u64>,
     /// How long its idempotency key is remembered.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 2_592_000_000u64))]
+    #[schema(minimum = 1, maximum = 2_592_000_000u64)]
     pub dedup_window_ms: Option<u64>,
     /// What is kept of its output.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream_policy: Option<StreamPolicy>,
 }
 
 /// How long things may take.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(remote = "Self", deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct TimeoutPolicy {
     /// How long one attempt may run; then it fails with category `timeout`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 34_560_000_000u64))]
+    #[schema(minimum = 1, maximum = 34_560_000_000u64)]
     pub attempt_timeout_ms: Option<u64>,
     /// How long the whole execution may take from its creation; then it expires.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 34_560_000_000u64))]
+    #[schema(minimum = 1, maximum = 34_560_000_000u64)]
     pub execution_deadline_ms: Option<u64>,
     /// The same as the policy's own field; the smaller of the two counts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(maximum = 1000))]
+    #[schema(maximum = 1000)]
     pub max_reclaim_count: Option<u64>,
 }
 
 /// How long an execution may be suspended, where the suspension itself does not say.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(remote = "Self", deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct SuspensionPolicy {
     /// How long a wait may last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 34_560_000_000u64))]
+    #[schema(minimum = 1, maximum = 34_560_000_000u64)]
     pub default_timeout_ms: Option<u64>,
     /// What happens then; absent means to fail.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_behavior: Option<TimeoutBehavior>,
 }
 
 /// Which workers may run an execution.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(remote = "Self", deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RoutingRequirements {
     /// What a worker must be able to do; empty means any worker.
     #[serde(default, skip_serializing_if = "CapabilitySet::is_empty")]

@@ -11,10 +11,13 @@ pub use words::{
 
 use serde::{Deserialize, Serialize};
 
+use crate::ToSchema;
+
 /// Where an execution stands, in all seven dimensions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
+)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct StateVector {
     /// The large step of its life.
     pub lifecycle_phase: LifecyclePhase,

@@ -31,11 +31,13 @@ pub use waitpoint_token::{WaitpointHmac, WaitpointToken};
 
 use serde::{Deserialize, Serialize};
 
+use crate::ToSchema;
+
 /// What proves that a lease is the current one; to pass on to systems that check it.
 // Every call of a worker about its execution carries all three, and the store refuses any that is
 // not current.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Fence))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[schema(as = Fence)]
 pub struct LeaseFence {
     /// The lease.
     pub lease_id: LeaseId,

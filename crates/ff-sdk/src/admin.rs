@@ -17,6 +17,7 @@ use ff_core::types::{ExecutionRef, LaneId, WorkerId, WorkerInstanceId};
 use http::StatusCode;
 use serde::de::DeserializeOwned;
 
+use crate::backend_config::ServerConnection;
 use crate::error::SdkError;
 use crate::http::{Answered, Call, HttpClient};
 use crate::task::ClaimedTask;
@@ -44,13 +45,17 @@ pub struct FlowFabricAdminClient {
 impl FlowFabricAdminClient {
     /// A client of a server without a token.
     pub fn new(base_url: impl AsRef<str>) -> Result<Self, SdkError> {
-        Ok(Self { client: HttpClient::new(CONTEXT, "base_url", base_url.as_ref(), None)? })
+        Self::of(&ServerConnection::new(base_url.as_ref(), None))
     }
 
     /// A client of a server that wants a bearer token.
     pub fn with_token(base_url: impl AsRef<str>, token: impl AsRef<str>) -> Result<Self, SdkError> {
-        let (base_url, token) = (base_url.as_ref(), Some(token.as_ref()));
-        Ok(Self { client: HttpClient::new(CONTEXT, "base_url", base_url, token)? })
+        Self::of(&ServerConnection::new(base_url.as_ref(), Some(token.as_ref())))
+    }
+
+    /// A client of a server with everything that is said about it.
+    pub fn of(server: &ServerConnection) -> Result<Self, SdkError> {
+        Ok(Self { client: HttpClient::new(CONTEXT, "base_url", server)? })
     }
 
     /// Asks the server to reserve the next execution of a lane for a worker; none if there is none.

@@ -1,6 +1,7 @@
 //! Where executions live: inside this process, on Valkey, or behind a server.
 
 use std::fmt;
+use std::time::Duration;
 
 #[cfg(feature = "embedded")]
 use ff_backend_embedded::EmbeddedConfig;
@@ -11,6 +12,7 @@ use ff_core::partition::PartitionConfig;
 use ff_store::StoreConfig;
 
 use crate::error::SdkError;
+use crate::http::certificates;
 
 /// Where executions live and how to get there. Made by one of its functions and then edited field
 /// by field.
@@ -51,12 +53,39 @@ pub enum BackendConnection {
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct ServerConnection {
-    /// Its address, as in `https://flowfabric.example:7480`.
+    /// Its address, as in `https://flowfabric.example:7480`. Several servers of one deployment are
+    /// separated by commas: when one is gone, the next is asked.
     pub url: String,
+    /// How long a call that no server received is tried again before it fails.
+    pub patience: Duration,
     token: Option<String>,
+    authorities: Option<Vec<u8>>,
 }
 
+/// A server that is started again is back within that time.
+const PATIENCE: Duration = Duration::from_secs(3);
+
 impl ServerConnection {
+    /// A server by its address, with its bearer token if it wants one.
+    pub fn new(url: impl Into<String>, token: Option<&str>) -> Self {
+        let (url, token) = (url.into(), token.map(str::to_owned));
+        Self { url, patience: PATIENCE, token, authorities: None }
+    }
+
+    /// Trusts the certificate authorities in these bytes of a PEM file, and nobody else: for a
+    /// server whose certificate was signed by somebody whom this machine does not know, or by
+    /// itself.
+    pub fn trusting(mut self, pem: impl Into<Vec<u8>>) -> Result<Self, SdkError> {
+        let pem = pem.into();
+        certificates(&pem).map_err(|error| SdkError::config("backend_config", "ca", error))?;
+        self.authorities = Some(pem);
+        Ok(self)
+    }
+
+    pub(crate) fn authorities(&self) -> Option<&[u8]> {
+        self.authorities.as_deref()
+    }
+
     /// The bearer token, if one was given.
     pub fn token(&self) -> Option<&str> {
         self.token.as_deref()
@@ -66,7 +95,10 @@ impl ServerConnection {
 impl fmt::Debug for ServerConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let token = self.token.as_ref().map(|_| "***");
-        f.debug_struct("ServerConnection").field("url", &self.url).field("token", &token).finish()
+        f.debug_struct("ServerConnection")
+            .field("url", &self.url)
+            .field("token", &token)
+            .finish_non_exhaustive()
     }
 }
 
@@ -121,8 +153,7 @@ impl BackendConfig {
 
     /// A FlowFabric server, with its bearer token if it wants one.
     pub fn server(url: impl Into<String>, token: Option<&str>) -> Self {
-        let connection = ServerConnection { url: url.into(), token: token.map(str::to_owned) };
-        Self::new(BackendConnection::Server(connection), false)
+        ServerConnection::new(url, token).into()
     }
 
     /// Reads what people write: the URL of a server (`http://…`, `https://…`) or of Valkey
@@ -167,6 +198,12 @@ impl BackendConfig {
             return Err(SdkError::config("backend_config", "partitions", message));
         }
         Ok(())
+    }
+}
+
+impl From<ServerConnection> for BackendConfig {
+    fn from(server: ServerConnection) -> Self {
+        Self::new(BackendConnection::Server(server), false)
     }
 }
 

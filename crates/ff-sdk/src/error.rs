@@ -64,6 +64,9 @@ pub enum SdkError {
 /// Statuses that promise better luck later, if the server says nothing else.
 const RETRYABLE_STATUSES: [u16; 4] = [429, 502, 503, 504];
 
+/// The context of what was to be submitted.
+pub(crate) const SUBMISSION: &str = "submission";
+
 impl SdkError {
     /// A rule that a setting breaks.
     pub(crate) fn config(
@@ -141,6 +144,10 @@ impl fmt::Display for SdkError {
             Self::Backend(source) => source.fmt(f),
             Self::BackendContext { source, context } => write!(f, "{context}: {source}"),
             Self::Engine(error) => error.fmt(f),
+            // What was to be submitted is no setting.
+            Self::Config { context, field: Some(field), message } if context == SUBMISSION => {
+                write!(f, "{field} {message}")
+            }
             Self::Config { context, field: Some(field), message } => {
                 write!(f, "config: {context}.{field}: {message}")
             }
@@ -195,6 +202,9 @@ pub struct HttpError {
 pub enum HttpErrorKind {
     /// No connection: the request was not sent.
     Connect,
+    /// What answers is not trusted: its certificate, or it speaks TLS where the address says that
+    /// it does not, or the other way round. No request was taken.
+    Untrusted,
     /// No answer in time.
     Timeout,
     /// The connection broke while the request was under way.
@@ -287,5 +297,11 @@ mod tests {
         assert_eq!(error.to_string(), "config: worker_config.lanes: must not be empty");
         let error = SdkError::config("worker_connect", None, "no");
         assert_eq!(error.to_string(), "config: worker_connect: no");
+    }
+
+    #[test]
+    fn a_field_of_a_submission_is_no_setting() {
+        let error = SdkError::config(SUBMISSION, "lane", "must not be empty");
+        assert_eq!(error.to_string(), "lane must not be empty");
     }
 }

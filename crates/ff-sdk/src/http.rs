@@ -1,16 +1,20 @@
 //! A FlowFabric server over HTTP, behind the same traits as every other backend.
 
+mod addresses;
 mod call;
 mod engine;
 mod follow;
+mod tls;
 mod transport;
 mod wait;
 mod work;
 
 pub(crate) use call::Call;
+pub(crate) use tls::certificates;
 pub(crate) use transport::{Answered, HttpClient};
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ff_api::deployment::Deployment;
 use ff_core::engine_backend::{Answer, EngineBackend};
@@ -29,12 +33,14 @@ use crate::error::{Context as _, SdkError};
 pub(crate) struct HttpBackend {
     client: HttpClient,
     partitions: PartitionConfig,
+    /// How long a call that nobody received is tried again.
+    patience: Duration,
 }
 
 impl HttpBackend {
     fn new(server: &ServerConnection, partitions: PartitionConfig) -> Result<Self, SdkError> {
-        let client = HttpClient::new("backend_config", "url", &server.url, server.token())?;
-        Ok(Self { client, partitions })
+        let client = HttpClient::new("backend_config", "url", server)?;
+        Ok(Self { client, partitions, patience: server.patience })
     }
 
     /// Reaches the server once, to learn how many partitions it has.

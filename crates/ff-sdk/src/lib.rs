@@ -87,7 +87,7 @@ pub use ff_core::contracts::{
     MemberQuery, PassedInput, ReplayFailed, ReplayRefused, RetryStuck, StuckRetried, SubmitGraph,
 };
 pub use ff_core::engine_backend::EngineBackend;
-pub use ff_core::error::{Code, EngineError, ErrorClass};
+pub use ff_core::error::{Code, EngineError, ErrorClass, ErrorKind};
 pub use ff_core::partition::PartitionConfig;
 pub use ff_core::policy::{
     Backoff, DurabilityMode, ExecutionPolicy, RetryPolicy, StreamPolicy, SuspensionPolicy,

@@ -35,6 +35,7 @@ pub(crate) struct App {
     /// Where links lead to.
     pub(crate) public_url: Option<PublicUrl>,
     pub(crate) open_metrics: bool,
+    pub(crate) access_log: bool,
     /// How long a replaced key of links is accepted unless told otherwise.
     pub(crate) grace_ms: u64,
     pub(crate) requests: RequestLimiter,

@@ -14,6 +14,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use ff_backend_embedded::SyncMode;
+use ff_core::duration;
 use ff_core::limits::DELAY_MS_MAX;
 use ff_core::partition::PartitionConfig;
 use ff_script::backend::WaitpointSecrets;
@@ -51,6 +52,8 @@ pub struct ServerConfig {
     pub allow_insecure: bool,
     /// Answer `/metrics` without a token.
     pub open_metrics: bool,
+    /// Tell the log about every request: its method, path, status, time and id.
+    pub access_log: bool,
     /// What signs waitpoint tokens where nothing does yet, and for how long a replaced key, of
     /// tokens or of links, is accepted.
     pub waitpoint_secrets: WaitpointSecrets,
@@ -69,6 +72,7 @@ impl Default for ServerConfig {
             partitions: PartitionConfig::default().num_flow_partitions,
             allow_insecure: false,
             open_metrics: false,
+            access_log: false,
             waitpoint_secrets: WaitpointSecrets::default(),
         }
     }
@@ -98,7 +102,10 @@ impl ServerConfig {
             ));
         }
         if self.waitpoint_secrets.grace_ms > DELAY_MS_MAX {
-            return Err(format!("waitpoint_grace_ms must be at most {DELAY_MS_MAX}"));
+            return Err(format!(
+                "waitpoint_grace must be at most {}",
+                duration::text(DELAY_MS_MAX)
+            ));
         }
         self.limits.check()
     }

@@ -49,6 +49,7 @@ mod approval;
 mod answer;
 mod app;
 mod middleware;
+mod request_id;
 mod request_limiter;
 
 mod body;

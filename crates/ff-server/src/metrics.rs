@@ -200,6 +200,12 @@ fn render_store(app: &App, text: &mut Text) {
         text.number("ff_store_durable", "gauge", about, u64::from(durable));
     }
     let Some(stats) = store::stats(&app.store) else { return };
+    let about = "Bytes of memory that the keys and values of the store take.";
+    text.number("ff_store_memory_bytes", "gauge", about, stats.memory_used);
+    if let Some(limit) = stats.memory_limit {
+        let about = "Bytes that they may take; beyond that, what adds work is refused.";
+        text.number("ff_store_memory_limit_bytes", "gauge", about, limit);
+    }
     for (name, about, value) in [
         ("ff_store_calls_total", "Calls that were run.", stats.calls),
         ("ff_journal_transactions_total", "Calls appended to the journal.", stats.transactions),

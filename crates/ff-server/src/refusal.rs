@@ -9,6 +9,8 @@ use ff_api::problem::Problem;
 use ff_core::error::{Code, EngineError, ErrorKind};
 use ff_core::types::ExecutionRef;
 
+use crate::request_id::Told;
+
 /// A request that was not done, and why.
 #[derive(Debug)]
 pub(crate) struct Refusal(Box<Problem>);
@@ -79,7 +81,8 @@ impl IntoResponse for Refusal {
         if problem.status == 401 {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        answer.extensions_mut().insert(AnswerCode(problem.code.into()));
+        answer.extensions_mut().insert(AnswerCode(problem.code.clone().into()));
+        answer.extensions_mut().insert(Told(problem));
         answer
     }
 }

@@ -28,6 +28,7 @@ use crate::app::App;
 use crate::approval;
 use crate::extract::shorten;
 use crate::middleware::{Middleware, handle};
+use crate::request_id::identify;
 use crate::route::Route;
 
 pub(crate) use health::Readiness;
@@ -73,6 +74,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
         .with_state(Arc::clone(app))
+        .layer(from_fn_with_state(Arc::clone(app), identify))
 }
 
 /// What a client asked for is repeated to it only where nothing secret can be in it: a link that

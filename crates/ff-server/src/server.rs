@@ -118,6 +118,7 @@ async fn app(
         access: Access::new(config),
         public_url: public_url(config, local_addr),
         open_metrics: config.open_metrics,
+        access_log: config.access_log,
         grace_ms: config.waitpoint_secrets.grace_ms,
         requests: RequestLimiter::new(&limits),
         connections: ConnectionLimiter::new(limits.connections),
@@ -164,6 +165,12 @@ impl RunningServer {
     /// try first.
     pub fn banner(&self) -> &str {
         &self.banner
+    }
+
+    /// What the server listens at, for links and clients.
+    pub fn url(&self) -> String {
+        let scheme = if self.tls.borrow().is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.local_addr)
     }
 
     /// Takes tokens, allowed hosts and the certificate from a configuration; all else stays as it

@@ -1,10 +1,10 @@
 //! Which store, with which options: written by people, read from files, made by programs.
 
-#[cfg(feature = "embedded")]
+#[cfg(any(feature = "embedded", feature = "valkey"))]
 use std::path::PathBuf;
 
 #[cfg(feature = "embedded")]
-use ff_backend_embedded::{EmbeddedConfig, Storage, SyncMode};
+use ff_backend_embedded::{EmbeddedConfig, MemoryLimit, Storage, SyncMode};
 #[cfg(feature = "valkey")]
 use ff_backend_valkey::ValkeyConfig;
 
@@ -72,6 +72,41 @@ impl StoreConfig {
             *sync = mode;
         }
         self
+    }
+
+    /// The same store, with another memory limit if it is in this process.
+    #[cfg(feature = "embedded")]
+    pub fn with_memory_limit(mut self, limit: MemoryLimit) -> Self {
+        if let Self::Embedded(config) = &mut self {
+            config.memory_limit = limit;
+        }
+        self
+    }
+
+    /// The same store, with whom to trust and who we are over TLS: files with the authorities, our
+    /// certificate and its key. Only a Valkey with TLS has any.
+    #[cfg(feature = "valkey")]
+    pub fn with_valkey_files(
+        mut self,
+        ca: Option<PathBuf>,
+        certificate: Option<PathBuf>,
+        key: Option<PathBuf>,
+    ) -> Result<Self, String> {
+        if certificate.is_some() != key.is_some() {
+            return Err("valkey_cert and valkey_key go together".to_owned());
+        }
+        if ca.is_none() && certificate.is_none() {
+            return Ok(self);
+        }
+        let tls = match &mut self {
+            Self::Valkey(config) => config.tls.as_mut(),
+            #[cfg(feature = "embedded")]
+            Self::Embedded(_) => None,
+        };
+        let rule = "valkey_ca, valkey_cert and valkey_key are for a store like valkeys://host";
+        let tls = tls.ok_or_else(|| rule.to_owned())?;
+        (tls.ca_file, tls.certificate_file, tls.key_file) = (ca, certificate, key);
+        Ok(self)
     }
 
     /// The same store, if it does not lose acknowledged work when it restarts. What Valkey keeps on
@@ -146,6 +181,22 @@ mod tests {
         assert!(StoreConfig::memory().require_durable().is_err());
         let valkey = StoreConfig::parse("valkey://h/").and_then(StoreConfig::require_durable);
         assert!(matches!(valkey, Ok(StoreConfig::Valkey(config)) if config.require_durable));
+    }
+
+    #[test]
+    fn certificates_are_for_a_valkey_with_tls() {
+        let files = |url: &str, ca: &str, certificate: Option<&str>, key: Option<&str>| {
+            let (certificate, key) = (certificate.map(PathBuf::from), key.map(PathBuf::from));
+            StoreConfig::parse(url)?.with_valkey_files(Some(ca.into()), certificate, key)
+        };
+        let store = files("valkeys://h/", "ca", Some("cert"), Some("key"));
+        let Ok(StoreConfig::Valkey(config)) = store else { panic!("{store:?}") };
+        let tls = config.tls.expect("it has TLS");
+        assert_eq!(tls.ca_file, Some("ca".into()));
+        assert_eq!((tls.certificate_file, tls.key_file), (Some("cert".into()), Some("key".into())));
+        assert!(files("valkey://h/", "ca", None, None).is_err(), "plain");
+        assert!(files("./data", "ca", None, None).is_err(), "embedded");
+        assert!(files("valkeys://h/", "ca", Some("cert"), None).is_err(), "no key");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `flowfabric approve`, `flowfabric reject` and `flowfabric links`.
 
 use std::io::{IsTerminal as _, Write as _};
+use std::time::Duration;
 
 use ff_sdk::{
     Approval, ApprovalChoice, Approver, Code, DeliverSignal, ExecutionId, ExecutionRef,
@@ -12,7 +13,7 @@ use crate::get::missing;
 use crate::remote::{Remote, block_on};
 use crate::signal;
 use crate::table::Table;
-use crate::time::moment;
+use crate::time::{self, moment};
 
 /// Who decides what.
 #[derive(clap::Args)]
@@ -37,9 +38,9 @@ pub(crate) struct LinkOptions {
     /// For this approver, and no other; may be repeated [default: all whom the execution names].
     #[arg(long = "for", value_name = "APPROVER")]
     approvers: Vec<Approver>,
-    /// How long they are good for.
-    #[arg(long, value_name = "MS")]
-    expires_in_ms: Option<u64>,
+    /// How long they are good for, as in 2h.
+    #[arg(long, value_name = "TIME", value_parser = time::duration)]
+    expires_in: Option<Duration>,
 }
 
 /// Decides as one of those who are asked, or, where a suspension names nobody, just says so.
@@ -77,7 +78,7 @@ pub(crate) fn links(remote: &Remote, json: bool, options: &LinkOptions) -> Resul
         let request = MakeApprovalLinks {
             waitpoint_id: None,
             approvers: options.approvers.clone(),
-            expires_in_ms: options.expires_in_ms,
+            expires_in_ms: options.expires_in.map(time::millis),
         };
         let made = remote.admin()?.approval_links(id, request).await;
         let made = made.map_err(|error| explain(&error))?;
@@ -102,7 +103,7 @@ async fn open_approval(
     let listed = connection.engine().list_approvals(id).await;
     let listed = listed.map_err(|error| match error.code() {
         Some(Code::ExecutionNotFound) => missing(name),
-        _ => Failure::from(&SdkError::from(error.in_context("list_approvals"))),
+        _ => Failure::of(&SdkError::from(error.in_context("list_approvals"))),
     })?;
     let latest = listed.approvals.into_iter().next_back().filter(|approval| approval.open);
     Ok((id, latest))
@@ -200,6 +201,6 @@ fn tell(json: bool, view: &LinkView) {
 fn explain(error: &SdkError) -> Failure {
     match error {
         SdkError::AdminApi { message, .. } => Failure::from(message.trim().to_owned()),
-        _ => Failure::from(error),
+        _ => Failure::of(error),
     }
 }

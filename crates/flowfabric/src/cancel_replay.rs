@@ -55,7 +55,7 @@ fn explain(name: ExecutionRef, error: &ff_sdk::SdkError, hint: &str) -> Failure 
     match error.engine().and_then(EngineError::code) {
         Some(Code::ExecutionNotFound) => missing(name),
         Some(_) => Failure::from(format!("{name}: {error} ({hint})")),
-        None => Failure::from(error),
+        None => Failure::of(error),
     }
 }
 

@@ -1,12 +1,16 @@
 //! How a command ends when it did not work.
 
+use std::any::Any;
+
+use ff_sdk::{EngineError, ErrorKind, SdkError};
+
 /// Shown by `--help`: what scripts may rely on.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0  it was done
   1  it could not be done
-  2  the command was not understood
-  3  the execution ended without success
+  2  the command was not understood: an argument, or something in it
+  3  the execution ended, but was not completed
   4  the execution has not ended yet
   5  the data is damaged
   6  the server could not be reached";
@@ -17,37 +21,66 @@ pub(crate) struct Failure {
     pub(crate) message: String,
     /// One of [`EXIT_CODES`].
     pub(crate) code: u8,
+    /// Told as JSON, whatever the command line says: the log is JSON.
+    pub(crate) json: bool,
 }
 
 impl Failure {
-    /// The execution ended, but not in success.
-    pub(crate) fn unsuccessful(message: impl Into<String>) -> Self {
-        Self { message: message.into(), code: 3 }
+    fn new(message: impl Into<String>, code: u8) -> Self {
+        Self { message: message.into(), code, json: false }
+    }
+
+    /// The same, told as JSON if that is so.
+    pub(crate) fn told_as_json(self, json: bool) -> Self {
+        Self { json: self.json || json, ..self }
+    }
+
+    /// What was asked for makes no sense.
+    pub(crate) fn not_understood(message: impl Into<String>) -> Self {
+        Self::new(message, 2)
+    }
+
+    /// The execution ended, but was not completed.
+    pub(crate) fn not_completed(message: impl Into<String>) -> Self {
+        Self::new(message, 3)
     }
 
     /// The execution has not ended.
     pub(crate) fn not_yet(message: impl Into<String>) -> Self {
-        Self { message: message.into(), code: 4 }
+        Self::new(message, 4)
     }
 
     /// The data was read and is not in order.
     pub(crate) fn damaged(message: impl Into<String>) -> Self {
-        Self { message: message.into(), code: 5 }
+        Self::new(message, 5)
     }
 
     /// Nobody answers at the server's address.
     pub(crate) fn unreachable(message: impl Into<String>) -> Self {
-        Self { message: message.into(), code: 6 }
+        Self::new(message, 6)
     }
 
     /// Ended by the person, as shells count it: 128 and the number of SIGINT.
     pub(crate) fn interrupted() -> Self {
-        Self { message: "interrupted".to_owned(), code: 130 }
+        Self::interrupted_with("interrupted")
+    }
+
+    /// The same, with what the person may want to know.
+    pub(crate) fn interrupted_with(message: impl Into<String>) -> Self {
+        Self::new(message, 130)
+    }
+
+    /// An error of the SDK: what it refuses of our input was not understood.
+    pub(crate) fn of(error: &SdkError) -> Self {
+        let refused = error.engine().map(EngineError::kind);
+        let ours = matches!(error, SdkError::Config { .. });
+        let code = if ours || refused == Some(ErrorKind::Validation) { 2 } else { 1 };
+        Self::new(error.to_string(), code)
     }
 
     /// Tells the person, or the program that reads JSON, on standard error.
     pub(crate) fn report(&self, json: bool) {
-        if json {
+        if json || self.json {
             let report = serde_json::json!({ "error": self.message, "exit_code": self.code });
             eprintln!("{report}");
         } else {
@@ -57,8 +90,11 @@ impl Failure {
 }
 
 /// Anything that went wrong on the way.
-impl<E: std::fmt::Display> From<E> for Failure {
+impl<E: std::fmt::Display + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
-        Self { message: error.to_string(), code: 1 }
+        match (&error as &dyn Any).downcast_ref::<SdkError>() {
+            Some(error) => Self::of(error),
+            None => Self::new(error.to_string(), 1),
+        }
     }
 }

@@ -77,6 +77,6 @@ fn missing(id: &FlowId) -> Failure {
 fn explain(id: &FlowId, error: &SdkError) -> Failure {
     match error.engine().and_then(EngineError::code) {
         Some(Code::FlowNotFound) => missing(id),
-        _ => Failure::from(error),
+        _ => Failure::of(error),
     }
 }

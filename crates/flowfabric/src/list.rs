@@ -2,13 +2,14 @@
 
 mod newest;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use ff_sdk::{Client, ExecutionSummary, ListFilter, PublicState, TimestampMs};
 
 use crate::failure::Failure;
 use crate::progress_bar::ProgressBar;
 use crate::remote::{Remote, block_on};
 use crate::table::Table;
-use crate::{terminal, time};
+use crate::{output, terminal, time};
 
 /// So many are looked at to find the newest of a state. A state is listed in the order of its
 /// queue, so that the newest are known when all were seen.
@@ -20,8 +21,8 @@ const PAGE: usize = 1000;
 /// Which executions to list.
 #[derive(clap::Args, Clone)]
 pub(crate) struct Filter {
-    /// Only this state: waiting, delayed, active, completed, failed, cancelled, expired.
-    #[arg(long)]
+    /// Only this state.
+    #[arg(long, value_parser = state())]
     state: Option<PublicState>,
     /// Only this lane.
     #[arg(long)]
@@ -41,6 +42,11 @@ pub(crate) struct Filter {
     /// How many at most.
     #[arg(long, value_name = "N", default_value = "50", value_parser = positive)]
     pub(crate) limit: usize,
+}
+
+/// A state by its word, which help and completions list.
+pub(crate) fn state() -> impl TypedValueParser<Value = PublicState> {
+    PossibleValuesParser::new(PublicState::WORDS).try_map(|word| word.parse())
 }
 
 /// A number of things to show.
@@ -123,10 +129,13 @@ pub(crate) fn run(remote: &Remote, json: bool, filter: &Filter) -> Result<(), Fa
             }
             return Ok(());
         }
-        if !found.newest.is_empty() {
+        if output::is_quiet() {
+            let ids = found.newest.iter().map(|one| client.connection().shortest(one.execution_id));
+            ids.for_each(|id| say!("{id}"));
+        } else if !found.newest.is_empty() {
             say!("{}", table(&client, &found.newest));
         }
-        eprintln!("{}", conclusion(&found));
+        note!("{}", conclusion(&found));
         Ok(())
     })
 }

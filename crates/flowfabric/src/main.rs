@@ -15,6 +15,9 @@ mod table;
 mod terminal;
 mod time;
 
+mod policy;
+mod wait;
+
 mod serve;
 mod settings;
 
@@ -59,6 +62,9 @@ struct Cli {
     /// Print JSON instead of text: one object, or one per line; errors too, on standard error.
     #[arg(long, global = true)]
     json: bool,
+    /// Print results and errors only: no notes, no progress; of a list, the ids.
+    #[arg(long, short, global = true)]
+    quiet: bool,
 }
 
 #[derive(Subcommand)]
@@ -131,8 +137,12 @@ enum WorkerCommand {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return misunderstood(&error),
+    };
     let json = cli.json;
+    output::set_quiet(cli.quiet);
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -142,7 +152,19 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(Cli { command, remote, json }: Cli) -> Result<(), Failure> {
+/// Help and the version are no errors; whoever reads JSON gets the others as JSON, too.
+fn misunderstood(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() || !std::env::args_os().any(|argument| argument == "--json") {
+        error.exit();
+    }
+    let text = error.to_string();
+    let said = text.split("\n\n").next().unwrap_or_default();
+    let failure = Failure::not_understood(said.strip_prefix("error: ").unwrap_or(said));
+    failure.report(true);
+    ExitCode::from(failure.code)
+}
+
+fn run(Cli { command, remote, json, .. }: Cli) -> Result<(), Failure> {
     match command {
         Command::Serve(options) => serve::run(&options, json),
         Command::Config(ConfigCommand::Show(options)) => serve::show(&options, json),

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::io::{ErrorKind, Result, StdoutLock, Write};
+use std::sync::OnceLock;
 
 /// What a shell calls the end by SIGPIPE.
 const NOBODY_READS: i32 = 141;
@@ -10,6 +11,27 @@ const NOBODY_READS: i32 = 141;
 /// As `println!`, for output that may be cut off by its reader.
 macro_rules! say {
     ($($arguments:tt)*) => { $crate::output::line(format_args!($($arguments)*)) };
+}
+
+/// A line on standard error about what was done, for a person who wants to know.
+macro_rules! note {
+    ($($arguments:tt)*) => {
+        if !$crate::output::is_quiet() {
+            eprintln!($($arguments)*);
+        }
+    };
+}
+
+/// Whether only results and errors are wanted: `--quiet`.
+static QUIET: OnceLock<bool> = OnceLock::new();
+
+/// Said once, before anything is printed.
+pub(crate) fn set_quiet(quiet: bool) {
+    let _ = QUIET.set(quiet);
+}
+
+pub(crate) fn is_quiet() -> bool {
+    QUIET.get().copied().unwrap_or_default()
 }
 
 /// Prints a line.

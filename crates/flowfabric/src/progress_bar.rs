@@ -4,7 +4,7 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use crate::terminal;
+use crate::{output, terminal};
 
 const WIDTH: u64 = 24;
 /// What is done sooner needs no bar.
@@ -23,7 +23,7 @@ pub(crate) struct ProgressBar {
 impl ProgressBar {
     /// Work of a known size, or of an unknown one.
     pub(crate) fn new(what: &'static str, total: impl Into<Option<u64>>, json: bool) -> Self {
-        let shown = !json && std::io::stderr().is_terminal();
+        let shown = !json && !output::is_quiet() && std::io::stderr().is_terminal();
         Self { what, total: total.into(), begun: Instant::now(), drawn: None, shown }
     }
 

@@ -1,8 +1,11 @@
 //! Which server a command talks to.
 
+use std::path::PathBuf;
+use std::time::Duration;
+
 use ff_sdk::{
     BackendConfig, BackendErrorKind, Client, Code, Connection, EngineError, FlowFabricAdminClient,
-    SdkError,
+    SdkError, ServerConnection,
 };
 
 use crate::failure::Failure;
@@ -16,12 +19,19 @@ pub(crate) struct Remote {
     /// Bearer token, if the server wants one.
     #[arg(long, env = "FLOWFABRIC_TOKEN", hide_env_values = true, global = true)]
     token: Option<String>,
+    /// File with the certificate authorities to trust, or with the server's own certificate, in
+    /// PEM form [default: those of this machine].
+    #[arg(long, value_name = "FILE", env = "FLOWFABRIC_CA", global = true)]
+    ca: Option<PathBuf>,
 }
+
+/// Somebody at a terminal does not want to wait for a server that is not there.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Remote {
     /// A server that is not the one of the command line.
     pub(crate) fn at(url: String) -> Self {
-        Self { url, token: None }
+        Self { url, token: None, ca: None }
     }
 
     pub(crate) fn url(&self) -> &str {
@@ -34,17 +44,37 @@ impl Remote {
 
     /// A client of what only a server can do.
     pub(crate) fn admin(&self) -> Result<FlowFabricAdminClient, Failure> {
-        let admin = match &self.token {
-            Some(token) => FlowFabricAdminClient::with_token(&self.url, token),
-            None => FlowFabricAdminClient::new(&self.url),
+        FlowFabricAdminClient::of(&self.server()?).map_err(|error| self.explain(&error))
+    }
+
+    fn server(&self) -> Result<ServerConnection, Failure> {
+        let server = ServerConnection::new(&self.url, self.token.as_deref());
+        let Some(file) = &self.ca else { return Ok(server) };
+        let wrong = |error: &dyn std::fmt::Display| {
+            Failure::not_understood(format!("--ca or FLOWFABRIC_CA: {}: {error}", file.display()))
         };
-        admin.map_err(|error| self.explain(&error))
+        let pem = std::fs::read(file).map_err(|error| wrong(&error))?;
+        server.trusting(pem).map_err(|error| match error {
+            SdkError::Config { message, .. } => wrong(&message),
+            error => wrong(&error),
+        })
     }
 
     /// Reaches the server, or says what to do about it.
     pub(crate) async fn connect(&self) -> Result<Connection, Failure> {
-        let config = BackendConfig::server(&self.url, self.token.as_deref());
-        Connection::open(config).await.map_err(|error| self.explain(&error))
+        let mut server = self.server()?;
+        server.patience = PATIENCE;
+        self.open(server).await
+    }
+
+    /// The same for somebody who stays, and waits for a server that is started again.
+    pub(crate) async fn connect_for_long(&self) -> Result<Connection, Failure> {
+        self.open(self.server()?).await
+    }
+
+    async fn open(&self, server: ServerConnection) -> Result<Connection, Failure> {
+        let opened = Connection::open(BackendConfig::from(server)).await;
+        opened.map_err(|error| self.explain(&error))
     }
 
     fn explain(&self, error: &SdkError) -> Failure {
@@ -54,9 +84,16 @@ impl Remote {
             return Failure::from(format!("{url} wants a bearer token that it knows: {hint}"));
         }
         if let SdkError::Config { message, .. } = error {
-            return Failure::from(format!("--url, FLOWFABRIC_URL or the token: {message}"));
+            let said = format!("--url, FLOWFABRIC_URL or the token: {message}");
+            return Failure::not_understood(said);
         }
         match error.backend_kind() {
+            Some(BackendErrorKind::Auth) => {
+                let said = words(error);
+                let named = said.contains("certificate");
+                let hint = if named { " (with --ca or FLOWFABRIC_CA)" } else { "" };
+                Failure::unreachable(format!("{said}{hint}"))
+            }
             Some(BackendErrorKind::Transport | BackendErrorKind::Timeout) => {
                 // The causes follow each other; the last one is the reason.
                 let causes = error.to_string();
@@ -67,8 +104,18 @@ impl Remote {
                      FLOWFABRIC_URL."
                 ))
             }
-            _ => Failure::from(error),
+            _ => Failure::of(error),
         }
+    }
+}
+
+/// What a server that was reached is like, without what we were doing.
+fn words(error: &SdkError) -> String {
+    match error {
+        SdkError::Backend(source) | SdkError::BackendContext { source, .. } => {
+            source.message.clone()
+        }
+        other => other.to_string(),
     }
 }
 

@@ -12,6 +12,8 @@ use crate::get;
 use crate::output::Out;
 use crate::progress_bar::ProgressBar;
 use crate::remote::{Remote, block_on};
+use crate::signals::Signals;
+use crate::wait::Wait;
 
 /// Whose result, and how long to wait for it.
 #[derive(clap::Args)]
@@ -19,32 +21,26 @@ use crate::remote::{Remote, block_on};
 pub(crate) struct Options {
     /// The execution.
     id: ExecutionRef,
-    /// Wait until it has ended.
-    #[arg(long)]
-    wait: bool,
-    /// How long to wait with --wait.
-    #[arg(long, value_name = "MS", default_value_t = TIMEOUT_MS)]
-    timeout_ms: u64,
+    #[command(flatten)]
+    wait: Wait,
 }
 
-/// How long `--wait` waits unless told otherwise.
-pub(crate) const TIMEOUT_MS: u64 = 600_000;
 /// How often somebody who waits at a terminal sees how it stands.
 const LOOK: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(remote: &Remote, json: bool, options: &Options) -> Result<(), Failure> {
-    let wait_ms = if options.wait { options.timeout_ms } else { 0 };
-    block_on(async { print(&remote.client().await?, options.id, wait_ms, json).await })
+    let limit = options.wait.limit();
+    block_on(async { print(&remote.client().await?, options.id, limit, json).await })
 }
 
 /// Waits for one execution and prints how it ended.
 pub(crate) async fn print(
     client: &Client,
     name: ExecutionRef,
-    wait_ms: u64,
+    limit: Duration,
     json: bool,
 ) -> Result<(), Failure> {
-    let outcome = wait(client, name, Duration::from_millis(wait_ms), json).await?;
+    let outcome = wait(client, name, limit, json).await?;
     let id = client.connection().resolve(name)?;
     if json {
         say!("{}", outcome.json(id)?);
@@ -72,18 +68,35 @@ async fn wait(
     limit: Duration,
     json: bool,
 ) -> Result<Outcome, Failure> {
+    let mut signals = Signals::listen()?;
     let mut bar = ProgressBar::new("waiting", None, json || limit.is_zero());
     let ended = Outcome::await_end(client, name, limit);
     tokio::pin!(ended);
     loop {
         tokio::select! {
             ended = &mut ended => return ended,
+            () = signals.next() => {
+                drop(bar);
+                return Err(left_alone(shown(client, name)));
+            }
             () = tokio::time::sleep(LOOK), if bar.is_shown() => {
                 let note = standing(client, name).await;
                 bar.set(0, &note);
             }
         }
     }
+}
+
+/// Who stops waiting may come back: the execution goes on without them.
+fn left_alone(name: ExecutionRef) -> Failure {
+    Failure::interrupted_with(format!(
+        "{name} goes on; come back to it with `flowfabric result {name} --wait`"
+    ))
+}
+
+fn shown(client: &Client, name: ExecutionRef) -> ExecutionRef {
+    let id = client.connection().resolve(name);
+    id.map_or(name, |id| client.connection().shortest(id))
 }
 
 async fn standing(client: &Client, name: ExecutionRef) -> String {
@@ -169,7 +182,7 @@ impl Outcome {
                 let category =
                     if category.is_empty() { String::new() } else { format!(" ({category})") };
                 let colon = if reason.is_empty() { "" } else { ": " };
-                Some(Failure::unsuccessful(format!("{name} {state}{category}{colon}{reason}")))
+                Some(Failure::not_completed(format!("{name} {state}{category}{colon}{reason}")))
             }
         }
     }

@@ -1,5 +1,7 @@
 //! `flowfabric secret`: the keys that waitpoint tokens are signed with.
 
+use std::time::Duration;
+
 use ff_script::ids::{IdSource, SystemIds};
 use ff_sdk::RotateWaitpointSecretRequest;
 
@@ -26,8 +28,8 @@ pub(crate) struct Options {
     kid: Option<String>,
     /// How long tokens under the key before are accepted [default: as the
     /// server was told, a day unless it was].
-    #[arg(long, value_name = "MS")]
-    grace_ms: Option<u64>,
+    #[arg(long, value_name = "TIME", value_parser = time::duration)]
+    grace: Option<Duration>,
 }
 
 pub(crate) fn run(remote: &Remote, json: bool, command: &Command) -> Result<(), Failure> {
@@ -35,7 +37,7 @@ pub(crate) fn run(remote: &Remote, json: bool, command: &Command) -> Result<(), 
     let request = RotateWaitpointSecretRequest {
         new_kid: options.kid.clone().unwrap_or_else(kid_of_now),
         new_secret_hex: secret(options)?,
-        grace_ms: options.grace_ms,
+        grace_ms: options.grace.map(time::millis),
     };
     let rotated =
         block_on(async { Ok(remote.client().await?.rotate_waitpoint_secret(request).await?) })?;

@@ -1,12 +1,17 @@
 //! `flowfabric serve` and `flowfabric config show`.
 
+mod self_signed;
+
 use std::collections::BTreeMap;
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use ff_backend_embedded::SyncMode;
 use ff_script::backend::{FirstSecret, WaitpointSecrets};
-use ff_server::{Authority, RunningServer, Server, ServerConfig, StoreConfig, TlsFiles, Token};
+use ff_server::{
+    Authority, Limits, RunningServer, Server, ServerConfig, StoreConfig, TlsFiles, Token,
+};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -15,6 +20,7 @@ use crate::failure::Failure;
 use crate::settings::Settings;
 use crate::signals::{self, Signals};
 use crate::table::Table;
+use crate::time;
 
 /// Settings that can be given on the command line. Each can also stand in the environment as
 /// `FLOWFABRIC_<NAME>` or in the file.
@@ -32,6 +38,10 @@ pub(crate) struct Options {
     /// When a call counts as done on an embedded store: always, everysec or off.
     #[arg(long, value_name = "WHEN")]
     journal: Option<String>,
+    /// How much memory the keys and values of an embedded store may take: auto, none, or a size as
+    /// in 6GiB.
+    #[arg(long, value_name = "SIZE")]
+    memory_limit: Option<String>,
     /// Refuse a store that may lose acknowledged work when it restarts.
     #[arg(long)]
     require_durable: bool,
@@ -53,6 +63,10 @@ pub(crate) struct Options {
     /// Key file of the certificate.
     #[arg(long, value_name = "FILE")]
     tls_key: Option<String>,
+    /// Speak TLS with a certificate that is made for a first try, and kept in
+    /// ./flowfabric-cert.pem and ./flowfabric-key.pem.
+    #[arg(long)]
+    tls_self_signed: bool,
     /// Listen beyond loopback without any token.
     #[arg(long)]
     allow_insecure: bool,
@@ -62,16 +76,39 @@ pub(crate) struct Options {
     /// How to log: text or json.
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<String>,
-    /// How long a shutdown waits for requests under way.
-    #[arg(long, value_name = "MS")]
-    drain_ms: Option<String>,
+    /// Log every request: method, path, status, time taken and request id.
+    #[arg(long)]
+    access_log: bool,
+    /// Answer /metrics without a token.
+    #[arg(long)]
+    open_metrics: bool,
+    /// How long a shutdown waits for requests under way, as in 10s.
+    #[arg(long, value_name = "TIME")]
+    drain: Option<String>,
     /// File with the first secret of waitpoint tokens in hex digits, for a deployment that has none
     /// [default: one is made that nobody knows].
     #[arg(long, value_name = "FILE")]
     waitpoint_secret_file: Option<String>,
     /// How long a replaced key of tokens or links is accepted unless the rotation says otherwise.
-    #[arg(long, value_name = "MS")]
-    waitpoint_grace_ms: Option<String>,
+    #[arg(long, value_name = "TIME")]
+    waitpoint_grace: Option<String>,
+    /// File with the certificate authorities to trust of a Valkey that speaks TLS.
+    #[arg(long, value_name = "FILE")]
+    valkey_ca: Option<String>,
+    /// Certificate file to show to a Valkey that wants to know its clients.
+    #[arg(long, value_name = "FILE")]
+    valkey_cert: Option<String>,
+    /// Key file of that certificate.
+    #[arg(long, value_name = "FILE")]
+    valkey_key: Option<String>,
+    /// Any setting by its name, as in limits.requests=2000; may be given several times.
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_set)]
+    set: Vec<(String, String)>,
+}
+
+fn parse_set(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("a setting is written NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 impl Options {
@@ -80,6 +117,7 @@ impl Options {
             ("listen", self.listen.clone()),
             ("store", self.store.clone()),
             ("journal", self.journal.clone()),
+            ("memory_limit", self.memory_limit.clone()),
             ("require_durable", self.require_durable.then(|| "true".to_owned())),
             ("partitions", self.partitions.clone()),
             ("tokens", self.tokens.clone()),
@@ -90,20 +128,28 @@ impl Options {
             ("allow_insecure", self.allow_insecure.then(|| "true".to_owned())),
             ("log", self.log.clone()),
             ("log_format", self.log_format.clone()),
-            ("drain_ms", self.drain_ms.clone()),
+            ("access_log", self.access_log.then(|| "true".to_owned())),
+            ("open_metrics", self.open_metrics.then(|| "true".to_owned())),
+            ("drain", self.drain.clone()),
             ("waitpoint_secret_file", self.waitpoint_secret_file.clone()),
-            ("waitpoint_grace_ms", self.waitpoint_grace_ms.clone()),
+            ("waitpoint_grace", self.waitpoint_grace.clone()),
+            ("tls_self_signed", self.tls_self_signed.then(|| "true".to_owned())),
+            ("valkey_ca", self.valkey_ca.clone()),
+            ("valkey_cert", self.valkey_cert.clone()),
+            ("valkey_key", self.valkey_key.clone()),
         ];
-        let flags: BTreeMap<_, _> =
-            given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+        let given = given.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        let flags: BTreeMap<_, _> = self.set.iter().cloned().chain(given).collect();
         Settings::resolve(&flags, self.config.as_deref(), |name| std::env::var(name).ok())
     }
 }
 
 /// Prints every setting, its value and where it came from.
 pub(crate) fn show(options: &Options, json: bool) -> Result<(), Failure> {
-    let settings = options.settings()?;
+    let mut settings = options.settings()?;
     server_config(&settings)?;
+    settings.resolve_memory_limit()?;
+    settings.duration("drain")?;
     if json {
         let rows: serde_json::Map<_, _> = settings
             .rows()
@@ -126,24 +172,27 @@ const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// Serves until it is told to stop, or has to.
 pub(crate) fn run(options: &Options, json: bool) -> Result<(), Failure> {
     let settings = options.settings()?;
-    let config = server_config(&settings)?;
-    let drain = Duration::from_millis(settings.parse("drain_ms", "a number of milliseconds")?);
-    log_to_stderr(&settings)?;
+    let logs_json = settings.text("log_format") == "json";
+    start(options, &settings, json).map_err(|failure| failure.told_as_json(logs_json))
+}
+
+fn start(options: &Options, settings: &Settings, json: bool) -> Result<(), Failure> {
+    let config = server_config(settings)?;
+    let drain = settings.duration("drain")?;
+    log_to_stderr(settings)?;
+    if settings.parse("tls_self_signed", "true or false")? {
+        self_signed::prepare(&config)?;
+    }
+    let logs_json = settings.text("log_format") == "json";
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let (mut signals, mut hangups) = (Signals::listen()?, signals::hangups()?);
-        let scheme = if config.tls.is_some() { "https" } else { "http" };
         let server = Server::start(config).await?;
-        if json {
-            let url = format!("{scheme}://{}", server.local_addr());
-            say!("{}", serde_json::json!({ "event": "listening", "url": url }));
-        } else {
-            say!("{}", server.banner());
-        }
+        greet(&server, settings, json);
         let stopped = loop {
             tokio::select! {
                 () = signals.next() => break None,
-                _ = hangups.recv() => tell(json, reload(options, &settings, &server)),
+                _ = hangups.recv() => tell(json, logs_json, reload(options, settings, &server)),
                 reason = server.stopped() => break Some(reason),
             }
         };
@@ -151,12 +200,38 @@ pub(crate) fn run(options: &Options, json: bool) -> Result<(), Failure> {
             server.shutdown(drain.min(LAST_ANSWERS)).await;
             return Err(format!("the store has stopped: {reason}: start again to recover").into());
         }
-        eprintln!("stopping: requests under way have {} ms to end", drain.as_millis());
+        let time = settings.text("drain");
+        notice(logs_json, &format!("stopping: requests under way have {time} to end"));
         if !server.shutdown(drain).await {
-            eprintln!("some requests did not end in time and were cut off");
+            notice(logs_json, "some requests did not end in time and were cut off");
         }
         Ok(())
     })
+}
+
+/// Tells the person, or the program that reads its logs, where the server is.
+fn greet(server: &RunningServer, settings: &Settings, json: bool) {
+    let url = server.url();
+    if json {
+        say!("{}", serde_json::json!({ "event": "listening", "url": url }));
+    } else if settings.text("log_format") == "json" {
+        let store = settings.shown("store");
+        tracing::info!(url, store, version = env!("CARGO_PKG_VERSION"), "listening");
+    } else {
+        say!("{}", server.banner());
+        if settings.text("tls_self_signed") == "true" {
+            say!("  trust       {}", self_signed::advice(&url));
+        }
+    }
+}
+
+/// A line for the person at the terminal, or a line of the log where all lines are JSON.
+fn notice(logs_json: bool, text: &str) {
+    if logs_json {
+        tracing::info!("{text}");
+    } else {
+        eprintln!("{text}");
+    }
 }
 
 /// Takes over what may change while the server runs. If anything is wrong, nothing changes. Answers
@@ -171,17 +246,18 @@ fn reload(
     Ok(settings.waiting_for_a_restart(started_with))
 }
 
-fn tell(json: bool, reloaded: Result<Vec<&'static str>, Failure>) {
+fn tell(json: bool, logs_json: bool, reloaded: Result<Vec<&'static str>, Failure>) {
     let event = match reloaded {
         Ok(waiting) => {
-            eprintln!("tokens, allowed hosts and certificate were read again");
+            notice(logs_json, "tokens, allowed hosts and certificate were read again");
             if !waiting.is_empty() {
-                eprintln!("changed, but only a restart takes it over: {}", waiting.join(", "));
+                let waiting = waiting.join(", ");
+                notice(logs_json, &format!("changed, but only a restart takes it over: {waiting}"));
             }
             serde_json::json!({ "event": "reloaded", "waiting_for_a_restart": waiting })
         }
         Err(failure) => {
-            eprintln!("nothing was read again: {}", failure.message);
+            notice(logs_json, &format!("nothing was read again: {}", failure.message));
             serde_json::json!({ "event": "not_reloaded", "reason": failure.message })
         }
     };
@@ -191,15 +267,8 @@ fn tell(json: bool, reloaded: Result<Vec<&'static str>, Failure>) {
 }
 
 fn server_config(settings: &Settings) -> Result<ServerConfig, Failure> {
-    let tls = match (settings.text("tls_cert"), settings.text("tls_key")) {
-        ("", "") => None,
-        ("", _) | (_, "") => return Err("tls_cert and tls_key go together".into()),
-        (cert, key) => {
-            Some(TlsFiles { certificate_file: PathBuf::from(cert), key_file: PathBuf::from(key) })
-        }
-    };
-    let hosts = list(settings, "allowed_hosts")
-        .map(|text| text.parse().map_err(|error| Failure::from(format!("allowed_hosts: {error}"))));
+    let wrong_host = |error| Failure::not_understood(format!("allowed_hosts: {error}"));
+    let hosts = list(settings, "allowed_hosts").map(|text| text.parse().map_err(wrong_host));
     let public_url = Some(settings.text("public_url")).filter(|text| !text.is_empty());
     let public_url = public_url.map(|text| text.parse().map_err(Failure::from)).transpose()?;
     Ok(ServerConfig {
@@ -208,11 +277,45 @@ fn server_config(settings: &Settings) -> Result<ServerConfig, Failure> {
         tokens: list(settings, "tokens").map(|text| Token(text.to_owned())).collect(),
         allowed_hosts: hosts.collect::<Result<Vec<Authority>, _>>()?,
         public_url,
-        tls,
+        tls: tls_files(settings)?,
+        limits: limits(settings)?,
         partitions: settings.parse("partitions", "a number from 1 to 65535")?,
         allow_insecure: settings.parse("allow_insecure", "true or false")?,
+        open_metrics: settings.parse("open_metrics", "true or false")?,
+        access_log: settings.parse("access_log", "true or false")?,
         waitpoint_secrets: waitpoint_secrets(settings)?,
-        ..ServerConfig::default()
+    })
+}
+
+fn tls_files(settings: &Settings) -> Result<Option<TlsFiles>, Failure> {
+    let self_signed: bool = settings.parse("tls_self_signed", "true or false")?;
+    let together = "tls_cert and tls_key go together, and without tls_self_signed";
+    let files = |certificate: &str, key: &str| {
+        Some(TlsFiles { certificate_file: certificate.into(), key_file: key.into() })
+    };
+    match (settings.text("tls_cert"), settings.text("tls_key")) {
+        ("", "") if self_signed => Ok(files(self_signed::CERTIFICATE, self_signed::KEY)),
+        ("", "") => Ok(None),
+        ("", _) | (_, "") => Err(Failure::not_understood(together)),
+        _ if self_signed => Err(Failure::not_understood(together)),
+        (certificate, key) => Ok(files(certificate, key)),
+    }
+}
+
+fn limits(settings: &Settings) -> Result<Limits, Failure> {
+    let count = |name| settings.parse(name, "a number");
+    let bytes = |name| settings.parse(name, "a number of bytes");
+    let millis = |name| settings.duration(name).map(time::millis);
+    Ok(Limits {
+        connections: count("limits.connections")?,
+        requests: count("limits.requests")?,
+        waiting: count("limits.waiting")?,
+        large_body_bytes: bytes("limits.large_body_bytes")?,
+        bulk_body_bytes: bytes("limits.bulk_body_bytes")?,
+        header_timeout_ms: millis("limits.header_timeout")?,
+        body_timeout_ms: millis("limits.body_timeout")?,
+        write_timeout_ms: millis("limits.write_timeout")?,
+        request_timeout_ms: millis("limits.request_timeout")?,
     })
 }
 
@@ -232,7 +335,7 @@ fn waitpoint_secrets(settings: &Settings) -> Result<WaitpointSecrets, Failure> {
     let first = hex.map(|hex| FirstSecret::parse(hex.trim())).transpose();
     Ok(WaitpointSecrets {
         first: first.map_err(|rule| format!("{name} {rule}"))?.unwrap_or_else(FirstSecret::random),
-        grace_ms: settings.parse("waitpoint_grace_ms", "a number of milliseconds")?,
+        grace_ms: time::millis(settings.duration("waitpoint_grace")?),
     })
 }
 
@@ -244,20 +347,27 @@ fn list<'a>(settings: &'a Settings, name: &'static str) -> impl Iterator<Item = 
 fn store_config(settings: &Settings) -> Result<StoreConfig, Failure> {
     let journal: SyncMode = settings.parse("journal", "always, everysec or off")?;
     let store = StoreConfig::parse(settings.text("store"))
-        .map_err(|error| Failure::from(format!("store: {error}")))?;
-    let store = store.with_sync(journal);
+        .map_err(|error| Failure::not_understood(format!("store: {error}")))?;
+    let limit = settings.parse("memory_limit", "auto, none, or a size like 6GiB")?;
+    let file = |name| Some(settings.text(name)).filter(|text| !text.is_empty()).map(PathBuf::from);
+    let store = store
+        .with_sync(journal)
+        .with_memory_limit(limit)
+        .with_valkey_files(file("valkey_ca"), file("valkey_cert"), file("valkey_key"))
+        .map_err(Failure::not_understood)?;
     let required: bool = settings.parse("require_durable", "true or false")?;
     if required { store.require_durable().map_err(Failure::from) } else { Ok(store) }
 }
 
 fn log_to_stderr(settings: &Settings) -> Result<(), Failure> {
     let filter: Targets = settings.parse("log", "a filter like info or ff_server=debug")?;
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
     let logs = tracing_subscriber::registry().with(filter);
     match settings.text("log_format") {
         "text" => logs.with(lines).init(),
         "json" => logs.with(lines.json()).init(),
-        _ => return Err("log_format must be text or json".into()),
+        _ => return Err(Failure::not_understood("log_format must be text or json")),
     }
     Ok(())
 }

@@ -3,11 +3,16 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ff_backend_embedded::MemoryLimit;
 
 use crate::failure::Failure;
+use crate::time;
 
-/// One setting. The flag is `--name-with-dashes`, the variable `FLOWFABRIC_NAME`, the key of the
-/// file `name`.
+/// One setting. The flag is `--name-with-dashes`, or `--set name=value`, the variable
+/// `FLOWFABRIC_NAME` with an underscore for each dot, the key of the file `name`; those with a dot
+/// stand in a table of the file.
 pub(crate) struct Setting {
     pub(crate) name: &'static str,
     pub(crate) default: &'static str,
@@ -30,6 +35,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     setting("listen", "127.0.0.1:7480"),
     setting("store", "./flowfabric-data"),
     setting("journal", "always"),
+    setting("memory_limit", "auto"),
     setting("require_durable", "false"),
     setting("partitions", "256"),
     Setting { secret: true, ..reloaded("tokens") },
@@ -37,13 +43,28 @@ pub(crate) const SETTINGS: &[Setting] = &[
     setting("public_url", ""),
     reloaded("tls_cert"),
     reloaded("tls_key"),
+    setting("tls_self_signed", "false"),
     setting("allow_insecure", "false"),
     setting("log", "info"),
     setting("log_format", "text"),
-    setting("drain_ms", "10000"),
+    setting("access_log", "false"),
+    setting("open_metrics", "false"),
+    setting("drain", "10s"),
     Setting { secret: true, ..setting("waitpoint_secret", "") },
     setting("waitpoint_secret_file", ""),
-    setting("waitpoint_grace_ms", "86400000"),
+    setting("waitpoint_grace", "1d"),
+    setting("valkey_ca", ""),
+    setting("valkey_cert", ""),
+    setting("valkey_key", ""),
+    setting("limits.connections", "8192"),
+    setting("limits.requests", "1024"),
+    setting("limits.waiting", "4096"),
+    setting("limits.large_body_bytes", "268435456"),
+    setting("limits.bulk_body_bytes", "33554432"),
+    setting("limits.header_timeout", "1m"),
+    setting("limits.body_timeout", "30s"),
+    setting("limits.write_timeout", "30s"),
+    setting("limits.request_timeout", "30s"),
 ];
 
 /// Where a value came from.
@@ -77,11 +98,14 @@ const DEFAULT_FILE: &str = "flowfabric.toml";
 impl Settings {
     /// Resolves every setting. `flags` has those that were given on the command line.
     pub(crate) fn resolve(
-        flags: &BTreeMap<&'static str, String>,
+        flags: &BTreeMap<String, String>,
         file: Option<&Path>,
         environment: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, Failure> {
         let (path, from_file) = read_file(file)?;
+        if let Some(name) = flags.keys().find(|name| !is_known(name)) {
+            return Err(unknown(name));
+        }
         let values = SETTINGS.iter().map(|setting| {
             let name = setting.name;
             let variable = variable(name);
@@ -111,13 +135,38 @@ impl Settings {
         rule: &str,
     ) -> Result<T, Failure> {
         let (text, source) = &self.values[name];
-        text.parse().map_err(|_| Failure::from(format!("{name} ({source}) must be {rule}")))
+        let wrong = |_| Failure::not_understood(format!("{name} ({source}) must be {rule}"));
+        text.parse().map_err(wrong)
+    }
+
+    /// A setting that says how long.
+    pub(crate) fn duration(&self, name: &'static str) -> Result<Duration, Failure> {
+        let (text, source) = &self.values[name];
+        let wrong = |rule| Failure::not_understood(format!("{name} ({source}) {rule}"));
+        time::duration(text).map_err(wrong)
+    }
+
+    /// Puts the number of bytes in the place of `auto`, to be shown.
+    pub(crate) fn resolve_memory_limit(&mut self) -> Result<(), Failure> {
+        let limit: MemoryLimit = self.parse("memory_limit", "auto, none, or a size like 6GiB")?;
+        if let Some((value, _)) = self.values.get_mut("memory_limit")
+            && value == "auto"
+        {
+            *value = format!("auto: {limit}");
+        }
+        Ok(())
     }
 
     /// The settings whose values differ from earlier ones and that only a restart would change.
     pub(crate) fn waiting_for_a_restart(&self, earlier: &Self) -> Vec<&'static str> {
         let fixed = SETTINGS.iter().filter(|setting| !setting.reloaded).map(|setting| setting.name);
         fixed.filter(|name| self.text(name) != earlier.text(name)).collect()
+    }
+
+    /// A value as it may be shown.
+    pub(crate) fn shown(&self, name: &'static str) -> String {
+        let setting = SETTINGS.iter().find(|setting| setting.name == name);
+        setting.map(|setting| shown(setting, self.text(name))).unwrap_or_default()
     }
 
     /// Name, value as it may be shown, and source of every setting.
@@ -131,7 +180,16 @@ impl Settings {
 
 /// The environment variable of a setting.
 pub(crate) fn variable(name: &str) -> String {
-    format!("FLOWFABRIC_{}", name.to_uppercase())
+    format!("FLOWFABRIC_{}", name.replace('.', "_").to_uppercase())
+}
+
+fn is_known(name: &str) -> bool {
+    SETTINGS.iter().any(|setting| setting.name == name)
+}
+
+fn unknown(name: &str) -> Failure {
+    let known = "`flowfabric config show` lists all of them";
+    Failure::not_understood(format!("there is no setting {name:?}; {known}"))
 }
 
 /// Secrets, and passwords inside addresses, are never shown.
@@ -157,15 +215,28 @@ fn read_file(named: Option<&Path>) -> Result<(PathBuf, BTreeMap<String, String>)
     let text = std::fs::read_to_string(&path)
         .map_err(|error| Failure::from(format!("{}: {error}", path.display())))?;
     let table: toml::Table =
-        text.parse().map_err(|error| Failure::from(broken(&path, &text, &error)))?;
+        text.parse().map_err(|error| Failure::not_understood(broken(&path, &text, &error)))?;
     let mut values = BTreeMap::new();
     for (name, value) in table {
-        if !SETTINGS.iter().any(|setting| setting.name == name) {
-            return Err(format!("{}: unknown setting {name:?}", path.display()).into());
+        for (name, value) in flat(name, value) {
+            if !is_known(&name) {
+                let said = format!("{}: {}", path.display(), unknown(&name).message);
+                return Err(Failure::not_understood(said));
+            }
+            values.insert(name, plain(&value));
         }
-        values.insert(name, plain(&value));
     }
     Ok((path, values))
+}
+
+/// The settings of a table have its name and a dot in front.
+fn flat(name: String, value: toml::Value) -> Vec<(String, toml::Value)> {
+    match value {
+        toml::Value::Table(table) => {
+            table.into_iter().map(|(inner, value)| (format!("{name}.{inner}"), value)).collect()
+        }
+        value => vec![(name, value)],
+    }
 }
 
 /// Where the file is broken and how. The line itself is not shown: it may hold a token.
@@ -188,7 +259,7 @@ mod tests {
     use super::*;
 
     fn resolve(flag: Option<&str>, variable: Option<&str>, file: Option<&str>) -> Settings {
-        let flags = flag.map(|value| ("listen", value.to_owned())).into_iter().collect();
+        let flags = flag.map(|value| ("listen".to_owned(), value.to_owned())).into_iter().collect();
         let dir = std::env::temp_dir().join(format!("ff-settings-{}", std::process::id()));
         let path = file.map(|text| {
             std::fs::create_dir_all(&dir).expect("a directory");
@@ -209,6 +280,15 @@ mod tests {
         assert_eq!(resolve(None, Some("e"), file).text("listen"), "e");
         assert_eq!(resolve(None, None, file).text("listen"), "1.1.1.1:1");
         assert_eq!(resolve(None, None, Some("")).text("listen"), "127.0.0.1:7480");
+    }
+
+    #[test]
+    fn a_table_of_the_file_is_a_prefix() {
+        let settings = resolve(None, None, Some("[limits]\nrequests = 7\nbody_timeout = '5s'"));
+        assert_eq!(settings.text("limits.requests"), "7");
+        let timeout = settings.duration("limits.body_timeout").expect("a time");
+        assert_eq!(timeout, Duration::from_secs(5));
+        assert_eq!(variable("limits.requests"), "FLOWFABRIC_LIMITS_REQUESTS");
     }
 
     #[test]

@@ -155,6 +155,6 @@ fn explain(name: ExecutionRef, error: &SdkError) -> Failure {
         Some(Code::InvalidToken) => {
             Failure::from(format!("{name}: the token is wrong, or there is no such waitpoint"))
         }
-        _ => Failure::from(error),
+        _ => Failure::of(error),
     }
 }

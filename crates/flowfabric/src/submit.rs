@@ -9,13 +9,15 @@ use ff_sdk::{Client, ExecutionPolicy, Submission};
 
 use crate::failure::{EXIT_CODES, Failure};
 use crate::input;
+use crate::policy::PolicyFlags;
 use crate::remote::{Remote, block_on};
-use crate::result;
+use crate::wait::Wait;
+use crate::{result, time};
 use inputs::Inputs;
 
 /// What to submit.
 #[derive(clap::Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = format!("{AFTER_HELP}\n\n{EXIT_CODES}"))]
 pub(crate) struct Options {
     /// The kind of execution: which handler runs it.
     kind: String,
@@ -41,23 +43,21 @@ pub(crate) struct Options {
     /// are KEY-1, KEY-2 and so on, so that a submission that was cut off can be repeated.
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
-    /// Not before this many milliseconds from now.
-    #[arg(long, value_name = "MS")]
-    delay_ms: Option<u64>,
-    /// The policy as JSON: retries, timeouts, retention, capabilities.
-    #[arg(long, value_name = "JSON")]
-    policy: Option<String>,
+    /// Not before so long from now.
+    #[arg(long, value_name = "TIME", value_parser = time::duration)]
+    delay: Option<Duration>,
     /// A tag, as in team.name=search; may be given several times.
     #[arg(long = "tag", value_name = "NAME=VALUE", value_parser = parse_tag)]
     tags: Vec<(String, String)>,
-    /// Wait for the result and print it. Of many, the results come one per line, in the order of
-    /// the input.
-    #[arg(long)]
-    wait: bool,
-    /// How long to wait with --wait.
-    #[arg(long, value_name = "MS", default_value_t = result::TIMEOUT_MS)]
-    timeout_ms: u64,
+    #[command(flatten)]
+    wait: Wait,
+    #[command(flatten)]
+    policy: PolicyFlags,
 }
+
+const AFTER_HELP: &str = "\
+Times are written 500ms, 30s, 10m, 2h, 1h30m or 7d. Of many, the results come one per line, in the \
+order of the input.";
 
 fn parse_tag(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("a tag is written NAME=VALUE")?;
@@ -69,7 +69,7 @@ pub(crate) fn run(remote: &Remote, json: bool, options: &Options) -> Result<(), 
     let bytes = input::read("--input", options.input.as_deref().unwrap_or(nothing_said))?;
     block_on(async {
         let template =
-            Template { options, client: remote.client().await?, policy: policy(options)? };
+            Template { options, client: remote.client().await?, policy: options.policy.policy()? };
         match (options.lines, options.count) {
             (true, _) => many::submit(&template, &Inputs::lines(bytes), json).await,
             (false, Some(count)) => {
@@ -78,12 +78,6 @@ pub(crate) fn run(remote: &Remote, json: bool, options: &Options) -> Result<(), 
             (false, None) => submit_one(&template, bytes, json).await,
         }
     })
-}
-
-fn policy(options: &Options) -> Result<ExecutionPolicy, Failure> {
-    let Some(text) = &options.policy else { return Ok(ExecutionPolicy::default()) };
-    let policy = ExecutionPolicy::from_json(text.as_bytes());
-    policy.map_err(|error| Failure::from(format!("--policy: {error}")))
 }
 
 /// What all executions of a submission have in common.
@@ -107,8 +101,8 @@ impl Template<'_> {
         if let Some(key) = idempotency_key {
             submission = submission.idempotency_key(key);
         }
-        if let Some(delay_ms) = options.delay_ms {
-            submission = submission.delay(Duration::from_millis(delay_ms));
+        if let Some(delay) = options.delay {
+            submission = submission.delay(delay);
         }
         for (name, value) in &options.tags {
             submission = submission.tag(name, value);
@@ -121,8 +115,8 @@ async fn submit_one(template: &Template<'_>, payload: Vec<u8>, json: bool) -> Re
     let options = template.options;
     let created = template.submission(payload, options.idempotency_key.clone()).send().await?;
     let id = created.execution_id();
-    if options.wait {
-        return result::print(&template.client, id.into(), options.timeout_ms, json).await;
+    if options.wait.is_wanted() {
+        return result::print(&template.client, id.into(), options.wait.limit(), json).await;
     }
     if json {
         say!("{}", serde_json::to_string(&created)?);

@@ -117,10 +117,10 @@ impl View {
                 write(&mut out, printable, format!("{document}\n").as_bytes())?;
             }
             (Self::Bytes { begun, .. }, Output::Attempt { attempt_index }) if *begun => {
-                eprintln!("\n-- attempt {}: it begins anew --", attempt_index.get() + 1);
+                note!("\n-- attempt {}: it begins anew --", attempt_index.get() + 1);
             }
             (Self::Lines, Output::Attempt { attempt_index }) => {
-                eprintln!("-- attempt {} --", attempt_index.get() + 1);
+                note!("-- attempt {} --", attempt_index.get() + 1);
             }
             _ => {}
         }

@@ -1,5 +1,8 @@
 //! Times as people read and write them.
 
+use std::time::Duration;
+
+use ff_core::duration;
 use ff_sdk::TimestampMs;
 
 const SECOND_MS: u64 = 1000;
@@ -70,18 +73,19 @@ pub(crate) fn parse_moment(text: &str) -> Option<TimestampMs> {
     text.parse().ok().or_else(|| date_and_time(text)).map(TimestampMs::new)
 }
 
+/// An age has its unit: a number alone is a time since 1970.
 fn age(text: &str) -> Option<u64> {
-    let digits = text.find(|letter: char| !letter.is_ascii_digit())?;
-    let (number, unit) = text.split_at(digits);
-    let unit_ms = match unit {
-        "ms" => 1,
-        "s" => SECOND_MS,
-        "m" | "min" => MINUTE_MS,
-        "h" => HOUR_MS,
-        "d" => DAY_MS,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(unit_ms)
+    duration::parse_ms(text).filter(|_| text != "0")
+}
+
+/// What every option takes that says how long.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    duration::parse_ms(text).map(Duration::from_millis).ok_or_else(|| duration::FORM.to_owned())
+}
+
+/// The milliseconds of what [`duration()`] read.
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn date_and_time(text: &str) -> Option<u64> {

@@ -45,7 +45,7 @@ pub(crate) fn run(remote: &Remote, json: bool, options: &Options) -> Result<(), 
             }
             say!("{}", table(&client, &rows, time::now()));
         }
-        eprintln!("{}", conclusion(found.len(), complete));
+        note!("{}", conclusion(found.len(), complete));
         Ok(())
     })
 }
@@ -76,7 +76,7 @@ async fn asked(client: &Client, entry: &SuspendedExecutionEntry) -> Result<Vec<A
         Ok(listed) => listed.approvals,
         // It may be over by now.
         Err(error) if error.code() == Some(Code::ExecutionNotFound) => return Ok(Vec::new()),
-        Err(error) => return Err(Failure::from(&SdkError::from(error.in_context("waits")))),
+        Err(error) => return Err(Failure::of(&SdkError::from(error.in_context("waits")))),
     };
     let waits_on = |one: &Approval| one.open && one.waitpoint_id == entry.waitpoint_id;
     let Some(approval) = approvals.into_iter().find(waits_on) else { return Ok(Vec::new()) };

@@ -21,9 +21,15 @@ pub(crate) struct Options {
     #[command(flatten)]
     filter: Filter,
     /// How often to look.
-    #[arg(long, value_name = "MS", default_value_t = 1000,
-        value_parser = clap::value_parser!(u64).range(100..=3_600_000))]
-    every_ms: u64,
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = pause)]
+    every: Duration,
+}
+
+/// Often enough to see something, and not so often that it is a load.
+fn pause(text: &str) -> Result<Duration, String> {
+    let pause = time::duration(text)?;
+    let range = Duration::from_millis(100)..=Duration::from_secs(3600);
+    if range.contains(&pause) { Ok(pause) } else { Err("must be from 100ms to 1h".to_owned()) }
 }
 
 /// Looks again and again until it is interrupted. A server that is away for a while is waited for.
@@ -45,7 +51,7 @@ async fn look(client: &Client, options: &Options, view: &mut View<'_>) -> Result
         let found =
             options.filter.fetch(client, &mut ProgressBar::new("looking", None, true)).await;
         view.show(client, found)?;
-        tokio::time::sleep(Duration::from_millis(options.every_ms)).await;
+        tokio::time::sleep(options.every).await;
     }
 }
 

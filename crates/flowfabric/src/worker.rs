@@ -13,11 +13,14 @@ use ff_sdk::{Connection, Context, ExecutionRef, TaskError, Worker};
 use crate::failure::Failure;
 use crate::remote::{Remote, block_on};
 use crate::signals::Signals;
+use crate::time;
 use log::Log;
 
 const AFTER_HELP: &str = "\
 The program sees FLOWFABRIC_EXECUTION_ID, FLOWFABRIC_KIND, FLOWFABRIC_ATTEMPT (from 1) and \
 FLOWFABRIC_FENCE.
+It exits with 0 when it is done, with 81 when trying again would not help, and with anything else to be \
+tried again as the policy says.
 What it writes to standard error is the execution's output: `flowfabric tail ID` follows it.
 To wait for signals it writes a suspension as JSON to the file $FLOWFABRIC_SUSPEND and exits with 80, \
 as in
@@ -40,21 +43,18 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", default_value_t = 1)]
     concurrency: usize,
     /// How long a lease lasts without renewal; it is renewed while the program runs.
-    #[arg(long, value_name = "MS", default_value_t = 30_000)]
-    lease_ttl_ms: u64,
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time::duration)]
+    lease_ttl: Duration,
     /// How long running programs may take after the worker was told to stop; what is left then is
     /// killed and handed back.
-    #[arg(long, value_name = "MS", default_value_t = 30_000)]
-    drain_ms: u64,
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time::duration)]
+    drain: Duration,
     /// Name of this worker.
     #[arg(long, default_value = "cli")]
     name: String,
     /// What this worker can do; may be given several times.
     #[arg(long = "capability", value_name = "TOKEN")]
     capabilities: Vec<String>,
-    /// Say nothing about the executions that were run.
-    #[arg(long, short)]
-    quiet: bool,
     /// The program and its arguments, after --.
     #[arg(last = true, required = true)]
     command: Vec<String>,
@@ -79,16 +79,16 @@ pub(crate) fn run(remote: &Remote, json: bool, options: Options) -> Result<(), F
     log::warnings_to_stderr();
     block_on(async {
         let mut signals = Signals::listen()?;
-        let connection = remote.connect().await?;
-        let log = Log::new(json, options.quiet);
+        let connection = remote.connect_for_long().await?;
+        let log = Log::new(json);
         log.begin(&options.kinds, &options.command);
         let job = Job { command: options.command, connection: connection.clone(), log };
         let mut builder = Worker::builder(&options.name)
             .state(job)
             .connection(&connection)
             .concurrency(options.concurrency)
-            .lease_ttl(Duration::from_millis(options.lease_ttl_ms))
-            .drain_timeout(Duration::from_millis(options.drain_ms));
+            .lease_ttl(options.lease_ttl)
+            .drain_timeout(options.drain);
         for lane in &options.lanes {
             builder = builder.lane(lane);
         }

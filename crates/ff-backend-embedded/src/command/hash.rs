@@ -74,7 +74,7 @@ pub(super) fn hset(context: &mut Context<'_>, args: Arguments<'_>) -> Result<Eff
     if !args.len().is_multiple_of(2) {
         return Err(CommandError::new("ERR wrong number of arguments for 'hset' command"));
     }
-    let hash: &mut Hash = context.keyspace.get_or_new(args[1])?;
+    let mut hash = context.keyspace.get_or_new::<Hash>(args[1])?;
     if hash.is_empty() {
         let bytes = args[2..].iter().map(|part| part.len()).sum();
         hash.reserve((args.len() - 2) / 2, bytes);
@@ -89,7 +89,7 @@ pub(super) fn hsetnx(
     context: &mut Context<'_>,
     args: Arguments<'_>,
 ) -> Result<Effect, CommandError> {
-    let hash: &mut Hash = context.keyspace.get_or_new(args[1])?;
+    let mut hash = context.keyspace.get_or_new::<Hash>(args[1])?;
     let new = hash.get(args[2]).is_none() && hash.set(args[2], args[3]);
     context.reply.int(new.into());
     Ok(changed(new))
@@ -114,12 +114,14 @@ pub(super) fn hincrby(
 
 /// `HDEL key field [field …]`
 pub(super) fn hdel(context: &mut Context<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
-    let Some(hash) = context.keyspace.get_mut::<Hash>(args[1])? else {
+    let Some(mut hash) = context.keyspace.get_mut::<Hash>(args[1])? else {
         context.reply.int(0);
         return Ok(Effect::None);
     };
     let removed = args[2..].iter().filter(|field| hash.remove(field)).count();
-    if hash.is_empty() {
+    let is_empty = hash.is_empty();
+    drop(hash);
+    if is_empty {
         context.keyspace.remove(args[1]);
     }
     context.reply.count(removed);

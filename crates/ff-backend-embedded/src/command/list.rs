@@ -10,8 +10,8 @@ pub(super) fn rpush(
     context: &mut Context<'_>,
     args: Arguments<'_>,
 ) -> Result<Effect, CommandError> {
-    let list: &mut List = context.keyspace.get_or_new(args[1])?;
-    list.extend(args[2..].iter().map(|value| (*value).into()));
+    let mut list = context.keyspace.get_or_new::<List>(args[1])?;
+    args[2..].iter().for_each(|value| list.push(value));
     context.reply.count(list.len());
     Ok(Effect::AsCalled)
 }
@@ -23,7 +23,7 @@ pub(super) fn lpop(context: &mut Context<'_>, args: Arguments<'_>) -> Result<Eff
         [_, _, count] => Some(positive(count)?),
         _ => return Err(CommandError::new("ERR wrong number of arguments for 'lpop' command")),
     };
-    let Some(list) = context.keyspace.get_mut::<List>(args[1])? else {
+    let Some(mut list) = context.keyspace.get_mut::<List>(args[1])? else {
         context.reply.nil();
         return Ok(Effect::None);
     };
@@ -31,8 +31,11 @@ pub(super) fn lpop(context: &mut Context<'_>, args: Arguments<'_>) -> Result<Eff
     if count.is_some() {
         context.reply.list(taken);
     }
-    list.drain(..taken).for_each(|value| context.reply.bytes(&value));
-    if list.is_empty() {
+    let values = std::iter::from_fn(|| list.pop()).take(taken);
+    values.for_each(|value| context.reply.bytes(&value));
+    let is_empty = list.is_empty();
+    drop(list);
+    if is_empty {
         context.keyspace.remove(args[1]);
     }
     Ok(changed(taken > 0))
@@ -59,7 +62,7 @@ pub(super) fn lindex(
         None => None,
         Some(list) => {
             let index = integer(args[2])?;
-            stretch(index, index, list.len()).map(|(at, _)| &*list[at])
+            stretch(index, index, list.len()).and_then(|(at, _)| list.get(at))
         }
     };
     context.reply.bytes_or_nil(value);
@@ -68,14 +71,14 @@ pub(super) fn lindex(
 
 /// `LSET key index value`
 pub(super) fn lset(context: &mut Context<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
-    let Some(list) = context.keyspace.get_mut::<List>(args[1])? else {
+    let Some(mut list) = context.keyspace.get_mut::<List>(args[1])? else {
         return Err(CommandError::new("ERR no such key"));
     };
     let index = integer(args[2])?;
     let Some((at, _)) = stretch(index, index, list.len()) else {
         return Err(CommandError::new("ERR index out of range"));
     };
-    list[at] = args[3].into();
+    list.replace(at, args[3]);
     context.reply.status("OK");
     Ok(Effect::AsCalled)
 }
@@ -104,19 +107,17 @@ pub(super) fn ltrim(
     args: Arguments<'_>,
 ) -> Result<Effect, CommandError> {
     let (start, stop) = (integer(args[2])?, integer(args[3])?);
-    let Some(list) = context.keyspace.get_mut::<List>(args[1])? else {
+    let Some(mut list) = context.keyspace.get_mut::<List>(args[1])? else {
         context.reply.status("OK");
         return Ok(Effect::None);
     };
     let before = list.len();
-    match stretch(start, stop, before) {
-        Some((first, last)) => {
-            list.truncate(last + 1);
-            list.drain(..first);
-        }
-        None => list.clear(),
+    let kept = stretch(start, stop, before);
+    if let Some((first, last)) = kept {
+        list.keep(first, last);
     }
-    let after = list.len();
+    let after = kept.map_or(0, |_| list.len());
+    drop(list);
     if after == 0 {
         context.keyspace.remove(args[1]);
     }

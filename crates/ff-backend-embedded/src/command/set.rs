@@ -6,7 +6,7 @@ use crate::keyspace::Set;
 
 /// `SADD key member [member …]`
 pub(super) fn sadd(context: &mut Context<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
-    let set: &mut Set = context.keyspace.get_or_new(args[1])?;
+    let mut set = context.keyspace.get_or_new::<Set>(args[1])?;
     let added = args[2..]
         .iter()
         .filter(|member| !set.contains(**member) && set.insert((**member).into()))
@@ -17,12 +17,14 @@ pub(super) fn sadd(context: &mut Context<'_>, args: Arguments<'_>) -> Result<Eff
 
 /// `SREM key member [member …]`
 pub(super) fn srem(context: &mut Context<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
-    let Some(set) = context.keyspace.get_mut::<Set>(args[1])? else {
+    let Some(mut set) = context.keyspace.get_mut::<Set>(args[1])? else {
         context.reply.int(0);
         return Ok(Effect::None);
     };
     let removed = args[2..].iter().filter(|member| set.remove(**member)).count();
-    if set.is_empty() {
+    let is_empty = set.is_empty();
+    drop(set);
+    if is_empty {
         context.keyspace.remove(args[1]);
     }
     context.reply.count(removed);

@@ -25,7 +25,7 @@ pub(super) fn zadd(context: &mut Context<'_>, args: Arguments<'_>) -> Result<Eff
         context.reply.int(0);
         return Ok(Effect::None);
     }
-    let set: &mut SortedSet = context.keyspace.get_or_new(args[1])?;
+    let mut set = context.keyspace.get_or_new::<SortedSet>(args[1])?;
     let (mut added, mut rescored) = (0, 0);
     for (index, pair) in pairs.chunks_exact(2).enumerate() {
         let score = match index {
@@ -81,7 +81,7 @@ pub(super) fn zincrby(
     if score.is_nan() {
         return Err(CommandError::new("ERR resulting score is not a number (NaN)"));
     }
-    let set: &mut SortedSet = context.keyspace.get_or_new(args[1])?;
+    let mut set = context.keyspace.get_or_new::<SortedSet>(args[1])?;
     match stored {
         None => set.add(args[3], score),
         Some(_) => set.rescore(args[3], score),
@@ -92,12 +92,14 @@ pub(super) fn zincrby(
 
 /// `ZREM key member [member …]`
 pub(super) fn zrem(context: &mut Context<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
-    let Some(set) = context.keyspace.get_mut::<SortedSet>(args[1])? else {
+    let Some(mut set) = context.keyspace.get_mut::<SortedSet>(args[1])? else {
         context.reply.int(0);
         return Ok(Effect::None);
     };
     let removed = args[2..].iter().filter(|member| set.remove(member)).count();
-    if set.is_empty() {
+    let is_empty = set.is_empty();
+    drop(set);
+    if is_empty {
         context.keyspace.remove(args[1]);
     }
     context.reply.count(removed);

@@ -41,7 +41,7 @@ pub(super) fn xadd(context: &mut Context<'_>, args: Arguments<'_>) -> Result<Eff
         Some(_) => return Err(ID_TOO_SMALL),
         None => context.moment.next_id(known).ok_or(ID_TOO_SMALL)?,
     };
-    let stream: &mut Stream = context.keyspace.get_or_new(args[1])?;
+    let mut stream = context.keyspace.get_or_new::<Stream>(args[1])?;
     stream.push(id, fields);
     let trimmed = match limit {
         Limit::None => false,
@@ -59,12 +59,12 @@ pub(super) fn xtrim(
     args: Arguments<'_>,
 ) -> Result<Effect, CommandError> {
     let cut = cut(&args[2..])?;
-    let Some(stream) = context.keyspace.get_mut::<Stream>(args[1])? else {
+    let Some(mut stream) = context.keyspace.get_mut::<Stream>(args[1])? else {
         context.reply.int(0);
         return Ok(Effect::None);
     };
     let before = stream.len();
-    cut(stream);
+    cut(&mut stream);
     let left = stream.len();
     if left < before {
         record_trim(context.effects, args[1], left);
@@ -75,7 +75,7 @@ pub(super) fn xtrim(
 
 /// `XDEL key id [id …]`: the greatest id that was used stays used.
 pub(super) fn xdel(context: &mut Context<'_>, args: Arguments<'_>) -> Result<Effect, CommandError> {
-    let Some(stream) = context.keyspace.get_mut::<Stream>(args[1])? else {
+    let Some(mut stream) = context.keyspace.get_mut::<Stream>(args[1])? else {
         context.reply.int(0);
         return Ok(Effect::None);
     };

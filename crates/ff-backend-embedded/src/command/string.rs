@@ -25,8 +25,8 @@ pub(super) fn append(
     context: &mut Context<'_>,
     args: Arguments<'_>,
 ) -> Result<Effect, CommandError> {
-    let value: &mut Bytes = context.keyspace.get_or_new(args[1])?;
-    let mut longer = std::mem::take(value).into_vec();
+    let mut value = context.keyspace.get_or_new::<Bytes>(args[1])?;
+    let mut longer = std::mem::take(&mut *value).into_vec();
     longer.extend_from_slice(args[2]);
     *value = longer.into_boxed_slice();
     context.reply.count(value.len());

@@ -35,6 +35,12 @@ pub(crate) fn too_many_calls() -> BackendError {
     )
 }
 
+/// Keys and values take as much memory as they may; the call was not run.
+pub(crate) fn store_full() -> BackendError {
+    let message = "the store is at its memory limit: what adds work is refused until there is room";
+    BackendError::new(BackendErrorKind::StoreFull, Retry::Safe, message)
+}
+
 /// The disk is full; the call was not run.
 pub(crate) fn disk_full() -> BackendError {
     BackendError::new(

@@ -26,7 +26,7 @@ pub(crate) fn commands(key: &[u8], object: &Object, emit: &mut Emit<'_>) -> io::
         Object::String(value) => emit(&[b"SET", key, value]),
         Object::Hash(hash) => hash_commands(key, hash, emit),
         Object::SortedSet(set) => sorted_set_commands(key, set, emit),
-        Object::List(list) => in_pieces(b"RPUSH", key, 1, list.iter().map(|value| &**value), emit),
+        Object::List(list) => in_pieces(b"RPUSH", key, 1, list.iter(), emit),
         Object::Set(set) => in_pieces(b"SADD", key, 1, set.iter().map(|member| &**member), emit),
         Object::Stream(stream) => stream_commands(key, stream, emit),
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::footprint::allocated;
 use super::{Bytes, length};
 
 /// More fields than this, and a linear search no longer pays.
@@ -13,10 +14,9 @@ const LENGTHS: usize = 2;
 
 /// Fields and values. Small hashes keep the order in which fields were added.
 #[derive(Debug)]
-#[expect(clippy::box_collection, reason = "large hashes are few, and small ones take less so")]
 pub(crate) enum Hash {
     Packed(Packed),
-    Tree(Box<BTreeMap<Bytes, Bytes>>),
+    Tree(Box<Tree>),
 }
 
 impl Default for Hash {
@@ -29,7 +29,7 @@ impl Hash {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Packed(packed) => packed.len(),
-            Self::Tree(tree) => tree.len(),
+            Self::Tree(tree) => tree.pairs.len(),
         }
     }
 
@@ -50,7 +50,7 @@ impl Hash {
                 *hint = pair.end;
                 Some(&packed.bytes[pair.value..pair.end])
             }
-            Self::Tree(tree) => tree.get(field).map(|value| &**value),
+            Self::Tree(tree) => tree.pairs.get(field).map(|value| &**value),
         }
     }
 
@@ -69,18 +69,11 @@ impl Hash {
         if let Self::Packed(packed) = self
             && !packed.has_room(field.len() + value.len())
         {
-            let pairs = packed.iter().map(|(field, value)| (field.into(), value.into()));
-            *self = Self::Tree(Box::new(pairs.collect()));
+            *self = Self::Tree(Box::new(Tree::of(packed.iter())));
         }
         match self {
             Self::Packed(packed) => packed.set(field, value),
-            Self::Tree(tree) => match tree.get_mut(field) {
-                Some(old) => {
-                    *old = value.into();
-                    false
-                }
-                None => tree.insert(field.into(), value.into()).is_none(),
-            },
+            Self::Tree(tree) => tree.set(field, value),
         }
     }
 
@@ -88,15 +81,71 @@ impl Hash {
     pub(crate) fn remove(&mut self, field: &[u8]) -> bool {
         match self {
             Self::Packed(packed) => packed.remove(field),
-            Self::Tree(tree) => tree.remove(field).is_some(),
+            Self::Tree(tree) => tree.remove(field),
+        }
+    }
+
+    /// What it takes beside itself.
+    pub(super) fn footprint(&self) -> usize {
+        match self {
+            Self::Packed(packed) => allocated(packed.bytes.capacity()),
+            Self::Tree(tree) => tree.footprint(),
         }
     }
 
     pub(crate) fn iter(&self) -> Box<dyn Iterator<Item = (&[u8], &[u8])> + '_> {
         match self {
             Self::Packed(packed) => Box::new(packed.iter()),
-            Self::Tree(tree) => Box::new(tree.iter().map(|(field, value)| (&**field, &**value))),
+            Self::Tree(tree) => {
+                Box::new(tree.pairs.iter().map(|(field, value)| (&**field, &**value)))
+            }
         }
+    }
+}
+
+/// Pairs in a tree, which large hashes are; there are few.
+#[derive(Debug, Default)]
+pub(crate) struct Tree {
+    pairs: BTreeMap<Bytes, Bytes>,
+    /// What fields and values take, beside their places in the tree.
+    text_bytes: usize,
+}
+
+impl Tree {
+    /// What the places of a pair take, about: nodes of eleven, two thirds of which are used.
+    const PAIR_BYTES: usize = 48;
+
+    fn of<'a>(pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Self {
+        let mut tree = Self::default();
+        for (field, value) in pairs {
+            tree.set(field, value);
+        }
+        tree
+    }
+
+    fn set(&mut self, field: &[u8], value: &[u8]) -> bool {
+        self.text_bytes += allocated(value.len());
+        match self.pairs.get_mut(field) {
+            Some(old) => {
+                self.text_bytes -= allocated(old.len());
+                *old = value.into();
+                false
+            }
+            None => {
+                self.text_bytes += allocated(field.len());
+                self.pairs.insert(field.into(), value.into()).is_none()
+            }
+        }
+    }
+
+    fn remove(&mut self, field: &[u8]) -> bool {
+        let Some((field, value)) = self.pairs.remove_entry(field) else { return false };
+        self.text_bytes -= allocated(field.len()) + allocated(value.len());
+        true
+    }
+
+    fn footprint(&self) -> usize {
+        allocated(size_of::<Self>()) + self.text_bytes + self.pairs.len() * Self::PAIR_BYTES
     }
 }
 

@@ -8,6 +8,7 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
 use super::Seeded;
+use super::footprint::allocated;
 
 /// Entries in a part, on average, before the next one is split: what a split moves stays well
 /// below a millisecond.
@@ -25,11 +26,13 @@ pub(crate) struct Map<T> {
     first: HashTable<T>,
     others: Vec<HashTable<T>>,
     len: usize,
+    /// What the tables take.
+    bytes: usize,
 }
 
 impl<T> Default for Map<T> {
     fn default() -> Self {
-        Self { first: HashTable::new(), others: Vec::new(), len: 0 }
+        Self { first: HashTable::new(), others: Vec::new(), len: 0, bytes: 0 }
     }
 }
 
@@ -63,7 +66,9 @@ impl<T: Hashed> Map<T> {
         make: impl FnOnce() -> T,
     ) -> &mut T {
         self.make_room();
-        match part_mut(&mut self.first, &mut self.others, hash).entry(hash, is, T::hash) {
+        let part = part_mut(&mut self.first, &mut self.others, hash);
+        self.bytes += grow(part);
+        match part.entry(hash, is, T::hash) {
             Entry::Occupied(found) => found.into_mut(),
             Entry::Vacant(place) => {
                 self.len += 1;
@@ -77,7 +82,9 @@ impl<T: Hashed> Map<T> {
         self.make_room();
         self.len += 1;
         let hash = entry.hash();
-        self.part_mut(hash).insert_unique(hash, entry, T::hash);
+        let part = part_mut(&mut self.first, &mut self.others, hash);
+        self.bytes += grow(part);
+        part.insert_unique(hash, entry, T::hash);
     }
 
     /// Takes an entry out.
@@ -91,6 +98,11 @@ impl<T: Hashed> Map<T> {
     /// All entries, in no particular order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.first.iter().chain(self.others.iter().flatten())
+    }
+
+    /// What the tables take, with all that is kept in them.
+    pub(crate) fn table_bytes(&self) -> usize {
+        self.bytes + allocated(self.others.capacity() * size_of::<HashTable<T>>())
     }
 
     fn parts(&self) -> usize {
@@ -112,6 +124,7 @@ impl<T: Hashed> Map<T> {
             part => &mut self.others[part - 1],
         };
         let entries = std::mem::take(split);
+        self.bytes -= table_bytes(&entries);
         let mut new = HashTable::with_capacity(entries.len() / 2);
         split.reserve(entries.len() / 2, T::hash);
         for entry in entries {
@@ -120,6 +133,7 @@ impl<T: Hashed> Map<T> {
             let home = if moves { &mut new } else { &mut *split };
             home.insert_unique(hash, entry, T::hash);
         }
+        self.bytes += table_bytes(split) + table_bytes(&new);
         self.others.push(new);
     }
 }
@@ -134,6 +148,20 @@ fn part_mut<'a, T>(
         0 => first,
         part => &mut others[part - 1],
     }
+}
+
+fn table_bytes<T>(part: &HashTable<T>) -> usize {
+    allocated(part.allocation_size())
+}
+
+/// Makes room for one more entry; answers how much larger the table became.
+fn grow<T: Hashed>(part: &mut HashTable<T>) -> usize {
+    if part.len() < part.capacity() {
+        return 0;
+    }
+    let before = table_bytes(part);
+    part.reserve(1, T::hash);
+    table_bytes(part).saturating_sub(before)
 }
 
 /// The hash that a text is found by.

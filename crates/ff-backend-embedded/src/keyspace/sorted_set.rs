@@ -4,6 +4,7 @@
 
 use std::cmp::Ordering;
 
+use super::footprint::allocated;
 use super::map::{Hashed, Map, hash_of};
 use super::text::{Expanded, Text};
 
@@ -17,6 +18,8 @@ const RUN_MIN: usize = 24;
 pub(crate) struct SortedSet {
     scores: Map<Scored>,
     runs: Vec<Vec<Ranked>>,
+    /// What the runs take, with members that do not fit into their places.
+    run_bytes: usize,
 }
 
 /// The score of a member, which is one of those with this hash.
@@ -113,23 +116,29 @@ impl SortedSet {
         })?;
         let Place { run, at } = place?;
         let ranked = self.runs[run].remove(at);
+        self.run_bytes -= ranked.member.heap_bytes();
         self.join(run);
         Some(ranked)
     }
 
     fn place(&mut self, member: &[u8], ranked: Ranked) {
+        self.run_bytes += ranked.member.heap_bytes();
         let run = run_for(&self.runs, ranked.score, member);
         let Some(members) = self.runs.get_mut(run) else { return self.append(ranked) };
         let at =
             members.partition_point(|other| other.order(ranked.score, member) == Ordering::Less);
+        let before = run_bytes(members);
         if members.len() < RUN_MAX {
-            return members.insert(at, ranked);
+            members.insert(at, ranked);
+            self.run_bytes = self.run_bytes + run_bytes(members) - before;
+            return;
         }
         let mut upper = members.split_off(RUN_MAX / 2);
         match at.checked_sub(RUN_MAX / 2) {
             Some(at) => upper.insert(at, ranked),
             None => members.insert(at, ranked),
         }
+        self.run_bytes = self.run_bytes + run_bytes(members) + run_bytes(&upper) - before;
         self.runs.insert(run + 1, upper);
     }
 
@@ -137,21 +146,37 @@ impl SortedSet {
     /// runs behind.
     fn append(&mut self, ranked: Ranked) {
         match self.runs.last_mut() {
-            Some(last) if last.len() < RUN_MAX => last.push(ranked),
-            _ => self.runs.push(vec![ranked]),
+            Some(last) if last.len() < RUN_MAX => {
+                self.run_bytes -= run_bytes(last);
+                last.push(ranked);
+                self.run_bytes += run_bytes(last);
+            }
+            _ => {
+                let run = vec![ranked];
+                self.run_bytes += run_bytes(&run);
+                self.runs.push(run);
+            }
         }
     }
 
     fn join(&mut self, run: usize) {
         let left = self.runs[run].len();
         if left == 0 {
-            self.runs.remove(run);
+            self.run_bytes -= run_bytes(&self.runs.remove(run));
         } else if left < RUN_MIN
             && self.runs.get(run + 1).is_some_and(|next| next.len() + left <= RUN_MAX / 2)
         {
             let mut next = self.runs.remove(run + 1);
+            self.run_bytes -= run_bytes(&next) + run_bytes(&self.runs[run]);
             self.runs[run].append(&mut next);
+            self.run_bytes += run_bytes(&self.runs[run]);
         }
+    }
+
+    /// What it takes beside itself.
+    pub(super) fn content_bytes(&self) -> usize {
+        let places = allocated(self.runs.capacity() * size_of::<Vec<Ranked>>());
+        self.run_bytes + places + self.scores.table_bytes()
     }
 
     fn place_of(&self, score: f64, member: &[u8]) -> Option<Place> {
@@ -250,6 +275,10 @@ impl SortedSet {
             run[start.min(end)..end].iter().map(|ranked| (ranked.score, ranked.member.expand()))
         })
     }
+}
+
+fn run_bytes(run: &Vec<Ranked>) -> usize {
+    allocated(run.capacity() * size_of::<Ranked>())
 }
 
 /// The first run whose last member is not before this one.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use ff_script::dump::StreamEntry;
 
+use super::footprint::allocated;
 use super::length;
 use crate::number;
 
@@ -64,6 +65,8 @@ pub(crate) struct Stream {
     blocks: VecDeque<Block>,
     len: usize,
     last: EntryId,
+    /// What the blocks hold.
+    block_bytes: usize,
 }
 
 /// Entries whose ids and places are kept by how far they are from the block's first id.
@@ -125,6 +128,10 @@ impl Block {
     fn close(&mut self) {
         self.bytes.shrink_to_fit();
         self.entries.shrink_to_fit();
+    }
+
+    fn footprint(&self) -> usize {
+        allocated(self.bytes.capacity()) + allocated(self.entries.capacity() * size_of::<Mark>())
     }
 
     fn live(&self) -> usize {
@@ -206,7 +213,11 @@ impl Stream {
         let length = parts.iter().map(|part| length::size(part.len()) + part.len()).sum();
         let open = self.blocks.back_mut().filter(|block| block.has_room(length));
         match open.and_then(|block| Some((block.mark(id)?, block))) {
-            Some((mark, block)) => block.push(mark, parts),
+            Some((mark, block)) => {
+                self.block_bytes -= block.footprint();
+                block.push(mark, parts);
+                self.block_bytes += block.footprint();
+            }
             None => self.begin_block(id, parts),
         }
         self.last = id;
@@ -215,10 +226,13 @@ impl Stream {
 
     fn begin_block(&mut self, id: EntryId, parts: &[&[u8]]) {
         if let Some(full) = self.blocks.back_mut() {
+            self.block_bytes -= full.footprint();
             full.close();
+            self.block_bytes += full.footprint();
         }
         let mut block = Block::new(id);
         block.push(Mark { start: 0, ms: 0, seq: 0 }, parts);
+        self.block_bytes += block.footprint();
         self.blocks.push_back(block);
     }
 
@@ -229,6 +243,7 @@ impl Stream {
         let was_there = block.remove(id);
         self.len -= usize::from(was_there);
         if block.live() == 0 {
+            self.block_bytes -= block.footprint();
             self.blocks.remove(at);
         }
         was_there
@@ -241,9 +256,15 @@ impl Stream {
             && self.len - first.live() >= keep
         {
             self.len -= first.live();
-            self.blocks.pop_front();
+            self.drop_first();
         }
         self.len != before
+    }
+
+    fn drop_first(&mut self) {
+        if let Some(first) = self.blocks.pop_front() {
+            self.block_bytes -= first.footprint();
+        }
     }
 
     /// Drops the oldest entries until no more than `keep` remain. True if any was dropped.
@@ -266,7 +287,7 @@ impl Stream {
             && first.last_id() < id
         {
             self.len -= first.live();
-            self.blocks.pop_front();
+            self.drop_first();
         }
         self.len != before
     }
@@ -275,6 +296,11 @@ impl Stream {
     pub(crate) fn trim_before(&mut self, id: EntryId) -> bool {
         let left = self.range(id, EntryId::MAX).count();
         self.trim(left)
+    }
+
+    /// What it takes beside itself.
+    pub(super) fn content_bytes(&self) -> usize {
+        self.block_bytes + allocated(self.blocks.capacity() * size_of::<Block>())
     }
 
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = Entry<'_>> {

@@ -4,6 +4,7 @@
 use std::cmp::Ordering;
 use std::ops::Deref;
 
+use super::footprint::allocated;
 use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
@@ -68,6 +69,14 @@ impl<const N: usize> Text<N> {
             Self::Inline { length, bytes } => {
                 written(&bytes[..usize::from(length & !ENDS_WITH_UUID)])
             }
+        }
+    }
+
+    /// What it takes beside itself.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Heap(text) => allocated(text.len()),
+            Self::Inline { .. } => 0,
         }
     }
 

@@ -53,14 +53,15 @@ local flags_allowed = {
 }
 
 local function read_flags(flags)
-  local read_only = false
+  local read_only, allowed_when_full = false, false
   for _, flag in pairs(flags or {}) do
     if not flags_allowed[flag] then
       error('unknown flag given', 3)
     end
     read_only = read_only or flag == 'no-writes'
+    allowed_when_full = allowed_when_full or flag == 'allow-oom'
   end
-  return read_only
+  return read_only, allowed_when_full
 end
 
 local function register_function(first, second)

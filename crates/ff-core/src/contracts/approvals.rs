@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::condition::ANY_SIGNAL;
+use crate::ToSchema;
 use crate::argument::check_bytes;
 use crate::engine_backend::Answer;
 use crate::error::EngineError;
@@ -45,39 +46,37 @@ pub trait Approvals: Send + Sync {
 }
 
 /// What approvers are asked.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ApprovalRequest {
     /// What is to be decided.
     #[serde(skip_serializing_if = "String::is_empty")]
-    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::ApprovalText))]
+    #[schema(value_type = crate::schema::ApprovalText)]
     pub question: String,
     /// What it is about: whatever an approver should know.
     #[serde(skip_serializing_if = "String::is_empty")]
-    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::ApprovalText))]
+    #[schema(value_type = crate::schema::ApprovalText)]
     pub subject: String,
     /// The possible answers; if there are none, to approve and to reject.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "schema", schema(max_items = 16))]
+    #[schema(max_items = 16)]
     pub choices: Vec<ApprovalChoice>,
     /// Who may decide; if there are none, whoever a link is made for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "schema", schema(max_items = 100))]
+    #[schema(max_items = 100)]
     pub approvers: Vec<Approver>,
 }
 
 /// One possible answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ApprovalChoice {
     /// The signal that it sends: a name that the condition lists.
-    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::SignalName))]
+    #[schema(value_type = crate::schema::SignalName)]
     pub signal: String,
     /// What stands on its button; the signal's name if it is empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::ButtonLabel))]
+    #[schema(value_type = crate::schema::ButtonLabel)]
     pub label: String,
 }
 
@@ -187,8 +186,8 @@ fn check_distinct<'a>(
 }
 
 /// An approval: what was asked, and what was decided so far.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Approval {
     /// The waitpoint that the execution waits or waited on.
     pub waitpoint_id: WaitpointId,
@@ -203,13 +202,10 @@ pub struct Approval {
     /// Since when.
     pub asked_at: TimestampMs,
     /// When the wait ends by itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub closes_at: Option<TimestampMs>,
     /// When it ended; none while it lasts.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub closed_at: Option<TimestampMs>,
     /// What became of it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub close_reason: Option<String>,
     /// Who decided what and when, in that order.
     pub decisions: Vec<ApprovalDecision>,
@@ -223,8 +219,7 @@ impl Approval {
 }
 
 /// What somebody decided.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ApprovalDecision {
     /// Who.
     pub approver: Approver,
@@ -259,8 +254,7 @@ pub enum DecisionOutcome {
 pub struct ListApprovals;
 
 /// The approvals that an execution asked for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ApprovalList {
     /// The approvals, oldest first.
     pub approvals: Vec<Approval>,

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{StreamFrames, StreamQuery};
+use crate::ToSchema;
 use crate::argument::check_range;
 use crate::error::EngineError;
 use crate::limits;
@@ -33,19 +34,16 @@ impl AttemptOf {
 }
 
 /// Which frames of the attempt to read.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ReadAttemptStream {
     /// From this frame on; from the first one if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<StreamCursor>,
     /// Up to this frame; up to the last one if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<StreamCursor>,
     /// How many frames at most; 100 if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 10_000))]
+    #[schema(minimum = 1, maximum = 10_000)]
     pub limit: Option<u64>,
 }
 
@@ -76,20 +74,17 @@ impl Operation for ReadAttemptStream {
 }
 
 /// Waits for frames of the attempt behind a position.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct TailStream {
     /// Behind this frame; `0-0`, which is before the first one, if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<StreamCursor>,
     /// How long to wait if there is none; not at all if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(maximum = 30_000))]
+    #[schema(maximum = 30_000)]
     pub block_ms: Option<u64>,
     /// How many frames at most; 50 if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 10_000))]
+    #[schema(minimum = 1, maximum = 10_000)]
     pub limit: Option<u64>,
 }
 

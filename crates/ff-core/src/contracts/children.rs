@@ -10,6 +10,7 @@ use super::graph::{
     GraphDependency, GraphTask, PlannedEdge, PlannedNode, check_needs, edges, invalid, is_name,
     order, places, refused,
 };
+use crate::ToSchema;
 use crate::argument::check_range;
 use crate::bytes::Base64;
 use crate::error::{Code, EngineError};
@@ -19,8 +20,7 @@ use crate::state::PublicState;
 use crate::types::{ExecutionId, FlowId, LaneId};
 
 /// The answer to added children.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ChildrenAdded {
     /// The flow that they are members of.
     pub flow_id: FlowId,
@@ -29,11 +29,10 @@ pub struct ChildrenAdded {
 }
 
 /// A child that is there.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AddedChild {
     /// Its name.
-    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::MemberName))]
+    #[schema(value_type = crate::schema::MemberName)]
     pub name: String,
     /// Its id, made from its parent's and its name.
     pub execution_id: ExecutionId,
@@ -42,11 +41,11 @@ pub struct AddedChild {
 }
 
 /// A child as its parent is told of it: how it stands, and its result.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ChildResult {
     /// Its name.
-    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::MemberName))]
+    #[schema(value_type = crate::schema::MemberName)]
     pub name: String,
     /// Its id.
     pub execution_id: ExecutionId,
@@ -54,8 +53,7 @@ pub struct ChildResult {
     pub public_state: PublicState,
     /// The result of one that is completed; none if it is too large for a claim: it is read as that
     /// execution's result.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::Base64>))]
+    #[schema(value_type = Option<crate::schema::Base64>)]
     pub bytes_base64: Option<Base64>,
 }
 

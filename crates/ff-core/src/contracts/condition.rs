@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::approvals::ApprovalRequest;
 use super::signals::{APPROVER_SOURCE, SYSTEM_SOURCE};
+use crate::ToSchema;
 use crate::error::EngineError;
 use crate::limits;
 
@@ -13,59 +14,56 @@ pub const ANY_SIGNAL: &str = "*";
 /// What must have come before a suspended execution goes on. A signal counts once in each part that
 /// it fits. The name `*` stands for any signal. Conditions are nested at most 4 deep and list at
 /// most 64 names in all; `operator_only` and `timeout_only` stand alone.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum Condition {
     /// One signal of these names.
     Any {
         /// The names.
-        #[cfg_attr(feature = "schema", schema(value_type = Vec<crate::schema::SignalMatcher>))]
-        #[cfg_attr(feature = "schema", schema(min_items = 1, max_items = 64))]
+        #[schema(value_type = Vec<crate::schema::SignalMatcher>)]
+        #[schema(min_items = 1, max_items = 64)]
         signals: Vec<String>,
         /// Only signals from senders of this type count.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::RequiredSource>))]
+        #[schema(value_type = Option<crate::schema::RequiredSource>)]
         source_type: Option<String>,
     },
     /// One signal for each of these names.
     All {
         /// The names; one that stands twice needs two signals.
-        #[cfg_attr(feature = "schema", schema(value_type = Vec<crate::schema::SignalMatcher>))]
-        #[cfg_attr(feature = "schema", schema(min_items = 1, max_items = 64))]
+        #[schema(value_type = Vec<crate::schema::SignalMatcher>)]
+        #[schema(min_items = 1, max_items = 64)]
         signals: Vec<String>,
         /// Only signals from senders of this type count.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::RequiredSource>))]
+        #[schema(value_type = Option<crate::schema::RequiredSource>)]
         source_type: Option<String>,
     },
     /// So many signals of these names.
     Count {
         /// How many.
-        #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 100))]
+        #[schema(minimum = 1, maximum = 100)]
         count: u32,
         /// The names.
-        #[cfg_attr(feature = "schema", schema(value_type = Vec<crate::schema::SignalMatcher>))]
-        #[cfg_attr(feature = "schema", schema(min_items = 1, max_items = 64))]
+        #[schema(value_type = Vec<crate::schema::SignalMatcher>)]
+        #[schema(min_items = 1, max_items = 64)]
         signals: Vec<String>,
         /// Only one signal of each sender counts.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         distinct_sources: bool,
         /// Only signals from senders of this type count.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::RequiredSource>))]
+        #[schema(value_type = Option<crate::schema::RequiredSource>)]
         source_type: Option<String>,
     },
     /// One of these conditions.
     AnyOf {
         /// The conditions.
-        #[cfg_attr(feature = "schema", schema(no_recursion, min_items = 1))]
+        #[schema(no_recursion, min_items = 1)]
         conditions: Vec<Condition>,
     },
     /// All of these conditions.
     AllOf {
         /// The conditions.
-        #[cfg_attr(feature = "schema", schema(no_recursion, min_items = 1))]
+        #[schema(no_recursion, min_items = 1)]
         conditions: Vec<Condition>,
     },
     /// No signal: an operator resumes the execution.

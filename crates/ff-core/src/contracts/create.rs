@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::tags::{Tags, check_tags};
+use crate::ToSchema;
 use crate::argument;
 use crate::bytes::{self, Base64};
 use crate::error::EngineError;
@@ -32,65 +33,54 @@ pub struct NewExecution {
 
 /// A new execution. Only the kind is required. The input is given in one of three forms; without
 /// any it is empty.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct CreateExecution {
     /// The handler that runs it.
     pub kind: ExecutionKind,
     /// Its id, if the client chooses it: submitting the same id again changes nothing.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub execution_id: Option<ExecutionRef>,
     /// The tenant or environment it belongs to; `default` if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<Namespace>,
     /// The queue it waits in; `default` if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub lane: Option<LaneId>,
     /// Higher runs first; 0 if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::Priority>))]
+    #[schema(value_type = Option<crate::schema::Priority>)]
     pub priority: Option<u16>,
     /// Who submits it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[cfg_attr(feature = "schema", schema(max_length = 256))]
+    #[schema(max_length = 256)]
     pub creator: String,
     /// The submitter's own name for what it belongs to, such as an order or a trace.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[cfg_attr(feature = "schema", schema(max_length = 256))]
+    #[schema(max_length = 256)]
     pub correlation_id: String,
     /// Retries, timeouts, routing, keeping.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<ExecutionPolicy>,
     /// The input as a JSON value: its text without blanks between its parts is the payload.
     #[serde(default, deserialize_with = "bytes::present", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::AnyJson>))]
+    #[schema(value_type = Option<crate::schema::AnyJson>)]
     pub payload: Option<Box<RawValue>>,
     /// The input as text.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub payload_text: Option<String>,
     /// The input as base64, for bytes of any kind.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::Base64>))]
+    #[schema(value_type = Option<crate::schema::Base64>)]
     pub payload_base64: Option<Base64>,
     /// Not to be claimed before this time, in milliseconds since the Unix epoch.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::Moment>))]
+    #[schema(value_type = Option<crate::schema::Moment>)]
     pub delay_until: Option<TimestampMs>,
     /// Not to be claimed for this many milliseconds, by the store's clock.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::DelayMs>))]
+    #[schema(value_type = Option<crate::schema::DelayMs>)]
     pub delay_ms: Option<u64>,
     /// Expires at this time if it has not ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::Moment>))]
+    #[schema(value_type = Option<crate::schema::Moment>)]
     pub deadline_at: Option<TimestampMs>,
     /// Labels.
     #[serde(default, skip_serializing_if = "Tags::is_empty")]
-    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::Tags))]
+    #[schema(value_type = crate::schema::Tags)]
     pub tags: Tags,
     /// The same key in the same namespace is the same execution, while it is remembered.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<IdempotencyKey>,
 }
 
@@ -245,8 +235,7 @@ impl Created {
 }
 
 /// The answer to a submission.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CreatedExecution {
     /// The execution that now exists, new or not.
     pub execution_id: ExecutionId,
@@ -326,7 +315,8 @@ mod tests {
         );
         assert!(refused(|new| new.creator = "x".repeat(257)).starts_with("creator must be"));
         let large = || Some(Base64(vec![0; 8_388_609]));
-        assert!(refused(|new| new.payload_base64 = large()).contains("[8388609, 8388608]"));
+        let details = "bytes: 8388609, bytes allowed: 8388608";
+        assert!(refused(|new| new.payload_base64 = large()).contains(details));
         assert!(refused(|new| new.delay_until = Some(TimestampMs(0))).starts_with("delay_until"));
         assert!(
             refused(|new| new.deadline_at = Some(TimestampMs(limits::TIMESTAMP_MS_MAX + 1)))

@@ -3,55 +3,48 @@
 use serde::{Deserialize, Serialize};
 
 use super::list::page_limit;
+use crate::ToSchema;
 use crate::error::EngineError;
 use crate::types::{
     AttemptIndex, EventCursor, ExecutionId, FlowId, LeaseEpoch, TimestampMs, WorkerInstanceId,
 };
 
 /// One transition.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Event {
     /// Its position in the partition's log.
     pub cursor: EventCursor,
     /// What happened, in one word.
     pub kind: String,
     /// To which execution; none if it happened to a flow.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub execution_id: Option<ExecutionId>,
     /// To which flow; none if it happened to an execution.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub flow_id: Option<FlowId>,
     /// To which of its attempts.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt_index: Option<AttemptIndex>,
     /// Under which lease of the attempt.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_epoch: Option<LeaseEpoch>,
     /// By which worker process that lease was held last.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub worker_instance_id: Option<WorkerInstanceId>,
     /// When, by the store's clock.
     pub at: TimestampMs,
     /// Why, if somebody said so.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
 /// Which events of a partition to read.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct EventQuery {
     /// The partition, by its index.
-    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::PartitionIndex))]
+    #[schema(value_type = crate::schema::PartitionIndex)]
     pub partition: u16,
     /// Events after this position; from the oldest one kept if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<EventCursor>,
     /// How many at most; 100 if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::PageLimit>))]
+    #[schema(value_type = Option<crate::schema::PageLimit>)]
     pub limit: Option<u32>,
 }
 
@@ -63,8 +56,7 @@ impl EventQuery {
 }
 
 /// The events of one execution that its partition's log still holds, oldest first.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct History {
     /// The events.
     pub events: Vec<Event>,
@@ -73,13 +65,12 @@ pub struct History {
 }
 
 /// Some events in their order.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EventPage {
     /// The events.
     pub events: Vec<Event>,
     /// Where to go on reading, also when there is nothing more yet. None only for an empty log.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<EventCursor>,
     /// True if events after the given position are gone already: the log is bounded, and the
     /// reader was too slow.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::create::{CreateExecution, Created};
 use super::tags::{Tags, check_tags};
+use crate::ToSchema;
 use crate::argument::{check_bytes, check_range};
 use crate::engine_backend::Answer;
 use crate::error::EngineError;
@@ -76,8 +77,7 @@ literals! {
 }
 
 /// Where an execution stands, in one word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ExecutionState {
     /// Its id.
     pub execution_id: ExecutionId,
@@ -86,17 +86,16 @@ pub struct ExecutionState {
 }
 
 /// Cancels an execution, in any phase.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct CancelExecution {
     /// Why, for a person.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[cfg_attr(feature = "schema", schema(max_length = 4096))]
+    #[schema(max_length = 4096)]
     pub reason: String,
     /// A fresh id for this change: a repetition with the same one has no second effect, whatever
     /// was done in between.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<RequestId>,
 }
 
@@ -122,24 +121,23 @@ impl Operation for CancelExecution {
 }
 
 /// Runs an ended execution again.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ReplayExecution {
     /// Why, for a person.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[cfg_attr(feature = "schema", schema(max_length = 4096))]
+    #[schema(max_length = 4096)]
     pub reason: String,
     /// Who asks for it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[cfg_attr(feature = "schema", schema(max_length = 256))]
+    #[schema(max_length = 256)]
     pub requested_by: String,
     /// What ran behind it in its flow runs again, too, as soon as its upstreams have.
     #[serde(default)]
     pub downstream: bool,
     /// A fresh id for this change: a repetition with the same one has no second effect, whatever
     /// was done in between.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<RequestId>,
 }
 
@@ -165,20 +163,18 @@ impl Operation for ReplayExecution {
 }
 
 /// Takes a lease away; another worker may take over.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RevokeLease {
     /// Why, for a person.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[cfg_attr(feature = "schema", schema(max_length = 4096))]
+    #[schema(max_length = 4096)]
     pub reason: String,
     /// Only if this is the current lease.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_lease_id: Option<LeaseId>,
     /// A fresh id for this change: a repetition with the same one has no second effect, whatever
     /// was done in between.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<RequestId>,
 }
 
@@ -202,9 +198,9 @@ impl Operation for RevokeLease {
 }
 
 /// What a revocation found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "status", rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = RevokedLease))]
+#[schema(as = RevokedLease)]
 pub enum RevokeOutcome {
     /// The lease was taken away.
     Revoked {
@@ -220,16 +216,15 @@ pub enum RevokeOutcome {
 }
 
 /// Changes the priority of an execution that has not ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ChangePriority {
     /// Higher runs first.
-    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::Priority))]
+    #[schema(value_type = crate::schema::Priority)]
     pub priority: u16,
     /// A fresh id for this change: a repetition with the same one has no second effect, whatever
     /// was done in between.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<RequestId>,
 }
 
@@ -253,8 +248,8 @@ impl Operation for ChangePriority {
 }
 
 /// The answer to a change of priority.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = ChangedPriority))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = ChangedPriority)]
 pub struct PriorityChange {
     /// The priority before.
     #[serde(rename = "old_priority")]
@@ -265,16 +260,15 @@ pub struct PriorityChange {
 }
 
 /// Adds labels or replaces their values.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct SetTags {
     /// The labels.
-    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::SomeTags))]
+    #[schema(value_type = crate::schema::SomeTags)]
     pub tags: Tags,
     /// A fresh id for this change: a repetition with the same one has no second effect, whatever
     /// was done in between.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<RequestId>,
 }
 
@@ -297,7 +291,6 @@ impl Operation for SetTags {
     const ANSWERS: &'static str = "They are set.";
     /// Quotes and backslashes may double them.
     const BODY_BYTES_MAX: usize = 4 * limits::TAGS_BYTES_MAX as usize;
-    const STATUS: u16 = 204;
 }
 
 fn check_reason(reason: &str) -> Result<(), EngineError> {

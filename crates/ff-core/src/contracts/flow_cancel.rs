@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ToSchema;
 use crate::argument::check_bytes;
 use crate::error::EngineError;
 use crate::limits;
@@ -69,9 +70,8 @@ pub enum CancelFlowWait {
 }
 
 /// The answer to a cancel. A repetition tells how far it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "status", rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum CancelFlowResult {
     /// All that are to be cancelled are.
     Cancelled {
@@ -129,20 +129,17 @@ impl CancelFlowResult {
 }
 
 /// Which part of a receipt to read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct CancelReceiptQuery {
     /// Only members for whom the cancel meant this.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fate: Option<MemberFate>,
     /// Where to go on: `next_from` of the page before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(maximum = 100_000))]
+    #[schema(maximum = 100_000)]
     pub from: Option<u64>,
     /// How many to look at; 100 if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::PageLimit>))]
+    #[schema(value_type = Option<crate::schema::PageLimit>)]
     pub limit: Option<u32>,
 }
 
@@ -162,8 +159,8 @@ impl Operation for CancelReceiptQuery {
 }
 
 /// What a cancel meant for the members of a flow, or some of them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CancelReceipt {
     /// Which members are cancelled.
     pub cancellation_policy: CancelFlowPolicy,
@@ -176,42 +173,36 @@ pub struct CancelReceipt {
     /// The members.
     pub members: Vec<CancelledMember>,
     /// Where to go on, if there may be more.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub next_from: Option<u64>,
 }
 
 /// What a cancel meant for a member.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CancelledMember {
     /// The execution.
     pub execution_id: ExecutionId,
     /// Its name in the flow.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Its number in the flow.
     pub ordinal: u64,
     /// What the cancel meant for it.
     pub fate: MemberFate,
     /// Where it stands; none if that cannot be read.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub public_state: Option<PublicState>,
     /// When it ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<TimestampMs>,
     /// Until when its worker may not know of the cancel.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub fenced_until: Option<TimestampMs>,
 }
 
 /// Tries members again that could not be dealt with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RetryStuck {
     /// Where to go on: `next_from` of the answer before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(maximum = 100_000))]
+    #[schema(maximum = 100_000)]
     pub from: Option<u64>,
 }
 
@@ -231,8 +222,8 @@ impl Operation for RetryStuck {
 }
 
 /// What became of members that were tried again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StuckRetried {
     /// How many were tried.
     pub tried_count: u32,
@@ -241,6 +232,5 @@ pub struct StuckRetried {
     /// How many are stuck now.
     pub stuck_count: u32,
     /// Where to go on, if there may be more.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub next_from: Option<u64>,
 }

@@ -8,8 +8,9 @@ use futures_core::Stream;
 use serde::{Deserialize, Serialize};
 
 use super::flow_reads::FlowSnapshot;
+use crate::ToSchema;
 use crate::error::EngineError;
-use crate::operation::{Input, Method, Nothing, Operation};
+use crate::operation::{Method, Nothing, Operation};
 use crate::types::{AttemptIndex, EventCursor, ExecutionId, FlowId, TimestampMs, WorkerInstanceId};
 use crate::wire_text::serde_as_text;
 
@@ -59,29 +60,24 @@ impl FlowActivity {
 }
 
 /// Something that happened to a flow, or to one of its members.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FlowEvent {
     /// Its position.
     pub cursor: EventCursor,
     /// What happened, in one word: `claimed`, `ended`, `freed`, `flow_sealed`.
     pub kind: String,
     /// To which member; to the flow itself if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution_id: Option<ExecutionId>,
     /// The member's name in the flow.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// To which of its attempts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt_index: Option<AttemptIndex>,
     /// By which worker process its lease was held last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker_instance_id: Option<WorkerInstanceId>,
     /// When, by the store's clock.
     pub at: TimestampMs,
     /// Why, if somebody said so.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
@@ -138,13 +134,12 @@ impl fmt::Display for FlowPosition {
 serde_as_text!(FlowPosition, "a position in what happens in a flow");
 
 /// From where on a flow is followed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct FollowFlow {
     /// The position: `start`, `end`, or that of an event as `1794768315577-0`; `start` if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    #[schema(value_type = Option<String>)]
     pub after: Option<FlowPosition>,
 }
 
@@ -163,18 +158,15 @@ impl Operation for FollowFlow {
         member; gap, with the flow as it stands, in place of events that the bounded log no longer \
         has; end, with the flow, for the last one. The id of an event is its position: sent back \
         as Last-Event-ID, the events behind it follow.";
-    const INPUT: Input = Input::Query;
-    const REFUSES: &'static [u16] = &[404];
 }
 
 /// How long to wait for the end of a flow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct AwaitFlow {
     /// How long to wait; 0 if absent. The answer comes as soon as the flow has ended.
     #[serde(default)]
-    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::WaitMs))]
+    #[schema(value_type = crate::schema::WaitMs)]
     pub wait_ms: u64,
 }
 
@@ -188,9 +180,7 @@ impl Operation for AwaitFlow {
     const NAME: &'static str = "awaitFlow";
     const SUMMARY: &'static str = "Waits until the last member of a flow has ended.";
     const ANSWERS: &'static str = "The flow; without completed_at if the time was up before.";
-    const INPUT: Input = Input::Query;
     const WAITS: bool = true;
-    const REFUSES: &'static [u16] = &[404];
 }
 
 #[cfg(test)]

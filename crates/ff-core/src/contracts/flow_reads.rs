@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::flow_cancel::CancelFlowPolicy;
 use super::flows::{DependencyKind, FailurePolicy};
 use super::tags::Tags;
+use crate::ToSchema;
 use crate::literal::literals;
 use crate::operation::{Method, Nothing, Operation};
 use crate::state::PublicState;
@@ -50,8 +51,8 @@ literals! {
 }
 
 /// Everything about a flow but its members and edges.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[non_exhaustive]
 pub struct FlowSnapshot {
     /// Its id.
@@ -79,22 +80,16 @@ pub struct FlowSnapshot {
     /// When its graph last changed.
     pub last_mutation_at: TimestampMs,
     /// When its first member ran.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<TimestampMs>,
     /// When its last member ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<TimestampMs>,
     /// When all of it expires.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_at: Option<TimestampMs>,
     /// When it was cancelled.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cancelled_at: Option<TimestampMs>,
     /// Why.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cancel_reason: Option<String>,
     /// Which members that cancels.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cancellation_policy: Option<CancelFlowPolicy>,
     /// True while members are still to be cancelled.
     pub being_cancelled: bool,
@@ -102,7 +97,7 @@ pub struct FlowSnapshot {
     pub stuck_count: u32,
     /// Labels.
     #[serde(default)]
-    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::Tags))]
+    #[schema(value_type = crate::schema::Tags)]
     pub tags: Tags,
 }
 
@@ -203,8 +198,8 @@ impl Operation for DescribeEdge {
 }
 
 /// Who waits for whom.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[non_exhaustive]
 pub struct EdgeSnapshot {
     /// Its id.
@@ -222,7 +217,6 @@ pub struct EdgeSnapshot {
     /// True if the downstream waits for it; false while it is only staged.
     pub applied: bool,
     /// The name under which the upstream's result becomes an input.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub data_passing_ref: Option<String>,
 }
 
@@ -249,19 +243,17 @@ impl EdgeSnapshot {
 }
 
 /// Which edges of a member to list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct EdgeQuery {
     /// Those that begin at it, or those that end at it.
     pub direction: EdgeDirection,
     /// Where to go on: `next_from` of the page before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(maximum = 500_000))]
+    #[schema(maximum = 500_000)]
     pub from: Option<u64>,
     /// How many; 100 if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::PageLimit>))]
+    #[schema(value_type = Option<crate::schema::PageLimit>)]
     pub limit: Option<u32>,
 }
 
@@ -279,31 +271,27 @@ impl Operation for EdgeQuery {
 }
 
 /// Edges of a member.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EdgeList {
     /// The edges.
     pub edges: Vec<EdgeSnapshot>,
     /// Where to go on, if there may be more.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub next_from: Option<u64>,
 }
 
 /// Which members of a flow to list.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct MemberQuery {
     /// Only those in this state.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<PublicState>,
     /// Where to go on: `next_from` of the page before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(maximum = 100_000))]
+    #[schema(maximum = 100_000)]
     pub from: Option<u64>,
     /// How many to look at; 100 if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::PageLimit>))]
+    #[schema(value_type = Option<crate::schema::PageLimit>)]
     pub limit: Option<u32>,
 }
 
@@ -320,24 +308,22 @@ impl Operation for MemberQuery {
 }
 
 /// Members of a flow.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FlowMembers {
     /// The members.
     pub members: Vec<FlowMember>,
     /// Where to go on, if there may be more.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub next_from: Option<u64>,
 }
 
 /// A member of a flow.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FlowMember {
     /// The execution.
     pub execution_id: ExecutionId,
     /// Its name in the flow.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Its number in the flow.
     pub ordinal: u64,
@@ -352,31 +338,25 @@ pub struct FlowMember {
     /// How many edges begin at it.
     pub edge_count: u64,
     /// When its first attempt began.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<TimestampMs>,
     /// When it ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<TimestampMs>,
     /// Who cancelled it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cancelled_by: Option<String>,
     /// Until when the worker of one that was cancelled while it ran may not know of it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub fenced_until: Option<TimestampMs>,
 }
 
 /// Which part of a flow's graph to read.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct GraphQuery {
     /// Where to go on: `next_cursor` of the page before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::GraphCursor>))]
+    #[schema(value_type = Option<crate::schema::GraphCursor>)]
     pub cursor: Option<String>,
     /// How many members and edges in all; 1000 if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::PageLimit>))]
+    #[schema(value_type = Option<crate::schema::PageLimit>)]
     pub limit: Option<u32>,
 }
 
@@ -394,36 +374,32 @@ impl Operation for GraphQuery {
 }
 
 /// A flow's graph, or a part of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FlowGraph {
     /// Its members, in the order in which they came.
     pub members: Vec<FlowMember>,
     /// Its edges, in the order of those at which they begin.
     pub edges: Vec<EdgeSnapshot>,
     /// Where to go on, if there may be more.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }
 
 /// Which flows to list.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct FlowQuery {
     /// Only those of this partition; the first with flows behind the cursor if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::PartitionIndex>))]
+    #[schema(value_type = Option<crate::schema::PartitionIndex>)]
     pub partition: Option<u16>,
     /// Only those that owe an end to members: they are being cancelled, or some could not be.
     #[serde(default)]
     pub owing: bool,
     /// Those behind this one: `next_cursor` of the page before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<FlowId>,
     /// How many; 100 if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::PageLimit>))]
+    #[schema(value_type = Option<crate::schema::PageLimit>)]
     pub limit: Option<u32>,
 }
 
@@ -440,19 +416,18 @@ impl Operation for FlowQuery {
 }
 
 /// Flows of a partition.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ListFlowsPage {
     /// The flows.
     pub flows: Vec<FlowSummary>,
     /// Where to go on, if there may be more.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<FlowId>,
 }
 
 /// A flow in a listing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FlowSummary {
     /// Its id.
     pub flow_id: FlowId,
@@ -476,6 +451,5 @@ pub struct FlowSummary {
     /// When it was made.
     pub created_at: TimestampMs,
     /// When its last member ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<TimestampMs>,
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::ToSchema;
 use crate::argument::check_bytes;
 use crate::error::EngineError;
 use crate::limits;
@@ -9,31 +10,28 @@ use crate::operation::{Input, Operation};
 use crate::types::{ExecutionId, FlowId, RequestId};
 
 /// Runs members of a flow again that failed, expired or were cancelled.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ReplayFailed {
     /// Why, for a person.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[cfg_attr(feature = "schema", schema(max_length = 4096))]
+    #[schema(max_length = 4096)]
     pub reason: String,
     /// Who asks for it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[cfg_attr(feature = "schema", schema(max_length = 256))]
+    #[schema(max_length = 256)]
     pub requested_by: String,
     /// What ran behind them runs again, too.
     #[serde(default)]
     pub downstream: bool,
     /// Where to go on: `next_from` of the answer before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(maximum = 100_000))]
+    #[schema(maximum = 100_000)]
     pub from: Option<u64>,
     /// How many members to look at; 100 if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::PageLimit>))]
+    #[schema(value_type = Option<crate::schema::PageLimit>)]
     pub limit: Option<u32>,
     /// A fresh id for this change: a repetition with the same one replays nothing twice.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<RequestId>,
 }
 
@@ -58,25 +56,22 @@ impl Operation for ReplayFailed {
         far as no upstream stands in their way. What was skipped because of them waits again by \
         itself.";
     const INPUT: Input = Input::OptionalBody;
-    const REFUSES: &'static [u16] = &[404, 409];
 }
 
 /// Members of a flow that run again.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FailedReplayed {
     /// Those that do.
     pub replayed: Vec<ExecutionId>,
     /// Those that cannot.
     pub refused: Vec<ReplayRefused>,
     /// Where to go on, if there may be more.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub next_from: Option<u64>,
 }
 
 /// A member that cannot run again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReplayRefused {
     /// The member.
     pub execution_id: ExecutionId,

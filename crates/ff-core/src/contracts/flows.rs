@@ -14,6 +14,7 @@ use super::flow_replay::{FailedReplayed, ReplayFailed};
 use super::graph::{GraphAccepted, SubmitGraph};
 use super::inputs::{InputPage, InputQuery};
 use super::tags::{Tags, check_tags};
+use crate::ToSchema;
 use crate::argument::check_bytes;
 use crate::engine_backend::Answer;
 use crate::error::EngineError;
@@ -120,32 +121,27 @@ literals! {
 }
 
 /// Makes an empty flow.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct CreateFlow {
     /// What kind of flow it is, for who lists them.
     pub flow_kind: ExecutionKind,
     /// Its id, if the client chooses it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub flow_id: Option<FlowId>,
     /// The tenant or environment it belongs to; `default` if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<Namespace>,
     /// What a failed member means for the others; they go on if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub on_failure: Option<FailurePolicy>,
     /// When all of it expires.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::Moment>))]
+    #[schema(value_type = Option<crate::schema::Moment>)]
     pub deadline_at: Option<TimestampMs>,
     /// How long it is kept when it is over; a day if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(maximum = 31_622_400_000u64))]
+    #[schema(maximum = 31_622_400_000u64)]
     pub retention_ms: Option<u64>,
     /// Labels.
     #[serde(default, skip_serializing_if = "Tags::is_empty")]
-    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::Tags))]
+    #[schema(value_type = crate::schema::Tags)]
     pub tags: Tags,
 }
 
@@ -182,8 +178,7 @@ impl Operation for CreateFlow {
 }
 
 /// The answer to a new flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FlowCreated {
     /// Its id.
     pub flow_id: FlowId,
@@ -192,15 +187,14 @@ pub struct FlowCreated {
 }
 
 /// Makes an execution a member of an open flow.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct AddFlowMember {
     /// The execution, which must live where the flow lives.
     pub execution_id: ExecutionRef,
     /// Its name in the flow.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::MemberName>))]
+    #[schema(value_type = Option<crate::schema::MemberName>)]
     pub name: Option<String>,
     /// Its failure is not the flow's.
     #[serde(default)]
@@ -220,8 +214,7 @@ impl Operation for AddFlowMember {
 }
 
 /// The answer to a new member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FlowMemberAdded {
     /// The member.
     pub execution_id: ExecutionId,
@@ -232,9 +225,9 @@ pub struct FlowMemberAdded {
 }
 
 /// Lets one member wait for another.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct AddEdge {
     /// The edge's id, by which a repetition is recognised.
     pub edge_id: EdgeId,
@@ -243,15 +236,12 @@ pub struct AddEdge {
     /// Who waits.
     pub downstream_execution_id: ExecutionRef,
     /// Which outcomes satisfy it; success if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub dependency_kind: Option<DependencyKind>,
     /// The upstream's result becomes an input of the downstream under this name.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::MemberName>))]
+    #[schema(value_type = Option<crate::schema::MemberName>)]
     pub data_passing_ref: Option<String>,
     /// Refused if the graph has changed since this revision.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(maximum = 253_402_300_799_999u64))]
+    #[schema(maximum = 253_402_300_799_999u64)]
     pub expected_graph_revision: Option<u64>,
     /// The downstream waits only when the edge is applied.
     #[serde(default)]
@@ -284,8 +274,7 @@ impl Operation for AddEdge {
 }
 
 /// The answer to a new edge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EdgeAdded {
     /// The edge.
     pub edge_id: EdgeId,
@@ -296,9 +285,8 @@ pub struct EdgeAdded {
 }
 
 /// Lets the downstream of a staged edge wait for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ApplyEdge {
     /// The edge.
     pub edge_id: EdgeId,
@@ -319,11 +307,10 @@ impl Operation for ApplyEdge {
 }
 
 /// The answer to an applied edge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EdgeApplied {
     /// How many edges the downstream still waits for; none if it was applied before.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub unsatisfied_count: Option<u32>,
 }
 
@@ -343,20 +330,18 @@ impl Operation for SealFlow {
 }
 
 /// The answer to a seal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FlowSealed {
     /// How many members the flow has.
     pub node_count: u32,
 }
 
 /// Adds labels to a flow or replaces their values.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct SetFlowTags {
     /// The labels.
-    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::SomeTags))]
+    #[schema(value_type = crate::schema::SomeTags)]
     pub tags: Tags,
 }
 
@@ -370,6 +355,5 @@ impl Operation for SetFlowTags {
     const NAME: &'static str = "setFlowTags";
     const SUMMARY: &'static str = "Adds labels to a flow or replaces their values.";
     const ANSWERS: &'static str = "They are set.";
-    const STATUS: u16 = 204;
     const REFUSES: &'static [u16] = &[404];
 }

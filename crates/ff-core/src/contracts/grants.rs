@@ -10,6 +10,7 @@ use super::children::ChildResult;
 use super::inputs::PassedInput;
 use super::suspensions::Resumption;
 use super::tags::Tags;
+use crate::ToSchema;
 use crate::argument;
 use crate::backend::Handle;
 use crate::capability::CapabilitySet;
@@ -156,9 +157,10 @@ pub fn payload_bytes(claimed: &[Claimed]) -> u64 {
 }
 
 /// Reserves an execution for a worker.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = GrantExecution))]
+#[schema(as = GrantExecution)]
 pub struct GrantRequest {
     /// The kind of worker.
     pub worker_id: WorkerId,
@@ -168,13 +170,12 @@ pub struct GrantRequest {
     #[serde(default)]
     pub capabilities: CapabilitySet,
     /// How long the reservation lasts.
-    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::GrantTtlMs))]
+    #[schema(value_type = crate::schema::GrantTtlMs)]
     pub grant_ttl_ms: u64,
     /// True to take over an execution whose worker lost its lease; false for one that waits.
     #[serde(default)]
     pub reclaim: bool,
     /// Chosen by the client, or by the server if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub grant_id: Option<GrantId>,
 }
 
@@ -251,9 +252,9 @@ impl From<ReclaimGrant> for ClaimGrant {
 }
 
 /// Asks for the next execution of a lane that a worker could take.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = ClaimForWorker))]
+#[schema(as = ClaimForWorker)]
 pub struct NextGrantRequest {
     /// The lane to take from.
     #[serde(rename = "lane_id")]
@@ -264,7 +265,7 @@ pub struct NextGrantRequest {
     #[serde(default)]
     pub capabilities: CapabilitySet,
     /// How long the reservation lasts.
-    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::GrantTtlMs))]
+    #[schema(value_type = crate::schema::GrantTtlMs)]
     pub grant_ttl_ms: u64,
 }
 
@@ -334,16 +335,15 @@ impl NextGrant {
 }
 
 /// A reservation. Works once, for the worker it was made for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Grant {
     /// The execution reserved.
     pub execution_id: ExecutionId,
     /// The partition it lives on, as in `{fp:7}`.
-    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    #[schema(value_type = String)]
     pub partition_key: Partition,
     /// Names the reservation; to be given back unchanged.
-    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    #[schema(value_type = String)]
     pub grant_key: GrantKey,
     /// When the reservation ends, in milliseconds since the Unix epoch.
     pub expires_at_ms: TimestampMs,

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::create::{CreateExecution, NewExecution};
 use super::flows::{CreateFlow, DependencyKind};
+use crate::ToSchema;
 use crate::argument::check_range;
 use crate::error::{Code, EngineError};
 use crate::limits;
@@ -22,38 +23,37 @@ pub const GRAPH_BODY_BYTES: usize = 64 * 1024 * 1024;
 pub const GRAPH_LINES_BYTES_MAX: usize = 2 * GRAPH_BODY_BYTES;
 
 /// Submits a whole graph.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct SubmitGraph {
     /// The flow.
     pub flow: CreateFlow,
     /// The same key in the same namespace is the same flow.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<IdempotencyKey>,
     /// Its members, in any order.
-    #[cfg_attr(feature = "schema", schema(min_items = 1))]
+    #[schema(min_items = 1)]
     pub tasks: Vec<GraphTask>,
 }
 
 /// The first line of a graph that is sent in lines; a [`GraphTask`] is each of those that follow.
+#[serde_with_macros::skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GraphHead {
     /// The flow.
     pub flow: CreateFlow,
     /// The same key in the same namespace is the same flow.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<IdempotencyKey>,
 }
 
 /// A member of a graph.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct GraphTask {
     /// Its name in the flow.
-    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::MemberName))]
+    #[schema(value_type = crate::schema::MemberName)]
     pub name: String,
     /// What is run. It has neither an id nor an idempotency key of its own.
     pub execution: CreateExecution,
@@ -61,8 +61,7 @@ pub struct GraphTask {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<GraphDependency>,
     /// How many of those must be satisfied; all if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(minimum = 1))]
+    #[schema(minimum = 1)]
     pub needs: Option<u32>,
     /// Its failure is not the flow's.
     #[serde(default)]
@@ -73,19 +72,17 @@ pub struct GraphTask {
 }
 
 /// For whom a member of a graph waits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct GraphDependency {
     /// The name of the other.
-    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::MemberName))]
+    #[schema(value_type = crate::schema::MemberName)]
     pub task: String,
     /// Which outcomes of it satisfy this one; success if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub on: Option<DependencyKind>,
     /// Its result becomes an input under this name.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::MemberName>))]
+    #[schema(value_type = Option<crate::schema::MemberName>)]
     pub pass: Option<String>,
 }
 
@@ -127,8 +124,7 @@ impl Operation for SubmitGraph {
 }
 
 /// The answer to a graph.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GraphAccepted {
     /// The flow.
     pub flow_id: FlowId,

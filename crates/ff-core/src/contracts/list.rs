@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::ToSchema;
 use crate::argument::check_range;
 use crate::error::EngineError;
 use crate::limits;
@@ -10,41 +11,32 @@ use crate::state::PublicState;
 use crate::types::{ExecutionId, ExecutionKind, LaneId, Namespace, TimestampMs, WorkerId};
 
 /// Which executions to list, and which page of them. What is absent does not restrict.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ListFilter {
     /// Only this namespace.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<Namespace>,
     /// Only this lane.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub lane: Option<LaneId>,
     /// Only this state.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<PublicState>,
     /// Only this kind.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<ExecutionKind>,
     /// Only what was submitted at this time or later.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::Moment>))]
+    #[schema(value_type = Option<crate::schema::Moment>)]
     pub from: Option<TimestampMs>,
     /// Only what was submitted before this time.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::Moment>))]
+    #[schema(value_type = Option<crate::schema::Moment>)]
     pub to: Option<TimestampMs>,
     /// Only this partition, by its index.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::PartitionIndex>))]
+    #[schema(value_type = Option<crate::schema::PartitionIndex>)]
     pub partition: Option<u16>,
     /// Where to go on: the `next_cursor` of the page before, with the same filter.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(max_length = 512))]
+    #[schema(max_length = 512)]
     pub cursor: Option<String>,
     /// How many at most; 50 if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::PageLimit>))]
+    #[schema(value_type = Option<crate::schema::PageLimit>)]
     pub limit: Option<u32>,
 }
 
@@ -78,8 +70,8 @@ impl ListFilter {
 }
 
 /// One line of a listing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ExecutionSummary {
     /// Its id.
     pub execution_id: ExecutionId,
@@ -92,49 +84,44 @@ pub struct ExecutionSummary {
     /// The one word for where it stands.
     pub public_state: PublicState,
     /// Higher runs first.
-    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::Priority))]
+    #[schema(value_type = crate::schema::Priority)]
     pub priority: u16,
     /// How many attempts were started.
     pub total_attempt_count: u32,
     /// When it was submitted.
     pub created_at: TimestampMs,
     /// When it ended, if it has.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<TimestampMs>,
     /// The worker of its latest attempt, if there was one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub worker_id: Option<WorkerId>,
 }
 
 /// A page of executions. Partitions follow one another by index; inside a partition ended
 /// executions and unfiltered lists come newest first, live states in the order of their queue. A
 /// page may be shorter than asked for although more follow.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = ExecutionList))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = ExecutionList)]
 pub struct ListPage {
     /// The executions; may be fewer than asked for although more follow.
     #[serde(rename = "executions")]
     pub items: Vec<ExecutionSummary>,
     /// Where the next page begins; none at the end.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }
 
 /// Which lanes to list.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct LaneQuery {
     /// Where to go on: the `next_cursor` of the page before.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<LaneId>,
     /// How many at most; 100 if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::PageLimit>))]
+    #[schema(value_type = Option<crate::schema::PageLimit>)]
     pub limit: Option<u32>,
     /// Depths of this partition only, by its index; of all of them if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::PartitionIndex>))]
+    #[schema(value_type = Option<crate::schema::PartitionIndex>)]
     pub partition: Option<u16>,
 }
 
@@ -146,13 +133,12 @@ impl LaneQuery {
 }
 
 /// A page of lanes, in the order of their names.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LaneList {
     /// The lanes.
     pub lanes: Vec<LaneDepth>,
     /// The last lane of this page if more follow; the next page begins after it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<LaneId>,
 }
 
@@ -173,15 +159,14 @@ impl From<LaneList> for LanePage {
 }
 
 /// A lane and how much waits in it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LaneDepth {
     /// The lane.
     pub lane: LaneId,
     /// Executions that could be claimed now.
     pub waiting: u64,
     /// When the oldest of those at the head was created.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub head_created_at: Option<TimestampMs>,
 }
 

@@ -9,6 +9,7 @@ use futures_core::Stream;
 use serde::{Deserialize, Serialize};
 
 use super::StreamFrame;
+use crate::ToSchema;
 use crate::error::EngineError;
 use crate::limits;
 use crate::operation::{Method, Nothing, Operation};
@@ -151,13 +152,12 @@ impl fmt::Display for OutputCursor {
 serde_as_text!(OutputCursor, "a position in an execution's output");
 
 /// From where on the output of an execution is followed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct FollowOutput {
     /// The position: `start`, `end`, or an attempt and a frame as `0-7`; `start` if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    #[schema(value_type = Option<String>)]
     pub after: Option<OutputCursor>,
 }
 

@@ -6,6 +6,7 @@ use super::event::{EventPage, EventQuery, History};
 use super::executions::ExecutionState;
 use super::list::{LaneList, LaneQuery, ListFilter, ListPage};
 use super::snapshot::{AttemptRecord, ExecutionSnapshot};
+use crate::ToSchema;
 use crate::engine_backend::Answer;
 use crate::error::{Code, EngineError};
 use crate::operation::{Method, Nothing, Operation};
@@ -103,8 +104,7 @@ impl Operation for ListAttempts {
 }
 
 /// The attempts of an execution, oldest first.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Attempts {
     /// The attempts.
     pub attempts: Vec<AttemptRecord>,
@@ -164,8 +164,7 @@ impl Operation for CountExecutions {
 }
 
 /// How many executions there are in which state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ExecutionCounts {
     /// All that are kept.
     pub total: u64,

@@ -4,26 +4,26 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ToSchema;
 use crate::operation::{Nothing, Operation};
 
 /// How long a replaced key is accepted unless somebody says otherwise.
 pub const WAITPOINT_GRACE_MS_DEFAULT: u64 = 86_400_000;
 
 /// Makes a key the one that signs waitpoint tokens.
-#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RotateWaitpointSecretRequest {
     /// The new key's id. It stands for this secret for ever.
-    #[cfg_attr(feature = "schema", schema(max_length = 64, pattern = "^[!-9;-~]+$"))]
+    #[schema(max_length = 64, pattern = "^[!-9;-~]+$")]
     pub new_kid: String,
     /// The new key, in hex digits: 16 to 128 bytes.
-    #[cfg_attr(feature = "schema", schema(pattern = "^([0-9a-fA-F]{2}){16,128}$"))]
+    #[schema(pattern = "^([0-9a-fA-F]{2}){16,128}$")]
     pub new_secret_hex: String,
     /// How long tokens under the key before are accepted; as the server was told if absent, a day
     /// unless it was told otherwise.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(maximum = 9_007_199_254_740_991u64))]
+    #[schema(maximum = 9_007_199_254_740_991u64)]
     pub grace_ms: Option<u64>,
 }
 
@@ -52,8 +52,7 @@ impl Operation for RotateWaitpointSecretRequest {
 }
 
 /// Where a key signs from now on.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RotateWaitpointSecretResponse {
     /// In how many partitions.
     pub rotated: u16,
@@ -67,8 +66,7 @@ pub struct RotateWaitpointSecretResponse {
 }
 
 /// Why something was not done in a partition.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PartitionFailure {
     /// The partition.
     pub partition: u16,

@@ -7,6 +7,7 @@ use super::approvals::ApprovalList;
 use super::executions::ExecutionState;
 use super::secrets::{RotateWaitpointSecretRequest, RotateWaitpointSecretResponse};
 use super::waits::{ListSuspended, ListSuspendedPage};
+use crate::ToSchema;
 use crate::argument::{check_bytes, check_range};
 use crate::bytes::{self, Base64, json_text};
 use crate::engine_backend::Answer;
@@ -83,60 +84,55 @@ pub struct Signal {
 }
 
 /// Gives a signal to a waitpoint, which is named by its id or by its key.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct DeliverSignal {
     /// The waitpoint by its id.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub waitpoint_id: Option<WaitpointId>,
     /// The waitpoint by its name.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::WaitpointKey>))]
+    #[schema(value_type = Option<crate::schema::WaitpointKey>)]
     pub waitpoint_key: Option<String>,
     /// The right to signal it.
     pub waitpoint_token: WaitpointToken,
     /// What the signal says: a name that conditions list.
-    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::SignalName))]
+    #[schema(value_type = crate::schema::SignalName)]
     pub signal_name: String,
     /// A word of the sender's own.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[cfg_attr(feature = "schema", schema(max_length = 64))]
+    #[schema(max_length = 64)]
     pub signal_category: String,
     /// What kind of sender it comes from; `approver` and `system` are the engine's own.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::SourceType))]
+    #[schema(value_type = crate::schema::SourceType)]
     pub source_type: String,
     /// Which one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[cfg_attr(feature = "schema", schema(max_length = 256))]
+    #[schema(max_length = 256)]
     pub source_identity: String,
     /// What it belongs to, in the sender's words.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[cfg_attr(feature = "schema", schema(max_length = 256))]
+    #[schema(max_length = 256)]
     pub correlation_id: String,
     /// The payload as a JSON value: its text without blanks between its parts is the payload.
     #[serde(default, deserialize_with = "bytes::present", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::AnyJson>))]
+    #[schema(value_type = Option<crate::schema::AnyJson>)]
     pub payload: Option<Box<RawValue>>,
     /// The payload as text.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub payload_text: Option<String>,
     /// The payload as base64, for bytes of any kind.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::Base64>))]
+    #[schema(value_type = Option<crate::schema::Base64>)]
     pub payload_base64: Option<Base64>,
     /// How the payload is to be read, in a word; `json` if absent and it is.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[cfg_attr(feature = "schema", schema(max_length = 64))]
+    #[schema(max_length = 64)]
     pub payload_encoding: String,
     /// The sender's name for the signal: a second one of the same name has no effect.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[cfg_attr(feature = "schema", schema(max_length = 256))]
+    #[schema(max_length = 256)]
     pub idempotency_key: String,
     /// A fresh id for the signal, by which a repetition is recognised; made by the backend if
     /// absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub signal_id: Option<SignalId>,
 }
 
@@ -222,9 +218,8 @@ impl Operation for DeliverSignal {
 }
 
 /// What a signal did.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "status", rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum SignalOutcome {
     /// It was recorded; the condition is not satisfied yet.
     Accepted {
@@ -286,21 +281,19 @@ impl SignalOutcome {
 }
 
 /// Ends the wait of a suspended execution.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ResumeExecution {
     /// Who asks: a person or a program.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[cfg_attr(feature = "schema", schema(max_length = 256))]
+    #[schema(max_length = 256)]
     pub requested_by: String,
     /// Not to be claimed before so long from now.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(maximum = 34_560_000_000u64))]
+    #[schema(maximum = 34_560_000_000u64)]
     pub resume_delay_ms: Option<u64>,
     /// A fresh id for this change: a repetition with the same one has no second effect, whatever
     /// was done in between.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<RequestId>,
 }
 
@@ -354,16 +347,15 @@ impl Operation for PendingWaitpoints {
 }
 
 /// The open waitpoints of an execution.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct OpenWaitpoints {
     /// The waitpoints, oldest first.
     pub waitpoints: Vec<OpenWaitpoint>,
 }
 
 /// An open waitpoint.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct OpenWaitpoint {
     /// Its id.
     pub waitpoint_id: WaitpointId,
@@ -378,16 +370,12 @@ pub struct OpenWaitpoint {
     /// When it was made.
     pub created_at: TimestampMs,
     /// Since when the execution is suspended on it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub activated_at: Option<TimestampMs>,
     /// When it closes by itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<TimestampMs>,
     /// The suspension.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub suspension_id: Option<SuspensionId>,
     /// Why the execution is suspended.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Who asked for it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -397,12 +385,12 @@ pub struct OpenWaitpoint {
     /// What ends the wait.
     #[serde(rename = "condition", with = "json_text", skip_serializing_if = "json_text::is_none")]
     #[serde(default)]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::AnyJson>))]
+    #[schema(value_type = Option<crate::schema::AnyJson>)]
     pub condition_json: Option<String>,
     /// What to show to those who decide.
     #[serde(rename = "details", with = "json_text", skip_serializing_if = "json_text::is_none")]
     #[serde(default)]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::AnyJson>))]
+    #[schema(value_type = Option<crate::schema::AnyJson>)]
     pub details_json: Option<String>,
 }
 

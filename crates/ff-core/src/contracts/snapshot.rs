@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::suspensions::SuspensionRecord;
 use super::tags::Tags;
+use crate::ToSchema;
 use crate::bytes::{base64_text, json_text};
 use crate::capability::CapabilitySet;
 use crate::state::{AttemptLifecycle, AttemptType, PublicState, StateVector};
@@ -14,13 +15,13 @@ use crate::types::{
 
 /// Everything about an execution but its payload and result, of one moment. Times are milliseconds
 /// since the Unix epoch by the store's clock.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Execution))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Execution)]
 pub struct ExecutionSnapshot {
     /// Its id.
     pub execution_id: ExecutionId,
     /// The flow it belongs to.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub flow_id: Option<FlowId>,
     /// The tenant or environment it belongs to.
     pub namespace: Namespace,
@@ -34,23 +35,19 @@ pub struct ExecutionSnapshot {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub correlation_id: String,
     /// Higher runs first.
-    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::Priority))]
+    #[schema(value_type = crate::schema::Priority)]
     pub priority: u16,
     /// The one word for where it stands.
     pub public_state: PublicState,
     /// Where it stands, in all dimensions.
     pub state: StateVector,
     /// More about what it waits for.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub blocking_detail: Option<String>,
     /// The latest attempt.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub current_attempt: Option<AttemptSummary>,
     /// The lease, if somebody holds one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub current_lease: Option<LeaseSummary>,
     /// The waitpoint it is suspended on.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub current_waitpoint: Option<WaitpointId>,
     /// The latest suspensions, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -66,47 +63,38 @@ pub struct ExecutionSnapshot {
     /// When it was submitted.
     pub created_at: TimestampMs,
     /// When it was first claimed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<TimestampMs>,
     /// When it ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<TimestampMs>,
     /// When its state last changed.
     pub last_transition_at: TimestampMs,
     /// When anything about it last changed.
     pub last_mutation_at: TimestampMs,
     /// Not to be claimed before.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_until: Option<TimestampMs>,
     /// When the running attempt runs out of time.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt_timeout_at: Option<TimestampMs>,
     /// When the execution runs out of time.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_at: Option<TimestampMs>,
     /// When it will be removed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub purge_at: Option<TimestampMs>,
     /// Why it, or its latest attempt, failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailureSummary>,
     /// Why it was cancelled.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cancel: Option<CancelSummary>,
     /// How far the worker says it is.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<ProgressSummary>,
     /// Its policy as JSON; none if it was created without one.
     #[serde(rename = "policy", with = "json_text", skip_serializing_if = "json_text::is_none")]
     #[serde(default)]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::policy::ExecutionPolicy>))]
+    #[schema(value_type = Option<crate::policy::ExecutionPolicy>)]
     pub policy_json: Option<String>,
     /// What a worker must be able to do.
     #[serde(default)]
     pub required_capabilities: CapabilitySet,
     /// Labels.
     #[serde(default)]
-    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::Tags))]
+    #[schema(value_type = crate::schema::Tags)]
     pub tags: Tags,
 }
 
@@ -118,8 +106,8 @@ impl ExecutionSnapshot {
 }
 
 /// The latest attempt of an execution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = CurrentAttempt))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = CurrentAttempt)]
 pub struct AttemptSummary {
     /// Its id.
     pub attempt_id: AttemptId,
@@ -130,8 +118,9 @@ pub struct AttemptSummary {
 }
 
 /// Who holds an execution, and until when.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Lease))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Lease)]
 pub struct LeaseSummary {
     /// The lease.
     pub lease_id: LeaseId,
@@ -144,13 +133,12 @@ pub struct LeaseSummary {
     /// When it ends unless renewed.
     pub expires_at: TimestampMs,
     /// When its holder was last heard of: when it took or renewed the lease.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heard_at: Option<TimestampMs>,
 }
 
 /// Why an execution failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Failure))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Failure)]
 pub struct FailureSummary {
     /// In the worker's or the store's words.
     pub reason: String,
@@ -159,13 +147,13 @@ pub struct FailureSummary {
     /// What else the worker had to say: opaque bytes, often empty.
     #[serde(rename = "detail_base64", with = "base64_text", skip_serializing_if = "Vec::is_empty")]
     #[serde(default)]
-    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::Base64))]
+    #[schema(value_type = crate::schema::Base64)]
     pub detail: Vec<u8>,
 }
 
 /// Why an execution was cancelled.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Cancellation))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Cancellation)]
 pub struct CancelSummary {
     /// In the words of who cancelled it.
     pub reason: String,
@@ -174,22 +162,22 @@ pub struct CancelSummary {
 }
 
 /// How far a worker says it is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Progress))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Progress)]
 pub struct ProgressSummary {
     /// 0 to 100.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub percent: Option<u8>,
     /// A sentence for a person.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// When it said so.
     pub updated_at: TimestampMs,
 }
 
 /// One attempt, in an execution's history.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Attempt))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Attempt)]
 pub struct AttemptRecord {
     /// Its number.
     pub index: AttemptIndex,
@@ -198,14 +186,12 @@ pub struct AttemptRecord {
     /// Why it was started.
     pub attempt_type: AttemptType,
     /// What led to it, in words: the failure before a retry, the reason of a replay.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
     /// How far it got.
     pub state: AttemptLifecycle,
     /// When it was claimed.
     pub started_at: TimestampMs,
     /// When it ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<TimestampMs>,
     /// The kind of worker that ran it last.
     pub worker_id: WorkerId,
@@ -214,9 +200,7 @@ pub struct AttemptRecord {
     /// The epoch of its last lease.
     pub lease_epoch: LeaseEpoch,
     /// Why it failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_reason: Option<String>,
     /// The category of its failure.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_category: Option<String>,
 }

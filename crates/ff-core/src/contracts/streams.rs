@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
 use super::{OutputCursor, OutputStream, TailStream};
+use crate::ToSchema;
 use crate::argument::check_range;
 use crate::backend::{Frame, Handle};
 use crate::engine_backend::Answer;
@@ -57,8 +58,7 @@ pub trait Streams: Send + Sync {
 }
 
 /// Frames were appended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AppendFrameOutcome {
     /// The execution's id, a colon and the attempt's number.
     pub stream_id: String,
@@ -67,29 +67,23 @@ pub struct AppendFrameOutcome {
 }
 
 /// Which frames of which attempt to read.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct StreamQuery {
     /// The attempt; the latest one if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt_index: Option<AttemptIndex>,
     /// From this frame on; from the first one if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<StreamCursor>,
     /// From behind this frame on, in place of `from`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<StreamCursor>,
     /// Up to this frame; up to the last one if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<StreamCursor>,
     /// How many frames at most; 100 if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 10_000))]
+    #[schema(minimum = 1, maximum = 10_000)]
     pub limit: Option<u64>,
     /// How many bytes at most, but always one frame; 4 MiB if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 4_194_304))]
+    #[schema(minimum = 1, maximum = 4_194_304)]
     pub bytes_max: Option<u64>,
 }
 
@@ -165,8 +159,7 @@ impl Operation for StreamQuery {
 
 /// One frame, as it is read. Its fields are `frame_type`, `ts`, `payload`, `encoding`, `source` and
 /// `correlation_id`, where there is one.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StreamFrame {
     /// `number-0`.
     pub id: String,
@@ -237,9 +230,9 @@ impl StreamFrame {
 }
 
 /// What was read of an attempt's output, and what a reader needs to go on: all of one moment.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[non_exhaustive]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct StreamFrames {
     /// The frames, oldest first.
     pub frames: Vec<StreamFrame>,
@@ -247,11 +240,9 @@ pub struct StreamFrames {
     #[serde(default)]
     pub count: u64,
     /// When the stream was closed: nothing is appended after that.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_at: Option<TimestampMs>,
     /// How the attempt ended: `attempt_success`, `attempt_failure`, `attempt_cancelled` or
     /// `attempt_interrupted`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_reason: Option<String>,
     /// The attempt that was read.
     pub attempt_index: AttemptIndex,
@@ -263,7 +254,6 @@ pub struct StreamFrames {
     /// The number of the last frame that was appended; 0 if there is none.
     pub last_sequence: u64,
     /// The latest attempt; absent before the first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latest_attempt: Option<AttemptIndex>,
     /// True if the execution has ended: no other attempt follows, unless it is replayed.
     pub execution_ended: bool,
@@ -271,7 +261,7 @@ pub struct StreamFrames {
     /// patches that begin or have missed some.
     #[serde(default, skip_serializing_if = "crate::bytes::json_text::is_none")]
     #[serde(with = "crate::bytes::json_text")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::AnyJson>))]
+    #[schema(value_type = Option<crate::schema::AnyJson>)]
     pub summary: Option<String>,
 }
 

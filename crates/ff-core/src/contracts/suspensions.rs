@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::approvals::ApprovalRequest;
 use super::condition::{Condition, ConditionMatcher};
+use crate::ToSchema;
 use crate::argument::{check_bytes, check_range};
 use crate::backend::Handle;
 use crate::bytes::{base64_option, json_text};
@@ -84,9 +85,8 @@ literals! {
 }
 
 /// What happens to an execution whose wait has lasted too long.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum TimeoutBehavior {
     /// It fails.
     #[default]
@@ -103,6 +103,10 @@ pub enum TimeoutBehavior {
 }
 
 impl TimeoutBehavior {
+    /// Every word.
+    pub const WORDS: &[&'static str] =
+        &["fail", "cancel", "expire", "auto_resume_with_timeout_signal", "escalate"];
+
     /// The word on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -131,61 +135,55 @@ impl FromStr for TimeoutBehavior {
             "expire" => Ok(Self::Expire),
             "auto_resume" | "auto_resume_with_timeout_signal" => Ok(Self::AutoResume),
             "escalate" => Ok(Self::Escalate),
-            _ => Err(UnknownLiteral { what: "timeout behaviour", text: text.to_owned() }),
+            _ => {
+                let (text, known) = (text.to_owned(), Self::WORDS);
+                Err(UnknownLiteral { what: "timeout behaviour", text, known })
+            }
         }
     }
 }
 
 /// Asks for a suspension.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct SuspendRequest {
     /// What ends the wait.
     pub condition: Condition,
     /// Why.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<SuspensionReason>,
     /// How long it may last, by the store's clock; the policy's default if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 34_560_000_000u64))]
+    #[schema(minimum = 1, maximum = 34_560_000_000u64)]
     pub timeout_ms: Option<u64>,
     /// What happens then; the policy's default if absent, and to fail if that says nothing.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_behavior: Option<TimeoutBehavior>,
     /// Whether an operator may end the wait; yes if absent, unless only the timeout may end it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_operator_override: Option<bool>,
     /// How long to wait after signals have ended the wait.
     #[serde(default, skip_serializing_if = "is_zero")]
-    #[cfg_attr(feature = "schema", schema(maximum = 34_560_000_000u64))]
+    #[schema(maximum = 34_560_000_000u64)]
     pub resume_delay_ms: u64,
     /// Who asks: a person or a program.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[cfg_attr(feature = "schema", schema(max_length = 256))]
+    #[schema(max_length = 256)]
     pub requested_by: String,
     /// A waitpoint that was opened before, with the signals that came meanwhile. If absent, one is
     /// made.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pending_waitpoint_id: Option<WaitpointId>,
     /// The name that senders know a new waitpoint by; unique among the open ones of the execution.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::WaitpointKey>))]
+    #[schema(value_type = Option<crate::schema::WaitpointKey>)]
     pub waitpoint_key: Option<String>,
     /// A fresh id for a new waitpoint; made by the backend if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub waitpoint_id: Option<WaitpointId>,
     /// A fresh id for the suspension, by which a repetition is recognised; made by the backend if
     /// absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub suspension_id: Option<SuspensionId>,
     /// What to show to those who decide, as JSON.
     #[serde(rename = "details", with = "json_text", skip_serializing_if = "json_text::is_none")]
     #[serde(default)]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::AnyJson>))]
+    #[schema(value_type = Option<crate::schema::AnyJson>)]
     pub details_json: Option<String>,
     /// What approvers are asked. Their decisions are signals of the source type `approver`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub approval: Option<ApprovalRequest>,
 }
 
@@ -234,9 +232,8 @@ fn check_json(text: &str) -> Result<(), EngineError> {
 }
 
 /// What became of a request to suspend.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "status", rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum SuspendOutcome {
     /// The lease is given back; whoever shows the token may signal the waitpoint.
     Suspended {
@@ -265,8 +262,7 @@ pub enum SuspendOutcome {
 }
 
 /// What ended a wait.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Resumption {
     /// Who or what.
     pub resumed_by: ResumedBy,
@@ -277,8 +273,8 @@ pub struct Resumption {
 }
 
 /// A signal that ended a wait, or helped to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ResumeSignal {
     /// Its id.
     pub signal_id: SignalId,
@@ -298,24 +294,22 @@ pub struct ResumeSignal {
     pub accepted_at: TimestampMs,
     /// Whatever came with it.
     #[serde(rename = "payload_base64", with = "base64_option", default)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::Base64>))]
+    #[schema(value_type = Option<crate::schema::Base64>)]
     pub payload: Option<Vec<u8>>,
 }
 
 /// Opens a waitpoint before the execution is suspended on it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct CreateWaitpoint {
     /// The name that senders know it by; unique among the open ones of the execution.
-    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::WaitpointKey))]
+    #[schema(value_type = crate::schema::WaitpointKey)]
     pub waitpoint_key: String,
     /// How long it stays open, by the store's clock.
-    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 34_560_000_000u64))]
+    #[schema(minimum = 1, maximum = 34_560_000_000u64)]
     pub expires_in_ms: u64,
     /// A fresh id, by which a repetition is recognised; made by the backend if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub waitpoint_id: Option<WaitpointId>,
 }
 
@@ -328,15 +322,14 @@ impl CreateWaitpoint {
 }
 
 /// A waitpoint that is open although its execution is not suspended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PendingWaitpoint {
     /// Its id.
     pub waitpoint_id: WaitpointId,
     /// What senders must show.
     pub hmac_token: WaitpointHmac,
     /// When it closes by itself; none if it was used or closed since.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<TimestampMs>,
 }
 
@@ -377,8 +370,8 @@ impl WaitpointSpec {
 }
 
 /// One suspension of an execution, as a description tells it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SuspensionRecord {
     /// The suspension.
     pub suspension_id: SuspensionId,
@@ -393,28 +386,22 @@ pub struct SuspensionRecord {
     /// Since when.
     pub since: TimestampMs,
     /// When it ends by itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_at: Option<TimestampMs>,
     /// What happens then.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_behavior: Option<TimeoutBehavior>,
     /// How many signals came.
     pub signal_count: u32,
     /// How many of them the condition counted.
     pub matched_signal_count: u32,
     /// When it ended; none while it lasts.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub closed_at: Option<TimestampMs>,
     /// What became of it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub close_reason: Option<String>,
     /// The worker process that suspended the execution.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker_instance_id: Option<String>,
     /// What ended the wait: `signal` and the name of the last one, `operator` and who that was, or
     /// `timeout` and what it did, with a colon between. None while it lasts, or if it was the end
     /// of the execution.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_by: Option<String>,
 }
 

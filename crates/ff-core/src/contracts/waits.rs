@@ -4,25 +4,23 @@ use serde::{Deserialize, Serialize};
 
 use super::list::page_limit;
 use super::suspensions::TimeoutBehavior;
+use crate::ToSchema;
 use crate::error::EngineError;
 use crate::operation::{Method, Nothing, Operation};
 use crate::types::{ExecutionId, ExecutionKind, LaneId, Namespace, TimestampMs, WaitpointId};
 
 /// Asks what is suspended.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ListSuspended {
     /// Only in this partition.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<crate::schema::PartitionIndex>))]
+    #[schema(value_type = Option<crate::schema::PartitionIndex>)]
     pub partition: Option<u16>,
     /// Where the page before ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
     /// How many at most; 100 if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 1000))]
+    #[schema(minimum = 1, maximum = 1000)]
     pub limit: Option<u32>,
 }
 
@@ -47,19 +45,18 @@ impl Operation for ListSuspended {
 }
 
 /// Some of what is suspended.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ListSuspendedPage {
     /// The executions.
     pub entries: Vec<SuspendedExecutionEntry>,
     /// Where the next page begins; none if there is none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }
 
 /// A suspended execution.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SuspendedExecutionEntry {
     /// Its id.
     pub execution_id: ExecutionId,
@@ -74,10 +71,8 @@ pub struct SuspendedExecutionEntry {
     /// Why.
     pub reason: String,
     /// When the wait ends by itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_at: Option<TimestampMs>,
     /// What happens then.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_behavior: Option<TimeoutBehavior>,
     /// What it waits on.
     pub waitpoint_id: WaitpointId,

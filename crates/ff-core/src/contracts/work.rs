@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::grants::{check_kinds, check_lease_ttl};
+use crate::ToSchema;
 use crate::argument;
 use crate::capability::CapabilitySet;
 use crate::error::EngineError;
@@ -13,34 +14,34 @@ use crate::limits;
 use crate::types::{ExecutionKind, LaneId, LeaseId, WorkerId, WorkerInstanceId};
 
 /// Asks for tasks, of one or several lanes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Claim))]
+#[schema(as = Claim)]
 pub struct WorkRequest {
     /// The kind of worker.
     pub worker_id: WorkerId,
     /// The process.
     pub worker_instance_id: WorkerInstanceId,
     /// The lanes to take from, each in its turn.
-    #[cfg_attr(feature = "schema", schema(min_items = 1, max_items = 1000))]
+    #[schema(min_items = 1, max_items = 1000)]
     pub lanes: Vec<LaneId>,
     /// What the worker can do.
     #[serde(default)]
     pub capabilities: CapabilitySet,
     /// The kinds of executions to take; any if absent or empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "schema", schema(max_items = 256))]
+    #[schema(max_items = 256)]
     pub kinds: Vec<ExecutionKind>,
     /// How many tasks at most; 1 if absent.
     #[serde(default = "one")]
-    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 256))]
+    #[schema(minimum = 1, maximum = 256)]
     pub count: u32,
     /// How long a lease lasts without renewal.
-    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::TtlMs))]
+    #[schema(value_type = crate::schema::TtlMs)]
     pub lease_ttl_ms: u64,
     /// How long to wait for the first task; 0 if absent. The answer comes as soon as there is one.
     #[serde(default)]
-    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::WaitMs))]
+    #[schema(value_type = crate::schema::WaitMs)]
     pub wait_ms: u64,
     /// Whether tasks carry their payload as text too, if it is UTF-8; true if absent.
     #[serde(default = "yes")]
@@ -48,7 +49,7 @@ pub struct WorkRequest {
     /// Fresh ids for the leases, one for each task wanted. A claim whose answer was lost can be
     /// repeated under the same ids. Made by the server if absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "schema", schema(max_items = 256))]
+    #[schema(max_items = 256)]
     pub lease_ids: Vec<LeaseId>,
     /// True for such a repetition: what was claimed under these ids before is answered again; only
     /// if there is none, tasks are claimed.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::ToSchema;
 use crate::argument::check_range;
 use crate::capability::CapabilitySet;
 use crate::engine_backend::Answer;
@@ -36,9 +37,10 @@ pub trait Workers: Send + Sync {
 }
 
 /// Makes a worker process known, or renews that.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = RegisterWorker))]
+#[schema(as = RegisterWorker)]
 pub struct WorkerRegistration {
     /// The kind of worker.
     pub worker_id: WorkerId,
@@ -46,17 +48,16 @@ pub struct WorkerRegistration {
     pub worker_instance_id: WorkerInstanceId,
     /// Chosen by the process at its start, or for it if it is absent: proves that a heartbeat is
     /// its own. A process that restarts and still knows it takes over at once.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<WorkerSession>,
     /// The lanes it takes from.
     #[serde(default)]
-    #[cfg_attr(feature = "schema", schema(max_items = 1000))]
+    #[schema(max_items = 1000)]
     pub lanes: Vec<LaneId>,
     /// What it can do.
     #[serde(default)]
     pub capabilities: CapabilitySet,
     /// How long the registration lasts without a heartbeat.
-    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::TtlMs))]
+    #[schema(value_type = crate::schema::TtlMs)]
     pub ttl_ms: u64,
 }
 
@@ -69,8 +70,7 @@ impl WorkerRegistration {
 }
 
 /// The answer to a registration or a heartbeat.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Registered {
     /// To be given with every heartbeat.
     pub session: WorkerSession,
@@ -79,14 +79,13 @@ pub struct Registered {
 }
 
 /// Extends a registration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Heartbeat {
     /// As registered.
     pub session: WorkerSession,
     /// How long the registration lasts from now.
-    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::TtlMs))]
+    #[schema(value_type = crate::schema::TtlMs)]
     pub ttl_ms: u64,
 }
 
@@ -109,9 +108,8 @@ impl Operation for Heartbeat {
 }
 
 /// Ends a registration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Disconnect {
     /// As registered.
     pub session: WorkerSession,
@@ -130,8 +128,7 @@ impl Operation for Disconnect {
 }
 
 /// The answer to the end of a registration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Disconnected {
     /// How many leases were handed back: their attempts go on with any other worker.
     pub handed_back: u32,
@@ -154,16 +151,15 @@ impl Operation for ListWorkers {
 }
 
 /// The connected workers.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WorkerList {
     /// Sorted by instance.
     pub workers: Vec<WorkerRecord>,
 }
 
 /// A connected worker.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Worker))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Worker)]
 pub struct WorkerRecord {
     /// The kind of worker.
     pub worker_id: WorkerId,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::details::Details;
 use super::{Code, ErrorClass, ErrorKind};
 use crate::backend_error::{BackendError, BackendErrorKind, Retry};
 use crate::capability::CapabilityError;
@@ -116,6 +117,12 @@ impl EngineError {
         }
     }
 
+    /// The details of a refusal by name, for a person.
+    pub fn details_by_name(&self) -> String {
+        let names = self.code().map_or(&[][..], Code::detail_names);
+        Details { names, values: self.details() }.named()
+    }
+
     /// What kind of error it is.
     pub fn kind(&self) -> ErrorKind {
         match self.through() {
@@ -201,26 +208,18 @@ fn backend_class(error: &BackendError) -> ErrorClass {
     }
 }
 
-/// Details in brackets, so that they are not taken for our words.
-struct Details<'a>(&'a [String]);
-
-impl fmt::Display for Details<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() { Ok(()) } else { write!(f, " [{}]", self.0.join(", ")) }
-    }
-}
-
 impl fmt::Display for EngineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused { code, details } => {
-                write!(f, "{code}: {}{}", code.sentence(), Details(details))
+                let told = Details { names: code.detail_names(), values: details };
+                write!(f, "{code}: {}{told}", code.sentence())
             }
             Self::UnknownCode { code, details } => write!(
                 f,
                 "the function library answered with the unknown code {code:?}{}; \
                  is it newer than this program?",
-                Details(details)
+                Details { names: &[], values: details }
             ),
             Self::Backend(error) => error.fmt(f),
             Self::Corrupt { record, field, value } => {
@@ -300,7 +299,7 @@ mod tests {
         let error = EngineError::from_reply("execution_not_active", details.clone());
         assert_eq!(error.code(), Some(Code::ExecutionNotActive));
         assert_eq!(error.details(), details);
-        assert!(error.to_string().ends_with("where it stands. [success, 3]"), "{error}");
+        assert!(error.to_string().ends_with("[outcome: completed, lease epoch: 3]"), "{error}");
     }
 
     #[test]

@@ -2,22 +2,22 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::ToSchema;
 use crate::json_object::serde_as_object;
 
 /// How failures are retried.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RetryPolicy {
     /// How many retries follow the first attempt.
-    #[cfg_attr(feature = "schema", schema(maximum = 1000))]
+    #[schema(maximum = 1000)]
     pub max_retries: u64,
     /// The pause before each retry.
-    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::Backoff))]
+    #[schema(value_type = crate::schema::Backoff)]
     pub backoff: Backoff,
     /// Only failures of these categories are retried; empty means all but the permanent ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "schema", schema(value_type = Vec<crate::schema::Category>, max_items = 64))]
+    #[schema(value_type = Vec<crate::schema::Category>, max_items = 64)]
     pub retryable_categories: Vec<String>,
 }
 
@@ -28,31 +28,31 @@ impl Default for RetryPolicy {
 }
 
 /// The pause before a retry.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(remote = "Self", tag = "type", rename_all = "snake_case", deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = BackoffForms))]
+#[schema(as = BackoffForms)]
 pub enum Backoff {
     /// Always the same.
     Fixed {
         /// The pause.
         #[serde(default = "initial_delay_ms")]
-        #[cfg_attr(feature = "schema", schema(maximum = 34_560_000_000u64))]
+        #[schema(maximum = 34_560_000_000u64)]
         delay_ms: u64,
     },
     /// Growing with every retry.
     Exponential {
         /// The pause before the first retry.
         #[serde(default = "initial_delay_ms")]
-        #[cfg_attr(feature = "schema", schema(maximum = 34_560_000_000u64))]
+        #[schema(maximum = 34_560_000_000u64)]
         initial_delay_ms: u64,
         /// The longest pause.
         #[serde(default = "max_delay_ms")]
-        #[cfg_attr(feature = "schema", schema(maximum = 34_560_000_000u64))]
+        #[schema(maximum = 34_560_000_000u64)]
         max_delay_ms: u64,
         /// Each pause is this many times the one before: 1 to 100, at most three decimals, which
         /// keeps its text plain and its value the same on both sides.
         #[serde(default = "multiplier")]
-        #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 100))]
+        #[schema(minimum = 1, maximum = 100)]
         multiplier: f64,
         /// Spreads the pause, so that executions which failed together do not return together.
         #[serde(default)]

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::ToSchema;
 use crate::json_object::serde_as_object;
 use crate::literal::literals;
 
@@ -19,24 +20,20 @@ literals! {
 }
 
 /// What is kept of the output of each attempt. When a bound is reached, the oldest frames go.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(remote = "Self", deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct StreamPolicy {
     /// What becomes of frames; absent means durable.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durability_mode: Option<DurabilityMode>,
     /// How many frames are kept; absent means 10000, or 100 unless durable.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 100_000))]
+    #[schema(minimum = 1, maximum = 100_000)]
     pub retention_maxlen: Option<u64>,
     /// How many bytes are kept; absent means 16 MiB, or 1 MiB unless durable.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 268_435_456u64))]
+    #[schema(minimum = 1, maximum = 268_435_456u64)]
     pub retention_bytes: Option<u64>,
     /// How long output is kept after the end of its attempt; absent means as long as the execution.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(maximum = 31_622_400_000u64))]
+    #[schema(maximum = 31_622_400_000u64)]
     pub retention_ttl_ms: Option<u64>,
 }
 

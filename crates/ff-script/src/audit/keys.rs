@@ -8,79 +8,142 @@ use ff_core::types::LaneId;
 
 use crate::dump::{Dump, Stored};
 
-/// What a key of a partition is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Place<'a> {
-    /// The record of an execution.
-    Record(&'a str),
-    /// A long value of an execution.
-    Blob(&'a str, BlobName),
-    /// The tags of an execution.
-    Tags(&'a str),
-    /// The past attempts of an execution.
-    Attempts(&'a str),
-    /// The output of one of its attempts.
-    Frames(&'a str, u32),
-    /// What that output sums up to.
-    Document(&'a str, u32),
-    /// The waitpoints of an execution.
-    Waitpoints(&'a str),
-    /// A waitpoint.
-    Waitpoint(&'a str),
-    /// The signals of a waitpoint.
-    Signals(&'a str),
-    /// The edges that begin at an execution.
-    Outgoing(&'a str),
-    /// The edges that end at it.
-    Incoming(&'a str),
-    /// What upstreams passed to it.
-    Inputs(&'a str),
-    /// Its children.
-    Children(&'a str),
-    /// A flow.
-    Flow(&'a str),
-    /// Its members.
-    Members(&'a str),
-    /// Where its edges are that a caller named.
-    EdgeIds(&'a str),
-    /// Its members that could not be dealt with.
-    Stuck(&'a str),
-    /// Its tags.
-    FlowTags(&'a str),
-    /// Every flow.
-    Flows,
-    /// Flows that owe an end to members.
-    Owing,
-    /// What can be claimed in a lane.
-    Queue(&'a str),
-    /// What happens later, but to what runs.
-    Due,
-    /// What runs.
-    Leases,
-    /// What is suspended.
-    Suspended,
-    /// Every execution.
-    All,
-    /// What ended this way.
-    Ended(TerminalOutcome),
-    /// The events.
-    Log,
-    /// There once events were trimmed away.
-    Trimmed,
-    /// What is remembered under idempotency keys.
-    Idempotency,
-    /// The keys of waitpoint tokens.
-    Secrets,
-    /// The keys of approval links.
-    LinkSecrets,
-    /// The partition counts.
-    Deployment,
-    /// The lanes in use.
-    Lanes,
-    /// The connected workers.
-    Workers,
-    /// The marks of servers.
-    Marks,
+/// Declares the places, one row each: its name, how its key ends, and what is stored there. Those
+/// in braces belong to something with an id, which stands behind the word and a colon.
+macro_rules! places {
+    (
+        $($owner:literal {
+            $($(#[$part_doc:meta])* $part:ident $part_end:literal $part_type:ident;)*
+        })*
+        alone { $($(#[$doc:meta])* $name:ident $end:literal $type:ident;)* }
+        others { $($(#[$other_doc:meta])* $other:ident($($inner:ty),*) $other_type:ident;)* }
+    ) => {
+        /// What a key of a partition is for.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub(super) enum Place<'a> {
+            $($($(#[$part_doc])* $part(&'a str),)*)*
+            $($(#[$doc])* $name,)*
+            $($(#[$other_doc])* $other($($inner),*),)*
+        }
+
+        impl<'a> Place<'a> {
+            fn of_partition(end: &str) -> Option<Self> {
+                match end {
+                    $($end => Some(Self::$name),)*
+                    _ => None,
+                }
+            }
+
+            fn of_owner(owner: &str, id: &'a str, end: &str) -> Option<Self> {
+                match (owner, end) {
+                    $($(($owner, $part_end) => Some(Self::$part(id)),)*)*
+                    _ => None,
+                }
+            }
+
+            /// Is this the type that the place has?
+            pub(super) fn fits(&self, stored: &Stored) -> bool {
+                match self {
+                    $($(Self::$part(_) => matches!(stored, Stored::$part_type(_)),)*)*
+                    $(Self::$name => matches!(stored, Stored::$type(_)),)*
+                    $(Self::$other(..) => matches!(stored, Stored::$other_type(_)),)*
+                }
+            }
+        }
+
+        impl fmt::Display for Place<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $($(Self::$part(id) => write!(f, concat!($owner, ":{}", $part_end), id),)*)*
+                    $(Self::$name => f.write_str($end),)*
+                    $(Self::$other(..) => self.write_other(f),)*
+                }
+            }
+        }
+    };
+}
+
+places! {
+    "x" {
+        /// The record of an execution.
+        Record "" Hash;
+        /// The tags of an execution.
+        Tags ":tags" Hash;
+        /// The past attempts of an execution.
+        Attempts ":attempts" List;
+        /// The waitpoints of an execution.
+        Waitpoints ":waitpoints" Hash;
+        /// The edges that begin at an execution.
+        Outgoing ":out" List;
+        /// The edges that end at it.
+        Incoming ":in" List;
+        /// What upstreams passed to it.
+        Inputs ":inputs" List;
+        /// Its children.
+        Children ":children" List;
+    }
+    "wp" {
+        /// A waitpoint.
+        Waitpoint "" Hash;
+        /// The signals of a waitpoint.
+        Signals ":signals" Hash;
+    }
+    "f" {
+        /// A flow.
+        Flow "" Hash;
+        /// Its members.
+        Members ":m" SortedSet;
+        /// Where its edges are that a caller named.
+        EdgeIds ":e" Hash;
+        /// Its members that could not be dealt with.
+        Stuck ":stuck" SortedSet;
+        /// Its tags.
+        FlowTags ":tags" Hash;
+    }
+    alone {
+        /// Every flow.
+        Flows "flows" SortedSet;
+        /// Flows that owe an end to members.
+        Owing "owing" SortedSet;
+        /// What happens later, but to what runs.
+        Due "due" SortedSet;
+        /// What runs.
+        Leases "leases" SortedSet;
+        /// What is suspended.
+        Suspended "suspended" SortedSet;
+        /// Every execution.
+        All "all" SortedSet;
+        /// The events.
+        Log "log" Stream;
+        /// There once events were trimmed away.
+        Trimmed "trimmed" String;
+        /// What is remembered under idempotency keys.
+        Idempotency "idem" Hash;
+        /// The keys of waitpoint tokens.
+        Secrets "secrets" Hash;
+        /// The keys of approval links.
+        LinkSecrets "link-secrets" Hash;
+        /// The partition counts.
+        Deployment "deployment" Hash;
+        /// The lanes in use.
+        Lanes "lanes" Set;
+        /// The connected workers.
+        Workers "workers" Hash;
+        /// The marks of servers.
+        Marks "marks" Hash;
+    }
+    others {
+        /// A long value of an execution.
+        Blob(&'a str, BlobName) String;
+        /// The output of one of its attempts.
+        Frames(&'a str, u32) Stream;
+        /// What that output sums up to.
+        Document(&'a str, u32) String;
+        /// What can be claimed in a lane.
+        Queue(&'a str) SortedSet;
+        /// What ended this way.
+        Ended(TerminalOutcome) SortedSet;
+    }
 }
 
 /// The values of a record that may get a key of their own.
@@ -148,53 +211,26 @@ pub fn partition_config(dump: &Dump) -> PartitionConfig {
 
 impl<'a> Place<'a> {
     fn parse(rest: &'a str) -> Option<Self> {
-        match rest {
-            "due" => Some(Self::Due),
-            "leases" => Some(Self::Leases),
-            "suspended" => Some(Self::Suspended),
-            "all" => Some(Self::All),
-            "log" => Some(Self::Log),
-            "trimmed" => Some(Self::Trimmed),
-            "idem" => Some(Self::Idempotency),
-            "secrets" => Some(Self::Secrets),
-            "link-secrets" => Some(Self::LinkSecrets),
-            "deployment" => Some(Self::Deployment),
-            "lanes" => Some(Self::Lanes),
-            "workers" => Some(Self::Workers),
-            "marks" => Some(Self::Marks),
-            "flows" => Some(Self::Flows),
-            "owing" => Some(Self::Owing),
-            _ => match rest.split_once(':')? {
-                ("q", lane) => LaneId::try_new(lane).is_ok().then_some(Self::Queue(lane)),
-                ("ended", outcome) => ended(outcome),
-                ("x", execution) => Self::of_execution(execution),
-                ("wp", waitpoint) => Self::of_waitpoint(waitpoint),
-                ("f", flow) => Self::of_flow(flow),
-                _ => None,
-            },
-        }
+        Self::of_partition(rest).or_else(|| match rest.split_once(':')? {
+            ("q", lane) => LaneId::try_new(lane).is_ok().then_some(Self::Queue(lane)),
+            ("ended", outcome) => ended(outcome),
+            (owner, named) => {
+                let (uuid, end) = named.split_at_checked(UUID_BYTES)?;
+                let place = Self::of_owner(owner, uuid, end);
+                let place = place.or_else(|| Self::of_execution(owner, uuid, end));
+                place.filter(|_| is_uuid(uuid.as_bytes()))
+            }
+        })
     }
 
-    fn of_execution(text: &'a str) -> Option<Self> {
-        let (uuid, part) = text.split_once(':').unwrap_or((text, ""));
-        if !is_uuid(uuid.as_bytes()) {
-            return None;
+    /// What an execution has one of for each attempt or name.
+    fn of_execution(owner: &str, uuid: &'a str, end: &str) -> Option<Self> {
+        let part = end.strip_prefix(':').filter(|_| owner == "x")?;
+        if let Some(attempt) = part.strip_prefix("s:") {
+            return Self::of_attempt(uuid, attempt);
         }
-        match part {
-            "" if text.len() == uuid.len() => Some(Self::Record(uuid)),
-            "tags" => Some(Self::Tags(uuid)),
-            "attempts" => Some(Self::Attempts(uuid)),
-            _ if part.starts_with("s:") => Self::of_attempt(uuid, &part[2..]),
-            "waitpoints" => Some(Self::Waitpoints(uuid)),
-            "out" => Some(Self::Outgoing(uuid)),
-            "in" => Some(Self::Incoming(uuid)),
-            "inputs" => Some(Self::Inputs(uuid)),
-            "children" => Some(Self::Children(uuid)),
-            _ => {
-                let name = BlobName::ALL.into_iter().find(|name| name.as_str() == part)?;
-                Some(Self::Blob(uuid, name))
-            }
-        }
+        let name = BlobName::ALL.into_iter().find(|name| name.as_str() == part)?;
+        Some(Self::Blob(uuid, name))
     }
 
     fn of_attempt(uuid: &'a str, text: &str) -> Option<Self> {
@@ -206,66 +242,14 @@ impl<'a> Place<'a> {
         Some(if is_document { Self::Document(uuid, number) } else { Self::Frames(uuid, number) })
     }
 
-    fn of_waitpoint(text: &'a str) -> Option<Self> {
-        let (uuid, part) = text.split_once(':').unwrap_or((text, ""));
-        match part {
-            _ if !is_uuid(uuid.as_bytes()) => None,
-            "" if text.len() == uuid.len() => Some(Self::Waitpoint(uuid)),
-            "signals" => Some(Self::Signals(uuid)),
-            _ => None,
-        }
-    }
-
-    fn of_flow(text: &'a str) -> Option<Self> {
-        let (uuid, part) = text.split_once(':').unwrap_or((text, ""));
-        match part {
-            _ if !is_uuid(uuid.as_bytes()) => None,
-            "" if text.len() == uuid.len() => Some(Self::Flow(uuid)),
-            "m" => Some(Self::Members(uuid)),
-            "e" => Some(Self::EdgeIds(uuid)),
-            "stuck" => Some(Self::Stuck(uuid)),
-            "tags" => Some(Self::FlowTags(uuid)),
-            _ => None,
-        }
-    }
-
-    /// Is this the type that the place has?
-    pub(super) fn fits(&self, stored: &Stored) -> bool {
+    fn write_other(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Record(_)
-            | Self::Tags(_)
-            | Self::Waitpoints(_)
-            | Self::Waitpoint(_)
-            | Self::Signals(_)
-            | Self::Flow(_)
-            | Self::EdgeIds(_)
-            | Self::FlowTags(_)
-            | Self::Secrets
-            | Self::LinkSecrets
-            | Self::Idempotency
-            | Self::Deployment
-            | Self::Workers
-            | Self::Marks => matches!(stored, Stored::Hash(_)),
-            Self::Blob(..) | Self::Document(..) | Self::Trimmed => {
-                matches!(stored, Stored::String(_))
-            }
-            Self::Attempts(_)
-            | Self::Outgoing(_)
-            | Self::Incoming(_)
-            | Self::Inputs(_)
-            | Self::Children(_) => matches!(stored, Stored::List(_)),
-            Self::Queue(_)
-            | Self::Due
-            | Self::Leases
-            | Self::Suspended
-            | Self::All
-            | Self::Flows
-            | Self::Owing
-            | Self::Members(_)
-            | Self::Stuck(_)
-            | Self::Ended(_) => matches!(stored, Stored::SortedSet(_)),
-            Self::Log | Self::Frames(..) => matches!(stored, Stored::Stream(_)),
-            Self::Lanes => matches!(stored, Stored::Set(_)),
+            Self::Blob(uuid, name) => write!(f, "x:{uuid}:{}", name.as_str()),
+            Self::Frames(uuid, attempt) => write!(f, "x:{uuid}:s:{attempt}"),
+            Self::Document(uuid, attempt) => write!(f, "x:{uuid}:s:{attempt}:d"),
+            Self::Queue(lane) => write!(f, "q:{lane}"),
+            Self::Ended(outcome) => write!(f, "ended:{outcome}"),
+            _ => Ok(()),
         }
     }
 
@@ -278,48 +262,6 @@ impl<'a> Place<'a> {
 fn ended(outcome: &str) -> Option<Place<'_>> {
     let outcome: TerminalOutcome = outcome.parse().ok()?;
     (outcome != TerminalOutcome::None).then_some(Place::Ended(outcome))
-}
-
-impl fmt::Display for Place<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Record(uuid) => write!(f, "x:{uuid}"),
-            Self::Blob(uuid, name) => write!(f, "x:{uuid}:{}", name.as_str()),
-            Self::Tags(uuid) => write!(f, "x:{uuid}:tags"),
-            Self::Attempts(uuid) => write!(f, "x:{uuid}:attempts"),
-            Self::Frames(uuid, attempt) => write!(f, "x:{uuid}:s:{attempt}"),
-            Self::Document(uuid, attempt) => write!(f, "x:{uuid}:s:{attempt}:d"),
-            Self::Waitpoints(uuid) => write!(f, "x:{uuid}:waitpoints"),
-            Self::Waitpoint(id) => write!(f, "wp:{id}"),
-            Self::Signals(id) => write!(f, "wp:{id}:signals"),
-            Self::Outgoing(uuid) => write!(f, "x:{uuid}:out"),
-            Self::Incoming(uuid) => write!(f, "x:{uuid}:in"),
-            Self::Inputs(uuid) => write!(f, "x:{uuid}:inputs"),
-            Self::Children(uuid) => write!(f, "x:{uuid}:children"),
-            Self::Flow(id) => write!(f, "f:{id}"),
-            Self::Members(id) => write!(f, "f:{id}:m"),
-            Self::EdgeIds(id) => write!(f, "f:{id}:e"),
-            Self::Stuck(id) => write!(f, "f:{id}:stuck"),
-            Self::FlowTags(id) => write!(f, "f:{id}:tags"),
-            Self::Flows => f.write_str("flows"),
-            Self::Owing => f.write_str("owing"),
-            Self::Queue(lane) => write!(f, "q:{lane}"),
-            Self::Due => f.write_str("due"),
-            Self::Leases => f.write_str("leases"),
-            Self::Suspended => f.write_str("suspended"),
-            Self::All => f.write_str("all"),
-            Self::Ended(outcome) => write!(f, "ended:{outcome}"),
-            Self::Log => f.write_str("log"),
-            Self::Trimmed => f.write_str("trimmed"),
-            Self::Idempotency => f.write_str("idem"),
-            Self::Secrets => f.write_str("secrets"),
-            Self::LinkSecrets => f.write_str("link-secrets"),
-            Self::Deployment => f.write_str("deployment"),
-            Self::Lanes => f.write_str("lanes"),
-            Self::Workers => f.write_str("workers"),
-            Self::Marks => f.write_str("marks"),
-        }
-    }
 }
 
 const UUID_BYTES: usize = 36;

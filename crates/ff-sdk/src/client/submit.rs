@@ -13,9 +13,7 @@ use ff_core::types::{
 };
 
 use super::Client;
-use crate::error::SdkError;
-
-const CONTEXT: &str = "submission";
+use crate::error::{SUBMISSION as CONTEXT, SdkError};
 
 /// The lane of those who name none.
 pub(crate) const DEFAULT_LANE: &str = "default";

@@ -20,8 +20,6 @@ use crate::error::{HttpError, HttpErrorKind};
 
 /// How long the server may be silent that need not wait for anything.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a call that was not applied is tried again before it fails.
-const RETRY_TIME: Duration = Duration::from_secs(3);
 /// How often a call whose answer was lost is sent again.
 const REPEATS_MAX: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -166,7 +164,7 @@ impl Tries {
     }
 
     /// Whether a call that went wrong is tried once more.
-    fn again(&mut self, call: &Call, retry: Retry) -> bool {
+    fn again(&mut self, call: &Call, retry: Retry, patience: Duration) -> bool {
         let now = Instant::now();
         if retry == Retry::IfReplaySafe {
             self.lost_at.get_or_insert(now);
@@ -175,7 +173,7 @@ impl Tries {
         match (self.lost_at.zip(call.insist), retry) {
             (_, Retry::Never) => false,
             (Some((lost_at, insist)), _) => now.duration_since(lost_at) < insist,
-            (None, Retry::Safe) => now + self.pause < self.begun + RETRY_TIME,
+            (None, Retry::Safe) => now + self.pause < self.begun + patience,
             (None, Retry::IfReplaySafe) => self.repeats <= REPEATS_MAX,
         }
     }
@@ -216,7 +214,7 @@ impl HttpBackend {
                 Ok(answered) => return Ok(answered),
                 Err(error) => error,
             };
-            if !tries.again(&call, error.retry()) {
+            if !tries.again(&call, error.retry(), self.patience) {
                 return Err(error);
             }
             if tries.lost_at.is_some()
@@ -239,6 +237,7 @@ impl HttpBackend {
 pub(super) fn lost(error: &HttpError) -> EngineError {
     let (kind, retry) = match error.kind {
         HttpErrorKind::Connect => (BackendErrorKind::Transport, Retry::Safe),
+        HttpErrorKind::Untrusted => (BackendErrorKind::Auth, Retry::Never),
         HttpErrorKind::Timeout => (BackendErrorKind::Timeout, Retry::IfReplaySafe),
         HttpErrorKind::Broken => (BackendErrorKind::Transport, Retry::IfReplaySafe),
         HttpErrorKind::Malformed => (BackendErrorKind::Protocol, Retry::Never),

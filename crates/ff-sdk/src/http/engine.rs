@@ -21,7 +21,7 @@ use ff_core::object::Object;
 use ff_core::operation::{Nothing, Operation};
 use ff_core::partition::PartitionConfig;
 use ff_core::types::{
-    AttemptIndex, ExecutionId, FlowId, GrantId, Moment, RequestId, WorkerInstanceId, WorkerSession,
+    AttemptIndex, ExecutionId, FlowId, GrantId, Moment, RequestId, WorkerSession,
 };
 use ff_script::ids::{IdSource, SystemIds};
 use futures_core::future::BoxFuture;
@@ -29,6 +29,45 @@ use futures_core::future::BoxFuture;
 use super::call::Call;
 use super::work::is_without_result;
 use super::{HttpBackend, follow};
+
+/// Calls that are one request: their operations say where it is sent and what is answered. In
+/// parentheses stands what is given: what the call is about, and what is asked, which may be a
+/// change that is named here if the caller did not, so that all sends of it are one.
+macro_rules! sends {
+    ($($call:ident($($given:ident),*): $operation:ident;)*) => {
+        $(sends! { @$($given)* $call $operation })*
+    };
+    (@on it $call:ident $operation:ident) => {
+        fn $call(&self, on: Target<$operation>, it: $operation) -> Told<'_, $operation> {
+            self.send::<$operation>(on, it)
+        }
+    };
+    (@on named $call:ident $operation:ident) => {
+        fn $call(&self, on: Target<$operation>, mut it: $operation) -> Told<'_, $operation> {
+            name(&mut it.request_id);
+            self.send::<$operation>(on, it)
+        }
+    };
+    (@on $call:ident $operation:ident) => {
+        fn $call(&self, on: Target<$operation>) -> Told<'_, $operation> {
+            self.send::<$operation>(on, Nothing {})
+        }
+    };
+    (@it $call:ident $operation:ident) => {
+        fn $call(&self, it: $operation) -> Told<'_, $operation> {
+            self.send::<$operation>(Nothing {}, it)
+        }
+    };
+    (@$call:ident $operation:ident) => {
+        fn $call(&self) -> Told<'_, $operation> {
+            self.send::<$operation>(Nothing {}, Nothing {})
+        }
+    };
+}
+pub(super) use sends;
+
+pub(super) type Target<O> = <O as Operation>::Target;
+pub(super) type Told<'a, O> = Answer<'a, <O as Operation>::Reply>;
 
 impl EngineBackend for HttpBackend {
     fn partition_config(&self) -> PartitionConfig {
@@ -41,6 +80,14 @@ impl EngineBackend for HttpBackend {
 }
 
 impl Executions for HttpBackend {
+    sends! {
+        cancel_execution(on, named): CancelExecution;
+        revoke_lease(on, named): RevokeLease;
+        change_priority(on, named): ChangePriority;
+        replay(on, named): ReplayExecution;
+        set_tags(on, named): SetTags;
+    }
+
     fn create(&self, execution: CreateExecution) -> Answer<'_, Created> {
         let placed = self.place(execution);
         Box::pin(async move {
@@ -56,42 +103,25 @@ impl Executions for HttpBackend {
     ) -> BoxFuture<'_, Vec<Result<Created, EngineError>>> {
         Box::pin(self.create_all(executions))
     }
-
-    fn cancel_execution(
-        &self,
-        id: ExecutionId,
-        mut request: CancelExecution,
-    ) -> Answer<'_, ExecutionState> {
-        name(&mut request.request_id);
-        self.send::<CancelExecution>(id, request)
-    }
-
-    fn revoke_lease(&self, id: ExecutionId, mut it: RevokeLease) -> Answer<'_, RevokeOutcome> {
-        name(&mut it.request_id);
-        self.send::<RevokeLease>(id, it)
-    }
-
-    fn change_priority(
-        &self,
-        id: ExecutionId,
-        mut request: ChangePriority,
-    ) -> Answer<'_, PriorityChange> {
-        name(&mut request.request_id);
-        self.send::<ChangePriority>(id, request)
-    }
-
-    fn replay(&self, id: ExecutionId, mut it: ReplayExecution) -> Answer<'_, ExecutionState> {
-        name(&mut it.request_id);
-        self.send::<ReplayExecution>(id, it)
-    }
-
-    fn set_tags(&self, id: ExecutionId, mut request: SetTags) -> Answer<'_, Nothing> {
-        name(&mut request.request_id);
-        self.send::<SetTags>(id, request)
-    }
 }
 
 impl Flows for HttpBackend {
+    sends! {
+        add_flow_member(on, it): AddFlowMember;
+        add_edge(on, it): AddEdge;
+        apply_edge(on, it): ApplyEdge;
+        seal_flow(on): SealFlow;
+        set_flow_tags(on, it): SetFlowTags;
+        read_cancel_receipt(on, it): CancelReceiptQuery;
+        retry_stuck_members(on, it): RetryStuck;
+        replay_failed(on, named): ReplayFailed;
+        list_edges(on, it): EdgeQuery;
+        list_members(on, it): MemberQuery;
+        read_graph(on, it): GraphQuery;
+        read_inputs(on, it): InputQuery;
+        list_flows(it): FlowQuery;
+    }
+
     fn create_flow(&self, mut request: CreateFlow) -> Answer<'_, FlowCreated> {
         name_flow(&mut request.flow_id);
         self.send::<CreateFlow>(Nothing {}, request)
@@ -104,45 +134,8 @@ impl Flows for HttpBackend {
         self.send::<SubmitGraph>(Nothing {}, request)
     }
 
-    fn add_flow_member(&self, id: FlowId, it: AddFlowMember) -> Answer<'_, FlowMemberAdded> {
-        self.send::<AddFlowMember>(id, it)
-    }
-
-    fn add_edge(&self, id: FlowId, it: AddEdge) -> Answer<'_, EdgeAdded> {
-        self.send::<AddEdge>(id, it)
-    }
-
-    fn apply_edge(&self, id: FlowId, it: ApplyEdge) -> Answer<'_, EdgeApplied> {
-        self.send::<ApplyEdge>(id, it)
-    }
-
-    fn seal_flow(&self, id: FlowId) -> Answer<'_, FlowSealed> {
-        self.send::<SealFlow>(id, Nothing {})
-    }
-
-    fn set_flow_tags(&self, id: FlowId, it: SetFlowTags) -> Answer<'_, Nothing> {
-        self.send::<SetFlowTags>(id, it)
-    }
-
     fn cancel_flow(&self, id: FlowId, it: CancelFlow) -> Answer<'_, CancelFlowResult> {
         self.send::<CancelFlowRequest>(id, CancelFlowRequest::at_once(it))
-    }
-
-    fn read_cancel_receipt(
-        &self,
-        id: FlowId,
-        query: CancelReceiptQuery,
-    ) -> Answer<'_, CancelReceipt> {
-        self.send::<CancelReceiptQuery>(id, query)
-    }
-
-    fn retry_stuck_members(&self, id: FlowId, it: RetryStuck) -> Answer<'_, StuckRetried> {
-        self.send::<RetryStuck>(id, it)
-    }
-
-    fn replay_failed(&self, id: FlowId, mut it: ReplayFailed) -> Answer<'_, FailedReplayed> {
-        name(&mut it.request_id);
-        self.send::<ReplayFailed>(id, it)
     }
 
     fn describe_flow(&self, id: FlowId) -> Answer<'_, Option<FlowSnapshot>> {
@@ -155,29 +148,9 @@ impl Flows for HttpBackend {
         Box::pin(async move { found(described.await) })
     }
 
-    fn list_edges(&self, id: ExecutionId, query: EdgeQuery) -> Answer<'_, EdgeList> {
-        self.send::<EdgeQuery>(id, query)
-    }
-
-    fn list_members(&self, id: FlowId, query: MemberQuery) -> Answer<'_, FlowMembers> {
-        self.send::<MemberQuery>(id, query)
-    }
-
-    fn read_graph(&self, id: FlowId, query: GraphQuery) -> Answer<'_, FlowGraph> {
-        self.send::<GraphQuery>(id, query)
-    }
-
-    fn read_inputs(&self, id: ExecutionId, query: InputQuery) -> Answer<'_, InputPage> {
-        self.send::<InputQuery>(id, query)
-    }
-
     fn resolve_execution_flow_id(&self, execution_id: ExecutionId) -> Answer<'_, Option<FlowId>> {
         let described = self.describe_execution(execution_id);
         Box::pin(async move { Ok(described.await?.and_then(|snapshot| snapshot.flow_id)) })
-    }
-
-    fn list_flows(&self, query: FlowQuery) -> Answer<'_, ListFlowsPage> {
-        self.send::<FlowQuery>(Nothing {}, query)
     }
 
     fn follow_flow(&self, id: FlowId, after: FlowPosition) -> Answer<'_, FlowActivityStream> {
@@ -197,6 +170,15 @@ pub(super) fn name(request_id: &mut Option<RequestId>) {
 }
 
 impl Reads for HttpBackend {
+    sends! {
+        list_attempts(on): ListAttempts;
+        read_history(on): ReadHistory;
+        list_executions(it): ListFilter;
+        count_executions(): CountExecutions;
+        list_lanes(it): LaneQuery;
+        read_events(it): EventQuery;
+    }
+
     fn describe_execution(&self, id: ExecutionId) -> Answer<'_, Option<ExecutionSnapshot>> {
         let described = self.send::<DescribeExecution>(id, Nothing {});
         Box::pin(async move { found(described.await) })
@@ -217,49 +199,19 @@ impl Reads for HttpBackend {
             Ok(answered.map(|answered| answered.body.into()))
         })
     }
-
-    fn list_attempts(&self, id: ExecutionId) -> Answer<'_, Attempts> {
-        self.send::<ListAttempts>(id, Nothing {})
-    }
-
-    fn read_history(&self, id: ExecutionId) -> Answer<'_, History> {
-        self.send::<ReadHistory>(id, Nothing {})
-    }
-
-    fn list_executions(&self, filter: ListFilter) -> Answer<'_, ListPage> {
-        self.send::<ListFilter>(Nothing {}, filter)
-    }
-
-    fn count_executions(&self) -> Answer<'_, ExecutionCounts> {
-        self.send::<CountExecutions>(Nothing {}, Nothing {})
-    }
-
-    fn list_lanes(&self, query: LaneQuery) -> Answer<'_, LaneList> {
-        self.send::<LaneQuery>(Nothing {}, query)
-    }
-
-    fn read_events(&self, query: EventQuery) -> Answer<'_, EventPage> {
-        self.send::<EventQuery>(Nothing {}, query)
-    }
 }
 
 impl Workers for HttpBackend {
+    sends! {
+        heartbeat_worker(on, it): Heartbeat;
+        disconnect_worker(on, it): Disconnect;
+        list_workers(): ListWorkers;
+    }
+
     /// Repeated sends of one registration have one session.
     fn register_worker(&self, mut registration: WorkerRegistration) -> Answer<'_, Registered> {
         registration.session.get_or_insert_with(|| WorkerSession::from_uuid(SystemIds.random()));
         self.send::<Register>(Nothing {}, registration)
-    }
-
-    fn heartbeat_worker(&self, id: WorkerInstanceId, it: Heartbeat) -> Answer<'_, Registered> {
-        self.send::<Heartbeat>(id, it)
-    }
-
-    fn disconnect_worker(&self, id: WorkerInstanceId, it: Disconnect) -> Answer<'_, Disconnected> {
-        self.send::<Disconnect>(id, it)
-    }
-
-    fn list_workers(&self) -> Answer<'_, WorkerList> {
-        self.send::<ListWorkers>(Nothing {}, Nothing {})
     }
 }
 
@@ -318,6 +270,10 @@ impl Tasks for HttpBackend {
 }
 
 impl Streams for HttpBackend {
+    sends! {
+        read_stream(on, it): StreamQuery;
+    }
+
     fn append_frames<'a>(
         &'a self,
         handle: &'a Handle,
@@ -326,10 +282,6 @@ impl Streams for HttpBackend {
         Box::pin(async move {
             self.send::<AppendFrames>(Nothing {}, AppendFrames::new(handle, frames)?).await
         })
-    }
-
-    fn read_stream(&self, id: ExecutionId, query: StreamQuery) -> Answer<'_, StreamFrames> {
-        self.send::<StreamQuery>(id, query)
     }
 
     fn tail_stream(

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue, USER_AGENT};
-use http::{Request, Response, StatusCode, Uri};
+use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper_rustls::HttpsConnector;
@@ -18,6 +18,9 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::{Instant, sleep_until};
 
+use super::addresses::Addresses;
+use super::tls;
+use crate::backend_config::ServerConnection;
 use crate::error::{HttpError, HttpErrorKind, SdkError};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -33,11 +36,11 @@ const CLIENT_BUFFER_BYTES: usize = 64 << 10;
 const SEND_BUFFER_BYTES: usize = 128 << 10;
 const AGENT: &str = concat!("flowfabric-sdk/", env!("CARGO_PKG_VERSION"));
 
-/// A client of one server. Cheap to clone; connections are shared.
+/// A client of a deployment's servers. Cheap to clone; connections are shared.
 #[derive(Clone)]
 pub(crate) struct HttpClient {
     client: Client<HttpsConnector<HttpConnector>, Upload>,
-    base: String,
+    addresses: Addresses,
     authorization: Option<HeaderValue>,
 }
 
@@ -63,47 +66,67 @@ impl HttpClient {
     pub(crate) fn new(
         context: &str,
         url_field: &'static str,
-        url: &str,
-        token: Option<&str>,
+        server: &ServerConnection,
     ) -> Result<Self, SdkError> {
-        let base = url.trim_end_matches('/').to_owned();
-        check_url(&base).map_err(|rule| SdkError::config(context, url_field, rule))?;
-        let authorization = token
+        let addresses = Addresses::parse(&server.url)
+            .map_err(|rule| SdkError::config(context, url_field, rule))?;
+        let authorization = server
+            .token()
             .map(bearer)
             .transpose()
             .map_err(|rule| SdkError::config(context, "bearer_token", rule))?;
+        let connector = tls::connector(plain(), addresses.any_is_secure(), server.authorities())
+            .map_err(|error| SdkError::config(context, "ca", error))?;
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_TIMEOUT)
             .http1_max_buf_size(CLIENT_BUFFER_BYTES)
-            .build(connector(&base).map_err(|error| SdkError::config(context, "tls", error))?);
-        Ok(Self { client, base, authorization })
+            .build(connector);
+        Ok(Self { client, addresses, authorization })
     }
 
     /// Sends a request and reads the whole answer.
     pub(crate) async fn send(&self, sent: Sent<'_>) -> Result<Answered, HttpError> {
         let limit = sent.limit;
         let heard = Heard::now();
-        let request = self.request(sent, &heard)?;
-        tokio::select! {
-            answered = self.exchange(request, &heard) => answered,
-            () = heard.silence_of(limit) => {
-                let message = format!("{} was silent for {limit:?}", self.base);
-                Err(HttpError::new(HttpErrorKind::Timeout, message))
-            }
+        let (number, base) = self.addresses.current();
+        let request = self.request(sent, base, &heard)?;
+        let answered = tokio::select! {
+            answered = self.exchange(request, base, &heard) => answered,
+            () = heard.silence_of(limit) => Err(silent(base, limit)),
+        };
+        self.leave_if_gone(number, answered)
+    }
+
+    /// A server that does not answer, or says that it will not any more, is not asked again while
+    /// there is another one.
+    fn leave_if_gone(
+        &self,
+        number: usize,
+        answered: Result<Answered, HttpError>,
+    ) -> Result<Answered, HttpError> {
+        let gone = match &answered {
+            Ok(answered) => answered.status == StatusCode::SERVICE_UNAVAILABLE,
+            Err(error) => error.kind != HttpErrorKind::Malformed,
+        };
+        if gone {
+            self.addresses.leave(number);
         }
+        answered
     }
 
     /// Sends a request whose answer is read as it comes. The server may be silent for the limit
     /// before it answers.
     pub(crate) async fn open(&self, sent: Sent<'_>) -> Result<Response<Incoming>, HttpError> {
         let (limit, heard) = (sent.limit, Heard::now());
-        let asking = self.ask(self.request(sent, &heard)?);
-        let silent = || {
-            let message = format!("{} was silent for {limit:?}", self.base);
-            HttpError::new(HttpErrorKind::Timeout, message)
-        };
-        tokio::time::timeout(limit, asking).await.unwrap_or_else(|_| Err(silent()))
+        let (number, base) = self.addresses.current();
+        let asking = self.ask(self.request(sent, base, &heard)?, base);
+        let asked = tokio::time::timeout(limit, asking).await;
+        let asked = asked.unwrap_or_else(|_| Err(silent(base, limit)));
+        if asked.is_err() {
+            self.addresses.leave(number);
+        }
+        asked
     }
 
     /// Reads an answer to its end.
@@ -113,14 +136,20 @@ impl HttpClient {
         limit: Duration,
     ) -> Result<Answered, HttpError> {
         let (status, heard) = (answer.status(), Heard::now());
-        let reading = self.read(answer.into_body(), &heard);
-        let silent = |_| HttpError::new(HttpErrorKind::Timeout, format!("{} is slow", self.base));
+        let base = self.addresses.current().1;
+        let reading = read(answer.into_body(), base, &heard);
+        let silent = |_| HttpError::new(HttpErrorKind::Timeout, format!("{base} is slow"));
         let body = tokio::time::timeout(limit, reading).await.map_err(silent)??;
         Ok(Answered { status, body })
     }
 
-    fn request(&self, sent: Sent<'_>, heard: &Heard) -> Result<Request<Upload>, HttpError> {
-        let uri = format!("{}{}", self.base, sent.path);
+    fn request(
+        &self,
+        sent: Sent<'_>,
+        base: &str,
+        heard: &Heard,
+    ) -> Result<Request<Upload>, HttpError> {
+        let uri = format!("{base}{}", sent.path);
         let mut request = Request::new(Upload { rest: sent.body, heard: heard.clone() });
         *request.method_mut() = sent.method;
         *request.uri_mut() =
@@ -137,42 +166,54 @@ impl HttpClient {
     async fn exchange(
         &self,
         request: Request<Upload>,
+        base: &str,
         heard: &Heard,
     ) -> Result<Answered, HttpError> {
-        let answer = self.ask(request).await?;
+        let answer = self.ask(request, base).await?;
         heard.note();
         let status = answer.status();
-        let body = self.read(answer.into_body(), heard).await?;
+        let body = read(answer.into_body(), base, heard).await?;
         Ok(Answered { status, body })
     }
 
-    async fn ask(&self, request: Request<Upload>) -> Result<Response<Incoming>, HttpError> {
+    async fn ask(
+        &self,
+        request: Request<Upload>,
+        base: &str,
+    ) -> Result<Response<Incoming>, HttpError> {
         self.client.request(request).await.map_err(|error| {
+            if let Some((kind, said)) = tls::explain(&error) {
+                return HttpError::new(kind, format!("{base}: {said}"));
+            }
             let kind =
                 if error.is_connect() { HttpErrorKind::Connect } else { HttpErrorKind::Broken };
-            HttpError::new(kind, format!("{}: {}", self.base, Causes(&error)))
+            HttpError::new(kind, format!("{base}: {}", Causes(&error)))
         })
     }
+}
 
-    async fn read(&self, mut body: Incoming, heard: &Heard) -> Result<Bytes, HttpError> {
-        let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-        let mut bytes = Vec::with_capacity(announced.min(ANSWER_BYTES_MAX));
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| {
-                let message = format!("{}: {}", self.base, Causes(&error));
-                HttpError::new(HttpErrorKind::Broken, message)
-            })?;
-            heard.note();
-            if let Ok(data) = frame.into_data() {
-                bytes.extend_from_slice(&data);
-            }
-            if bytes.len() > ANSWER_BYTES_MAX {
-                let message = format!("{} answers more than {ANSWER_BYTES_MAX} bytes", self.base);
-                return Err(HttpError::new(HttpErrorKind::Malformed, message));
-            }
+fn silent(base: &str, limit: Duration) -> HttpError {
+    HttpError::new(HttpErrorKind::Timeout, format!("{base} was silent for {limit:?}"))
+}
+
+async fn read(mut body: Incoming, base: &str, heard: &Heard) -> Result<Bytes, HttpError> {
+    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    let mut bytes = Vec::with_capacity(announced.min(ANSWER_BYTES_MAX));
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| {
+            let message = format!("{base}: {}", Causes(&error));
+            HttpError::new(HttpErrorKind::Broken, message)
+        })?;
+        heard.note();
+        if let Ok(data) = frame.into_data() {
+            bytes.extend_from_slice(&data);
         }
-        Ok(bytes.into())
+        if bytes.len() > ANSWER_BYTES_MAX {
+            let message = format!("{base} answers more than {ANSWER_BYTES_MAX} bytes");
+            return Err(HttpError::new(HttpErrorKind::Malformed, message));
+        }
     }
+    Ok(bytes.into())
 }
 
 /// When the other side last gave a sign of life.
@@ -248,16 +289,6 @@ impl fmt::Display for Causes<'_> {
     }
 }
 
-fn check_url(url: &str) -> Result<(), String> {
-    let rule = || "must look like http://host:7480 or https://host".to_owned();
-    let uri: Uri = url.parse().map_err(|_| rule())?;
-    let known = matches!(uri.scheme_str(), Some("http" | "https"));
-    let host = uri.host().is_some_and(|host| !host.is_empty());
-    let plain =
-        uri.query().is_none() && uri.authority().is_some_and(|it| !it.as_str().contains('@'));
-    if known && host && plain { Ok(()) } else { Err(rule()) }
-}
-
 fn bearer(token: &str) -> Result<HeaderValue, &'static str> {
     if token.trim().is_empty() {
         return Err("must not be blank");
@@ -268,30 +299,14 @@ fn bearer(token: &str) -> Result<HeaderValue, &'static str> {
     Ok(value)
 }
 
-/// The system's certificates are read only where they are needed.
-fn connector(base: &str) -> Result<HttpsConnector<HttpConnector>, std::io::Error> {
+/// How connections are made, apart from TLS.
+fn plain() -> HttpConnector {
     let mut plain = HttpConnector::new();
     plain.enforce_http(false);
     plain.set_nodelay(true);
     plain.set_connect_timeout(Some(CONNECT_TIMEOUT));
     plain.set_send_buffer_size(Some(SEND_BUFFER_BYTES));
-    let provider = rustls::crypto::ring::default_provider();
-    let builder = hyper_rustls::HttpsConnectorBuilder::new();
-    let builder = if base.starts_with("https:") {
-        builder.with_provider_and_native_roots(provider)?
-    } else {
-        builder.with_tls_config(trust_nobody(provider)?)
-    };
-    Ok(builder.https_or_http().enable_http1().wrap_connector(plain))
-}
-
-fn trust_nobody(
-    provider: rustls::crypto::CryptoProvider,
-) -> Result<rustls::ClientConfig, std::io::Error> {
-    let builder = rustls::ClientConfig::builder_with_provider(provider.into());
-    let builder = builder.with_safe_default_protocol_versions().map_err(std::io::Error::other)?;
-    let none = rustls::RootCertStore::empty();
-    Ok(builder.with_root_certificates(none).with_no_client_auth())
+    plain
 }
 
 #[cfg(test)]
@@ -299,7 +314,8 @@ mod tests {
     use super::*;
 
     fn refused(url: &str, token: Option<&str>) -> String {
-        let error = HttpClient::new("admin_client", "base_url", url, token).err();
+        let server = ServerConnection::new(url, token);
+        let error = HttpClient::new("admin_client", "base_url", &server).err();
         error.map(|error| error.to_string()).unwrap_or_default()
     }
 
@@ -332,7 +348,8 @@ mod tests {
 
     fn client(listener: &tokio::net::TcpListener) -> HttpClient {
         let address = listener.local_addr().expect("an address");
-        HttpClient::new("test", "url", &format!("http://{address}"), None).expect("valid")
+        let server = ServerConnection::new(format!("http://{address}"), None);
+        HttpClient::new("test", "url", &server).expect("valid")
     }
 
     /// Both ways take several times as long as silence may last.

@@ -3,9 +3,8 @@
 use ff_api::wait::{CloseWaitpointTask, ObserveSignalsTask, OpenWaitpointTask, SuspendTask};
 use ff_core::backend::Handle;
 use ff_core::contracts::{
-    ApprovalList, CreateWaitpoint, DeliverSignal, ExecutionState, ListApprovals, ListSuspended,
-    ListSuspendedPage, OpenWaitpoints, PendingWaitpoint, PendingWaitpoints, ResumeExecution,
-    ResumeSignal, RotateWaitpointSecretRequest, RotateWaitpointSecretResponse, SignalOutcome,
+    CreateWaitpoint, DeliverSignal, ListApprovals, ListSuspended, PendingWaitpoint,
+    PendingWaitpoints, ResumeExecution, ResumeSignal, RotateWaitpointSecretRequest, SignalOutcome,
     SuspendOutcome, SuspendRequest,
 };
 use ff_core::engine_backend::{Answer, Signals, Suspensions};
@@ -14,7 +13,7 @@ use ff_core::types::{ExecutionId, SignalId, SuspensionId, WaitpointId};
 use ff_script::ids::{IdSource, SystemIds};
 
 use super::HttpBackend;
-use super::engine::{name, token};
+use super::engine::{Target, Told, name, sends, token};
 
 fn new_waitpoint() -> WaitpointId {
     WaitpointId::from_uuid(SystemIds.random())
@@ -65,6 +64,14 @@ impl Suspensions for HttpBackend {
 }
 
 impl Signals for HttpBackend {
+    sends! {
+        resume_execution(on, named): ResumeExecution;
+        pending_waitpoints(on): PendingWaitpoints;
+        list_approvals(on): ListApprovals;
+        list_suspended(it): ListSuspended;
+        rotate_waitpoint_secret(it): RotateWaitpointSecretRequest;
+    }
+
     fn deliver_signal(
         &self,
         id: ExecutionId,
@@ -72,33 +79,5 @@ impl Signals for HttpBackend {
     ) -> Answer<'_, SignalOutcome> {
         request.signal_id.get_or_insert_with(|| SignalId::from_uuid(SystemIds.random()));
         self.send::<DeliverSignal>(id, request)
-    }
-
-    fn resume_execution(
-        &self,
-        id: ExecutionId,
-        mut request: ResumeExecution,
-    ) -> Answer<'_, ExecutionState> {
-        name(&mut request.request_id);
-        self.send::<ResumeExecution>(id, request)
-    }
-
-    fn pending_waitpoints(&self, id: ExecutionId) -> Answer<'_, OpenWaitpoints> {
-        self.send::<PendingWaitpoints>(id, Nothing {})
-    }
-
-    fn list_approvals(&self, id: ExecutionId) -> Answer<'_, ApprovalList> {
-        self.send::<ListApprovals>(id, Nothing {})
-    }
-
-    fn list_suspended(&self, query: ListSuspended) -> Answer<'_, ListSuspendedPage> {
-        self.send::<ListSuspended>(Nothing {}, query)
-    }
-
-    fn rotate_waitpoint_secret(
-        &self,
-        request: RotateWaitpointSecretRequest,
-    ) -> Answer<'_, RotateWaitpointSecretResponse> {
-        self.send::<RotateWaitpointSecretRequest>(Nothing {}, request)
     }
 }

@@ -140,7 +140,7 @@ pub(crate) async fn what_is_wrong_with_a_flow_is_named_and_nothing_is_sent(site:
     let mut flow = Flow::new("x");
     flow.task("a", &ENCODE, 1).with(|it| it.lane("a:b"));
     let message = refused(flow).await;
-    assert!(message.contains("lane: must be printable"), "{message}");
+    assert!(message.contains("lane must be printable"), "{message}");
     let mut other = Flow::new("x");
     let foreign = other.task("b", &ENCODE, 1);
     let mut flow = Flow::new("x");

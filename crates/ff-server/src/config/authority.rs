@@ -19,6 +19,14 @@ pub(crate) enum HostName {
 }
 
 impl Authority {
+    /// Its name or address, without the port.
+    pub fn host(&self) -> String {
+        match &self.host {
+            HostName::Name(name) => name.clone(),
+            HostName::Address(address) => address.to_string(),
+        }
+    }
+
     /// True if the other one is the same host at the same port. One without a port stands for all.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         self.host == other.host && (self.port.is_none() || self.port == other.port)

@@ -70,10 +70,10 @@ impl Limits {
             ("limits.requests", u64::from(self.requests)),
             ("limits.waiting", u64::from(self.waiting)),
             ("limits.bulk_body_bytes", self.bulk_body_bytes),
-            ("limits.header_timeout_ms", self.header_timeout_ms),
-            ("limits.body_timeout_ms", self.body_timeout_ms),
-            ("limits.write_timeout_ms", self.write_timeout_ms),
-            ("limits.request_timeout_ms", self.request_timeout_ms),
+            ("limits.header_timeout", self.header_timeout_ms),
+            ("limits.body_timeout", self.body_timeout_ms),
+            ("limits.write_timeout", self.write_timeout_ms),
+            ("limits.request_timeout", self.request_timeout_ms),
         ];
         if let Some((name, _)) = positive.into_iter().find(|(_, value)| *value == 0) {
             return Err(format!("{name} must be at least 1"));

@@ -58,7 +58,7 @@ fn tell(receipt: &CancelReceipt, json: bool, id: &FlowId) -> Result<(), Failure>
         say!("{}", serde_json::to_string(receipt)?);
     } else {
         say!("{}", table(receipt));
-        eprintln!("{}", counts(receipt));
+        note!("{}", counts(receipt));
     }
     match receipt.stuck_count {
         0 => Ok(()),

@@ -70,7 +70,7 @@ pub(super) async fn run(client: &Client, json: bool, options: &Options) -> Resul
     if !found.newest.is_empty() {
         say!("{}", table(&found.newest, time::now()));
     }
-    eprintln!("{}", conclusion(&found));
+    note!("{}", conclusion(&found));
     Ok(())
 }
 

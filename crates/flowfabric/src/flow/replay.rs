@@ -35,7 +35,7 @@ pub(super) async fn run(client: &Client, json: bool, options: &Options) -> Resul
     if json {
         say!("{}", serde_json::to_string(&told)?);
     } else if told.replayed.is_empty() && told.refused.is_empty() {
-        eprintln!("nothing of it has failed");
+        note!("nothing of it has failed");
     } else {
         say!("{}", table(&told, &client.members(id).await?));
     }

@@ -5,6 +5,7 @@ use ff_sdk::{Client, FlowId};
 use super::{explain, graph};
 use crate::failure::{EXIT_CODES, Failure};
 use crate::result;
+use crate::wait::Wait;
 
 /// Which task, and whether to wait for it.
 #[derive(clap::Args)]
@@ -15,9 +16,8 @@ pub(crate) struct Options {
     id: FlowId,
     /// The name of the task.
     task: String,
-    /// Wait until it has ended.
-    #[arg(long)]
-    wait: bool,
+    #[command(flatten)]
+    wait: Wait,
 }
 
 pub(super) async fn run(client: &Client, json: bool, options: &Options) -> Result<(), Failure> {
@@ -25,6 +25,5 @@ pub(super) async fn run(client: &Client, json: bool, options: &Options) -> Resul
     let members = client.members(id).await.map_err(|error| explain(id, &error))?;
     let member = members.iter().find(|member| graph::label(member) == *task);
     let member = member.ok_or_else(|| format!("flow {id} has no task {task:?}"))?;
-    let wait_ms = if *wait { result::TIMEOUT_MS } else { 0 };
-    result::print(client, member.execution_id.into(), wait_ms, json).await
+    result::print(client, member.execution_id.into(), wait.limit(), json).await
 }

@@ -110,7 +110,7 @@ pub(super) async fn until_ended(
     match graph.flow.public_flow_state {
         _ if !graph.is_over() => Err(Failure::interrupted()),
         FlowState::Completed => Ok(()),
-        other => Err(Failure::unsuccessful(format!("the flow is {other}"))),
+        other => Err(Failure::not_completed(format!("the flow is {other}"))),
     }
 }
 
@@ -122,7 +122,7 @@ pub(super) async fn await_end(client: &Client, id: &FlowId) -> Result<FlowSnapsh
             Ok(flow) => return flow.ok_or_else(|| missing(id)),
             Err(error) if is_away(error.backend_kind()) => {
                 if !std::mem::replace(&mut told, true) {
-                    eprintln!("the server is away; waiting for it");
+                    note!("the server is away; waiting for it");
                 }
                 sleep(REDRAW).await;
             }

@@ -41,7 +41,7 @@ pub(super) async fn run(
     let accepted = client.submit_graph(graph).await.map_err(explain)?;
     if options.wait {
         let tasks = if accepted.node_count == 1 { "task" } else { "tasks" };
-        eprintln!("{} {tasks} in flow {}", accepted.node_count, accepted.flow_id);
+        note!("{} {tasks} in flow {}", accepted.node_count, accepted.flow_id);
         let format = if json { Format::Json } else { Format::Tree };
         return show::until_ended(remote, client, &accepted.flow_id, format).await;
     }

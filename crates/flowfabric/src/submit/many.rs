@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::io::{BufWriter, Write};
-use std::time::Duration;
 
 use ff_api::create::BULK_MAX;
 use ff_sdk::{Created, ExecutionId, ExecutionRef, SdkError};
@@ -14,6 +13,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::progress_bar::ProgressBar;
 use crate::result::Outcome;
+use crate::signals::Signals;
 
 /// How many results are asked for at the same time.
 const AHEAD: usize = 16;
@@ -27,7 +27,7 @@ pub(super) async fn submit(
 ) -> Result<(), Failure> {
     let mut out = BufWriter::new(output::Out::new());
     let submitted = submit_all(template, inputs, json, &mut out).await?;
-    if template.options.wait {
+    if template.options.wait.is_wanted() {
         wait_for_all(template, &submitted.ids, json, &mut out).await?;
     }
     out.flush()?;
@@ -95,7 +95,7 @@ fn take(
     };
     let id = created.execution_id();
     submitted.ids.push(id);
-    if !template.options.wait {
+    if !template.options.wait.is_wanted() {
         match json {
             true => {
                 serde_json::to_writer(&mut *out, &created)?;
@@ -114,11 +114,12 @@ async fn wait_for_all(
     json: bool,
     out: &mut Out,
 ) -> Result<(), Failure> {
-    let deadline = Instant::now() + Duration::from_millis(template.options.timeout_ms);
+    let deadline = Instant::now() + template.options.wait.limit();
     let mut bar = ProgressBar::new("waiting", ids.len() as u64, json);
+    let mut signals = Signals::listen()?;
     let mut asked = VecDeque::new();
     let mut left = ids.iter();
-    let (mut unsuccessful, mut not_ended) = (0, 0);
+    let (mut not_completed, mut not_ended) = (0, 0);
     for (index, id) in ids.iter().enumerate() {
         asked.extend(left.by_ref().take(AHEAD - asked.len()).map(|id| {
             let (client, name) = (template.client.clone(), ExecutionRef::from(id));
@@ -126,10 +127,17 @@ async fn wait_for_all(
             tokio::spawn(async move { Outcome::await_end(&client, name, limit).await })
         }));
         let Some(asked) = asked.pop_front() else { break };
-        let outcome = asked.await??;
+        let outcome = tokio::select! {
+            outcome = asked => outcome??,
+            () = signals.next() => {
+                out.flush()?;
+                drop(bar);
+                return Err(left_alone(template, &ids[index..]));
+            }
+        };
         match outcome {
             Outcome::Completed(_) => {}
-            Outcome::Ended(..) => unsuccessful += 1,
+            Outcome::Ended(..) => not_completed += 1,
             Outcome::NotEnded => not_ended += 1,
         }
         print(template, *id, &outcome, json, out)?;
@@ -137,13 +145,28 @@ async fn wait_for_all(
     }
     out.flush()?;
     drop(bar);
-    match (unsuccessful, not_ended) {
+    match (not_completed, not_ended) {
         (0, 0) => Ok(()),
         (0, count) => Err(Failure::not_yet(format!("{count} of {} have not ended", ids.len()))),
         (count, _) => {
-            Err(Failure::unsuccessful(format!("{count} of {} ended without success", ids.len())))
+            let all = ids.len();
+            Err(Failure::not_completed(format!("{count} of {all} ended, but were not completed")))
         }
     }
+}
+
+/// How many ids are told to somebody who stops waiting.
+const TOLD_MAX: usize = 20;
+
+/// Who stops waiting may come back: the executions go on without them.
+fn left_alone(template: &Template<'_>, rest: &[ExecutionId]) -> Failure {
+    let told = rest.iter().take(TOLD_MAX).map(|id| template.client.connection().shortest(*id));
+    let told = told.map(|name| format!("\n{name}")).collect::<String>();
+    let more = match rest.len().saturating_sub(TOLD_MAX) {
+        0 => String::new(),
+        more => format!("\nand {more} more: see `flowfabric ls --kind {}`", template.options.kind),
+    };
+    Failure::interrupted_with(format!("{} were not waited for and go on:{told}{more}", rest.len()))
 }
 
 fn print(

@@ -9,7 +9,7 @@ use serde_json::json;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::Job;
-use crate::time;
+use crate::{output, time};
 
 /// What the worker itself has to say: that the server is away, that a lease was lost.
 pub(super) fn warnings_to_stderr() {
@@ -23,12 +23,11 @@ pub(super) fn warnings_to_stderr() {
 #[derive(Clone, Copy)]
 pub(super) struct Log {
     json: bool,
-    quiet: bool,
 }
 
 impl Log {
-    pub(super) fn new(json: bool, quiet: bool) -> Self {
-        Self { json, quiet }
+    pub(super) fn new(json: bool) -> Self {
+        Self { json }
     }
 
     fn say(self, event: &serde_json::Value, text: &str) {
@@ -47,14 +46,14 @@ impl Log {
 
     /// The program ended; the engine is told next.
     pub(super) fn ran(self, context: &Context<Job>, took: Duration, error: Option<&TaskError>) {
-        if self.quiet {
+        if output::is_quiet() {
             return;
         }
         let (name, attempt) = (Job::name(context), context.attempt());
         let (kind, took_ms) = (context.kind(), took.as_millis());
         let suspended = error.is_some_and(|error| error.suspension().is_some());
         let word = match error {
-            None => "succeeded",
+            None => "completed",
             Some(_) if suspended => "suspended",
             Some(_) => "failed",
         };

@@ -23,6 +23,9 @@ const SAID_BYTES_MAX: usize = limits::REASON_BYTES_MAX as usize / 2;
 /// How a program ends that waits for signals.
 const SUSPENDED: i32 = 80;
 
+/// How a program ends that would fail every time.
+const FAILED_FOR_GOOD: i32 = 81;
+
 /// How much is read at a time.
 const READ_BYTES: usize = 64 << 10;
 /// As much as a pipe holds.
@@ -115,7 +118,11 @@ async fn converse(
         listen(stdout, ended.clone(), &mut result),
         listen(stderr, ended.clone(), &mut said),
     )?;
-    if status.success() { Ok(result.0) } else { Err(TaskError::retry(said.reason(status))) }
+    match status.code() {
+        Some(0) => Ok(result.0),
+        Some(FAILED_FOR_GOOD) => Err(TaskError::fail(said.reason(status))),
+        _ => Err(TaskError::retry(said.reason(status))),
+    }
 }
 
 /// A program that does not read all of its input is no failure.

@@ -54,7 +54,7 @@ fn links_are_printed_one_for_each_approver() {
     let table = site.run(&["links", &id]).text();
     let begin = format!("{}/approve/", site.url);
     assert_eq!(table.matches(&begin).count(), 2, "{table}");
-    let one = site.run(&["links", &id, "--for", "bob", "--expires-in-ms", "60000", "--json"]);
+    let one = site.run(&["links", &id, "--for", "bob", "--expires-in", "1m", "--json"]);
     let one = one.json();
     assert_eq!((one.len(), &one[0]["approver"]), (1, &json!("bob")));
     let path = one[0]["url"].as_str().expect("a url").strip_prefix(&site.url).expect("ours");

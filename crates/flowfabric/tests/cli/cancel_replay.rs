@@ -5,7 +5,7 @@ use crate::site::Site;
 #[test]
 fn what_waits_is_cancelled_and_can_be_run_again() {
     let site = Site::start();
-    let id = site.submit(&["upper", "--input", "x", "--delay-ms", "600000"]);
+    let id = site.submit(&["upper", "--input", "x", "--delay", "10m"]);
     let said = site.run(&["cancel", &id, "--reason", "a mistake"]).text();
     assert_eq!(said, format!("{id} is cancelled"));
     let again = site.run(&["cancel", "--json", &id]).json().remove(0);
@@ -24,7 +24,7 @@ fn what_waits_is_cancelled_and_can_be_run_again() {
 #[test]
 fn only_what_has_ended_can_be_replayed() {
     let site = Site::start();
-    let id = site.submit(&["mail", "--delay-ms", "600000"]);
+    let id = site.submit(&["mail", "--delay", "10m"]);
     let refused = site.run(&["replay", &id]).complaint(1);
     assert!(refused.contains("only what has ended"), "{refused}");
 }

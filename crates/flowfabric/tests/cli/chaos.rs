@@ -13,7 +13,7 @@ use crate::site::{Running, Site};
 
 const PARTITIONS: u16 = 16;
 /// A frozen worker stays so for longer.
-const LEASE_MS: &str = "1500";
+const LEASE: &str = "1500ms";
 const FREEZE: Duration = Duration::from_millis(2500);
 const BREATH: Duration = Duration::from_millis(700);
 const TIME_LIMIT: Duration = Duration::from_secs(90);
@@ -87,7 +87,7 @@ impl Theatre {
 
 /// A worker process with a program of its own for each task.
 fn worker(server: &Site) -> Running {
-    let options = ["--kind", "chaos", "--lease-ttl-ms", LEASE_MS, "--concurrency", "2", "--quiet"];
+    let options = ["--kind", "chaos", "--lease-ttl", LEASE, "--concurrency", "2", "--quiet"];
     server.worker(&options, &["sh", "-c", "sleep 0.02; cat"])
 }
 

@@ -268,11 +268,11 @@ fn a_server_that_is_killed_in_the_middle_of_a_flow_changes_nothing() {
     let site = Site::start_with(&store);
     let address = site.url.trim_start_matches("http://").to_owned();
     let slow = format!("sleep 0.4; {PROGRAM}");
-    let options = [&KINDS[..], &["--lease-ttl-ms", "1500"]].concat();
+    let options = [&KINDS[..], &["--lease-ttl", "1500ms"]].concat();
     let mut worker = site.worker(&options, &["sh", "-c", &slow]);
     let id = submit(&site, FILE);
     let waits = Running::start(&mut site.command(&["flow", "show", &id, "--wait", "--json"]));
-    worker.event_named("succeeded");
+    worker.event_named("completed");
     site.kill();
     let site = Site::start_at(&address, &store);
     let told = { waits }.event();

@@ -6,7 +6,7 @@ use std::process::Command;
 use ff_test_valkey::{Valkey, ValkeyOptions};
 use serde_json::Value;
 
-use crate::site::{Site, run};
+use crate::site::{Scratch, Site, run};
 
 const MEMORY: &str = "12mb";
 /// Gone as soon as it has ended, so that room comes back.
@@ -45,18 +45,28 @@ fn fill(site: &Site) -> usize {
 }
 
 #[test]
-fn a_full_store_drains_although_everybody_is_restarted() {
+fn a_full_valkey_drains_although_everybody_is_restarted() {
     let valkey = full_store();
-    let store = valkey.url();
-    let site = Site::start_with(&["--store", &store]);
+    fills_and_drains(&["--store", &valkey.url()]);
+}
+
+#[test]
+fn a_full_store_in_a_directory_drains_although_everybody_is_restarted() {
+    let directory = Scratch::new("full");
+    let path = directory.path().display().to_string();
+    fills_and_drains(&["--store", &path, "--memory-limit", MEMORY]);
+}
+
+fn fills_and_drains(store: &[&str]) {
+    let site = Site::start_with(store);
     let taken = fill(&site);
     assert!(taken > 20, "{taken}");
     drop(site);
     // A new server opens the deployment, a new worker registers, claims and finishes.
-    let site = Site::start_with(&["--store", &store]);
+    let site = Site::start_with(store);
     let mut worker = site.worker(&["--kind", "fill", "--concurrency", "4"], &["true"]);
     for _ in 0..taken {
-        let finished = worker.event_named("succeeded");
+        let finished = worker.event_named("completed");
         assert!(finished["execution_id"].is_string(), "{finished}");
     }
     let again = std::iter::repeat_with(|| submit(&site)).take(200).find(|(status, ..)| {

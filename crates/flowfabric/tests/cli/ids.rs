@@ -11,8 +11,8 @@ const BARE: &str = "550e8400-e29b-41d4-a716-446655440000";
 #[test]
 fn what_is_printed_for_people_is_a_uuid_that_every_command_takes() {
     let site = Site::start();
-    let keyed = site.submit(&["mail", "--idempotency-key", "order-1", "--delay-ms", "600000"]);
-    let many = site.run(&["submit", "mail", "--count", "3", "--delay-ms", "600000"]).text();
+    let keyed = site.submit(&["mail", "--idempotency-key", "order-1", "--delay", "10m"]);
+    let many = site.run(&["submit", "mail", "--count", "3", "--delay", "10m"]).text();
     for id in many.lines().chain([keyed.as_str()]) {
         assert!(matches!(id.parse(), Ok(ExecutionRef::Bare(_))), "{id}");
         let got = site.run(&["get", "--json", id]).json().remove(0);

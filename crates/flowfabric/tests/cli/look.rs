@@ -10,7 +10,7 @@ fn ids(ran: crate::site::Ran) -> Vec<String> {
 #[test]
 fn a_list_is_newest_first_and_filtered() {
     let site = Site::start();
-    let old = site.submit(&["mail", "--delay-ms", "600000"]);
+    let old = site.submit(&["mail", "--delay", "10m"]);
     let young = site.submit(&["print", "--lane", "paper", "--namespace", "shop"]);
     let json = |filter: &[&str]| ids(site.run(&[&["ls", "--json"], filter].concat()));
     assert_eq!(json(&[]), [young.as_str(), old.as_str()]);
@@ -90,7 +90,7 @@ fn several_executions_are_shown_together() {
 fn watching_tells_every_change_until_it_is_interrupted() {
     let site = Site::start();
     let id = site.submit(&["upper", "--input", "x"]);
-    let mut watch = Running::start(&mut site.command(&["watch", "--json", "--every-ms", "100"]));
+    let mut watch = Running::start(&mut site.command(&["watch", "--json", "--every", "100ms"]));
     assert_eq!(watch.event()["public_state"], "waiting");
     let _worker = site.worker(&["--kind", "upper"], &["tr", "a-z", "A-Z"]);
     let ended = std::iter::repeat_with(|| watch.event())
@@ -108,12 +108,12 @@ fn on_a_terminal(site: &Site, line: &str) -> String {
 #[test]
 fn progress_is_shown_on_a_terminal_and_nowhere_else() {
     let site = Site::start();
-    let id = site.submit(&["mail", "--delay-ms", "600000"]);
-    let line = format!("result {id} --wait --timeout-ms 1300");
+    let id = site.submit(&["mail", "--delay", "10m"]);
+    let line = format!("result {id} --wait=1300ms");
     let seen = on_a_terminal(&site, &line);
     assert!(seen.contains("waiting  1 s  delayed, attempt 0"), "{seen:?}");
     assert!(!on_a_terminal(&site, &format!("{line} --json")).contains("waiting  1 s"));
-    let piped = site.run(&["result", &id, "--wait", "--timeout-ms", "1300"]).complaint(4);
+    let piped = site.run(&["result", &id, "--wait=1300ms"]).complaint(4);
     assert!(!piped.contains("waiting"), "{piped}");
 }
 
@@ -122,7 +122,7 @@ fn a_terminal_gets_a_live_table_with_colours() {
     let site = Site::start();
     let id = site.submit(&["mail"]);
     site.run(&["cancel", &id]).text();
-    let seen = on_a_terminal(&site, "watch --every-ms 100 & sleep 1; kill -INT $!; wait $!");
+    let seen = on_a_terminal(&site, "watch --every 100ms & sleep 1; kill -INT $!; wait $!");
     assert!(seen.contains("1 cancelled\x1b[K"), "{seen:?}");
     assert!(seen.contains("\x1b[31mcancelled\x1b[0m"), "{seen:?}");
     assert!(seen.trim_end().ends_with("\x1b[?25h\x1b[?1049l"), "the screen comes back: {seen:?}");

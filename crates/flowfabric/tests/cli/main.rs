@@ -15,6 +15,7 @@ mod secrets;
 mod serve;
 mod tail;
 mod terminal;
+mod tls;
 mod waiting;
 mod work;
 

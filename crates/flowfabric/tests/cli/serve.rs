@@ -100,7 +100,7 @@ fn tokens_are_read_again_on_sighup_and_wrong_ones_are_not() {
         ("tokens = ['short']", "at least 8 characters"),
         ("tokens = ['fourth-token", "settings.toml, line 1"),
         ("tokens = []", "no tokens any more"),
-        ("token = ['fourth-token']", "unknown setting"),
+        ("token = ['fourth-token']", "there is no setting"),
         ("tokens = ['fourth-token']\nallowed_hosts = ['a b']", "is no host"),
         ("tokens = ['fourth-token']\npublic_url = 'flow'", "is no public URL"),
         ("tokens = ['fourth-token']\ntls_cert = 'a.pem'\ntls_key = 'b.pem'", "only by a restart"),

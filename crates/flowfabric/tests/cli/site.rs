@@ -45,7 +45,7 @@ impl Ran {
 /// The binary, without anything from this environment.
 pub(crate) fn flowfabric() -> Command {
     let mut command = Command::new(BINARY);
-    for name in ["URL", "TOKEN", "LISTEN", "STORE", "TOKENS", "JOURNAL", "LOG"] {
+    for name in ["URL", "TOKEN", "CA", "LISTEN", "STORE", "TOKENS", "JOURNAL", "LOG"] {
         command.env_remove(format!("FLOWFABRIC_{name}"));
     }
     command.stdin(Stdio::null());

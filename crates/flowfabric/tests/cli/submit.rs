@@ -33,8 +33,8 @@ fn everything_about_a_submission_arrives() {
         "shop",
         "--priority",
         "7",
-        "--delay-ms",
-        "600000",
+        "--delay",
+        "10m",
         "--policy",
         policy,
         "--tag",
@@ -107,7 +107,7 @@ fn one_of_many_that_fails_does_not_hide_the_others() {
     assert_eq!(ran.stdout, "hello, ada\nhello, grace\n");
     let complaint = ran.complaint(3);
     assert!(complaint.contains("exit status: 1"), "{complaint}");
-    assert!(complaint.contains("1 of 3 ended without success"), "{complaint}");
+    assert!(complaint.contains("1 of 3 ended, but were not completed"), "{complaint}");
 }
 
 #[test]
@@ -117,14 +117,16 @@ fn what_cannot_be_right_is_refused_by_name() {
         (&["submit", "k", "--policy", "{\"retries\":1}"][..], "--policy: "),
         (&["submit", "k", "--priority", "9001"][..], "priority"),
         (&["submit", "k", "--lane", ""][..], "lane"),
-        (&["submit", "k", "--count", "3", "--lane", "a:b{c"][..], "number 1: "),
+        (&["submit", "k", "--lane", "a:b{c"][..], "lane must be"),
     ] {
-        let said = site.run(arguments).complaint(1);
-        assert!(said.contains(complaint), "{arguments:?}: {said}");
+        let said = site.run(arguments).complaint(2);
+        assert!(said.contains(complaint) && !said.contains("config:"), "{arguments:?}: {said}");
     }
     for arguments in [
         &["submit", "k", "--tag", "novalue"][..],
         &["submit", "k", "--count", "0"][..],
+        &["submit", "k", "--delay", "30"][..],
+        &["submit", "k", "--backoff", "1s"][..],
         &["submit", "k", "--count", "2", "--lines"][..],
         &["submit"][..],
     ] {
@@ -135,10 +137,10 @@ fn what_cannot_be_right_is_refused_by_name() {
 #[test]
 fn a_result_tells_how_the_execution_ended() {
     let site = Site::start();
-    let id = site.submit(&["mail", "--delay-ms", "600000"]);
+    let id = site.submit(&["mail", "--delay", "10m"]);
     let early = site.run(&["result", &id]).complaint(4);
     assert!(early.contains("has not ended") && early.contains("--wait"), "{early}");
-    site.run(&["result", &id, "--wait", "--timeout-ms", "50"]).complaint(4);
+    site.run(&["result", &id, "--wait=50ms"]).complaint(4);
     site.run(&["cancel", &id, "--reason", "nobody wants it"]).text();
     let cancelled = site.run(&["result", &id]).complaint(3);
     assert!(cancelled.contains("cancelled: nobody wants it"), "{cancelled}");
@@ -151,4 +153,54 @@ fn a_result_tells_how_the_execution_ended() {
         site.submit(&["mail", "--policy", r#"{"timeout_policy":{"execution_deadline_ms":1}}"#]);
     let expired = site.run(&["result", &expiring, "--wait"]).complaint(3);
     assert!(expired.contains("expired"), "{expired}");
+}
+
+#[test]
+fn a_policy_is_said_by_flags() {
+    let site = Site::start();
+    let flags = ["--retries", "1", "--backoff", "10ms", "--timeout", "20s", "--deadline", "2h"];
+    let id = site.submit(&[&["flaky"], &flags[..], &["--retention", "7d"]].concat());
+    let execution = site.run(&["get", "--json", &id]).json().remove(0);
+    let policy = execution["policy"].to_string();
+    for part in [
+        r#""max_retries":1"#,
+        r#""initial_delay_ms":10"#,
+        r#""attempt_timeout_ms":20000"#,
+        r#""execution_deadline_ms":7200000"#,
+        r#""retention_ms":604800000"#,
+    ] {
+        assert!(policy.contains(part), "{policy}");
+    }
+    let program = r#"[ "$FLOWFABRIC_ATTEMPT" = 2 ] || exit 1; echo done"#;
+    let _worker = site.worker(&["--kind", "flaky"], &["sh", "-c", program]);
+    assert_eq!(site.run(&["result", &id, "--wait"]).text(), "done");
+}
+
+#[test]
+fn whoever_stops_waiting_is_told_where_to_come_back_to() {
+    let site = Site::start();
+    let interrupted = |line: &str| {
+        let binary = env!("CARGO_BIN_EXE_flowfabric");
+        let line =
+            format!("printf 'a\\nb\\n' | timeout --preserve-status -s INT 1 {binary} {line}");
+        let mut shell = std::process::Command::new("bash");
+        crate::site::run(shell.args(["-c", &line]).env("FLOWFABRIC_URL", &site.url)).complaint(130)
+    };
+    let said = interrupted("submit nobody --wait");
+    let id = site.run(&["ls", "-q"]).text();
+    assert!(said.contains(&format!("flowfabric result {id} --wait")), "{said}");
+    let said = interrupted("submit nobody --lines --wait");
+    assert!(said.contains("2 were not waited for and go on"), "{said}");
+    let ids = site.run(&["ls", "-q"]).text();
+    assert_eq!(ids.lines().filter(|id| said.contains(id)).count(), 2, "{said}");
+}
+
+#[test]
+fn quiet_prints_results_alone() {
+    let site = Site::start();
+    let id = site.submit(&["mail", "-q"]);
+    let listed = site.run(&["ls", "--quiet"]);
+    assert_eq!((listed.stdout.trim_end(), listed.stderr.as_str()), (id.as_str(), ""));
+    let listed = site.run(&["ls"]);
+    assert!(listed.stdout.starts_with("EXECUTION") && listed.stderr.contains("1 execution"));
 }

@@ -13,7 +13,7 @@ fn a_server_that_is_not_there_is_explained() {
     {
         assert!(said.contains(part), "{said}");
     }
-    let said = alone(&["ls", "--url", "localhost:7480"]).complaint(1);
+    let said = alone(&["ls", "--url", "localhost:7480"]).complaint(2);
     assert!(said.contains("--url") && said.contains("must look like http://host:7480"), "{said}");
     let json = alone(&["--json", "get", NOBODY, "--url", "http://127.0.0.1:1"]).complaint(6);
     let error: serde_json::Value = serde_json::from_str(&json).expect("JSON");
@@ -78,9 +78,9 @@ fn settings_are_shown_with_their_source() {
     assert_eq!(json["allowed_hosts"]["value"], "");
     let hosts = alone(&["config", "show", "--allowed-hosts", "flow.example.com, b:80"]).text();
     assert!(hosts.contains("flow.example.com, b:80"), "{hosts}");
-    let wrong = alone(&["config", "show", "--allowed-hosts", "http://flow/"]).complaint(1);
+    let wrong = alone(&["config", "show", "--allowed-hosts", "http://flow/"]).complaint(2);
     assert!(wrong.contains("allowed_hosts") && wrong.contains("is no host"), "{wrong}");
-    let wrong = alone(&["config", "show", "--journal", "sometimes"]).complaint(1);
+    let wrong = alone(&["config", "show", "--journal", "sometimes"]).complaint(2);
     assert!(wrong.contains("always, everysec or off"), "{wrong}");
 }
 
@@ -112,10 +112,10 @@ fn a_waitpoint_secret_comes_by_file_or_environment_and_is_not_shown() {
     let wrong = show(&[], &[("FLOWFABRIC_WAITPOINT_SECRET", &SECRET[..31])]).complaint(1);
     assert!(wrong.contains("16 to 128 bytes") && !wrong.contains("0011"), "{wrong}");
 
-    let grace = show(&["--waitpoint-grace-ms", "5"], &[]).json().remove(0);
-    assert_eq!(grace["waitpoint_grace_ms"]["value"], "5");
-    let wrong = show(&["--waitpoint-grace-ms", "soon"], &[]).complaint(1);
-    assert!(wrong.contains("waitpoint_grace_ms"), "{wrong}");
+    let grace = show(&["--waitpoint-grace", "5s"], &[]).json().remove(0);
+    assert_eq!(grace["waitpoint_grace"]["value"], "5s");
+    let wrong = show(&["--waitpoint-grace", "soon"], &[]).complaint(2);
+    assert!(wrong.contains("waitpoint_grace"), "{wrong}");
 }
 
 #[test]
@@ -127,5 +127,56 @@ fn a_reader_that_stops_reading_is_no_error() {
         let mut shell = std::process::Command::new("sh");
         let ran = run(shell.args(["-c", &line]).env("FLOWFABRIC_URL", &site.url));
         assert_eq!((ran.stdout.lines().count(), ran.stderr.as_str()), (1, ""), "{ran:?}");
+    }
+}
+
+#[test]
+fn words_that_there_are_not_are_answered_with_those_that_there_are() {
+    let said = alone(&["ls", "--state", "running"]).complaint(2);
+    assert!(said.contains("waiting, delayed") && said.contains("cancelled"), "{said}");
+    let json = alone(&["--json", "ls", "--state", "running"]).complaint(2);
+    let error: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(error["exit_code"], 2);
+    assert!(error["error"].as_str().expect("words").contains("completed"), "{json}");
+}
+
+#[test]
+fn details_of_a_refusal_have_names() {
+    let site = Site::start();
+    let scratch = Scratch::new("large-input");
+    let file = scratch.path().join("input");
+    std::fs::write(&file, vec![b'x'; 9_000_000]).expect("written");
+    let input = format!("@{}", file.display());
+    let said = site.run(&["submit", "k", "--input", &input]).complaint(2);
+    assert!(said.contains("bytes: 9000000, bytes allowed: 8388608"), "{said}");
+}
+
+#[test]
+fn every_setting_can_be_given_in_each_way() {
+    let show = |arguments: &[&str], variables: &[(&str, &str)]| {
+        let mut command = flowfabric();
+        command.args(["config", "show", "--json"]).args(arguments);
+        run(command.envs(variables.iter().copied()))
+    };
+    let variables = [("FLOWFABRIC_LIMITS_REQUESTS", "70"), ("FLOWFABRIC_OPEN_METRICS", "true")];
+    let shown = show(&["--set", "limits.waiting=90", "--access-log"], &variables);
+    let shown = shown.json().remove(0);
+    assert_eq!(shown["limits.requests"], json!({"value": "70", "source": "environment"}));
+    assert_eq!(shown["limits.waiting"], json!({"value": "90", "source": "flag"}));
+    assert_eq!(shown["open_metrics"]["value"], "true");
+    assert_eq!(shown["access_log"]["value"], "true");
+    let scratch = Scratch::new("settings-file");
+    let file = scratch.path().join("settings.toml").display().to_string();
+    std::fs::write(&file, "[limits]\nbody_timeout = '5s'\n").expect("written");
+    let shown = show(&["--config", &file], &[]).json().remove(0);
+    assert_eq!(shown["limits.body_timeout"]["value"], "5s");
+    for (set, complaint) in [
+        ("limits.nothing=1", "there is no setting"),
+        ("limits.requests=many", "limits.requests (flag) must be a number"),
+        ("drain=10", "must be a time like"),
+        ("valkey_ca=ca.pem", "are for a store like valkeys://host"),
+    ] {
+        let said = show(&["--set", set], &[]).complaint(2);
+        assert!(said.contains(complaint), "{said}");
     }
 }

@@ -164,7 +164,7 @@ fn a_secret_is_rotated_without_ever_being_shown() {
     let given = ["secret", "rotate", "--kid", "mine", "--secret-file", "-", "--json"];
     let rotated = site.run_with(format!("{secret}\n").as_bytes(), &given).json().remove(0);
     assert_eq!((&rotated["new_kid"], &rotated["rotated"]), (&json!("mine"), &json!(16)));
-    let wrong = site.run_with(b"not a secret", &given).complaint(1);
+    let wrong = site.run_with(b"not a secret", &given).complaint(2);
     assert!(!wrong.contains("not a secret"), "{wrong}");
     assert_eq!(
         site.run(&["signal", &id, "approved"]).text(),

@@ -45,7 +45,7 @@ fn a_failure_is_tried_again_as_the_policy_says() {
     let policy = r#"{"retry_policy":{"max_retries":2,"backoff":{"type":"fixed","delay_ms":1}}}"#;
     let ran = site.run(&["submit", "flaky", "--policy", policy, "--wait"]);
     assert_eq!(ran.text(), "flaky worked");
-    assert_eq!(worker.event_named("succeeded")["attempt"], 3);
+    assert_eq!(worker.event_named("completed")["attempt"], 3);
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn what_does_not_end_in_time_is_killed_and_handed_back() {
     let scratch = Scratch::new("hand-back");
     let pid_file = scratch.path().join("pid");
     let program = format!("echo $$ > '{}'; exec sleep 600", pid_file.display());
-    let options = ["--kind", "k", "--drain-ms", "50"];
+    let options = ["--kind", "k", "--drain", "50ms"];
     let mut worker = site.worker(&options, &["sh", "-c", &program]);
     let id = site.submit(&["k"]);
     let pid = || std::fs::read_to_string(&pid_file).unwrap_or_default().trim().to_owned();
@@ -231,4 +231,15 @@ fn a_script_is_a_program_too() {
     let _worker = site.worker(&["--kind", "k"], &[script.to_str().expect("text")]);
     let id = site.submit(&["k"]);
     assert_eq!(site.run(&["result", &id, "--wait"]).text(), id);
+}
+
+#[test]
+fn a_program_says_by_its_exit_code_that_trying_again_would_not_help() {
+    let site = Site::start();
+    let worker = ["--kind", "hopeless"];
+    let _worker = site.worker(&worker, &["sh", "-c", "echo no such customer >&2; exit 81"]);
+    let ended = site.run(&["submit", "hopeless", "--retries", "5", "--wait"]).complaint(3);
+    assert!(ended.contains("no such customer"), "{ended}");
+    let id = site.run(&["ls", "-q"]).text();
+    assert_eq!(site.field(&id, "total_attempt_count"), 1);
 }

@@ -1,0 +1,130 @@
+//! A policy by flags: what most submissions want to say, without JSON.
+
+use std::time::Duration;
+
+use ff_core::policy::{Backoff, ExecutionPolicy, RetryPolicy, TimeoutPolicy};
+
+use crate::failure::Failure;
+use crate::time;
+
+/// The most common fields of a policy, and the whole of it as JSON. A flag wins over the JSON.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Policy")]
+pub(crate) struct PolicyFlags {
+    /// How many retries follow a first attempt that failed [default: none].
+    #[arg(long, value_name = "N")]
+    retries: Option<u64>,
+    /// The pause before the first retry, which doubles with each: 1s, or 1s..5m with the longest
+    /// one [default: 1s..1m].
+    #[arg(long, value_name = "TIME", value_parser = backoff, requires = "retries")]
+    backoff: Option<Backoff>,
+    /// How long one attempt may run [default: as long as its worker lives].
+    #[arg(long, value_name = "TIME", value_parser = time::duration)]
+    timeout: Option<Duration>,
+    /// How long the whole may take from now, waiting and retries included [default: for ever].
+    #[arg(long, value_name = "TIME", value_parser = time::duration)]
+    deadline: Option<Duration>,
+    /// How long it is kept after its end [default: 1d].
+    #[arg(long, value_name = "TIME", value_parser = time::duration)]
+    retention: Option<Duration>,
+    /// All of the policy as JSON: further limits, categories that are retried, capabilities.
+    #[arg(long, value_name = "JSON")]
+    policy: Option<String>,
+}
+
+/// `1s`, or `1s..5m`.
+fn backoff(text: &str) -> Result<Backoff, String> {
+    let (first, longest) = text.split_once("..").unwrap_or((text, "1m"));
+    let first = time::millis(time::duration(first)?);
+    let longest = time::millis(time::duration(longest)?);
+    let Backoff::Exponential { multiplier, jitter, .. } = Backoff::default() else {
+        return Err("the usual backoff grows".to_owned());
+    };
+    let (initial_delay_ms, max_delay_ms) = (first, longest.max(first));
+    Ok(Backoff::Exponential { initial_delay_ms, max_delay_ms, multiplier, jitter })
+}
+
+impl PolicyFlags {
+    /// What was said, in one.
+    pub(crate) fn policy(&self) -> Result<ExecutionPolicy, Failure> {
+        let mut policy = match &self.policy {
+            Some(text) => ExecutionPolicy::from_json(text.as_bytes())
+                .map_err(|error| Failure::not_understood(format!("--policy: {error}")))?,
+            None => ExecutionPolicy::default(),
+        };
+        self.add_retries(&mut policy);
+        self.add_times(&mut policy);
+        policy.validate().map_err(|error| Failure::not_understood(error.to_string()))?;
+        Ok(policy)
+    }
+
+    fn add_retries(&self, policy: &mut ExecutionPolicy) {
+        let Some(retries) = self.retries else { return };
+        let retry = policy.retry_policy.get_or_insert_with(RetryPolicy::default);
+        retry.max_retries = retries;
+        if let Some(backoff) = &self.backoff {
+            retry.backoff = backoff.clone();
+        }
+    }
+
+    fn add_times(&self, policy: &mut ExecutionPolicy) {
+        if self.timeout.is_some() || self.deadline.is_some() {
+            let times = policy.timeout_policy.get_or_insert_with(TimeoutPolicy::default);
+            let attempt = self.timeout.map(time::millis);
+            times.attempt_timeout_ms = attempt.or(times.attempt_timeout_ms);
+            let whole = self.deadline.map(time::millis);
+            times.execution_deadline_ms = whole.or(times.execution_deadline_ms);
+        }
+        policy.retention_ms = self.retention.map(time::millis).or(policy.retention_ms);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+
+    #[derive(clap::Parser)]
+    struct Flags {
+        #[command(flatten)]
+        policy: PolicyFlags,
+    }
+
+    fn said(flags: &[&str]) -> String {
+        let flags = Flags::parse_from([&["submit"], flags].concat());
+        flags.policy.policy().and_then(|policy| Ok(policy.to_json()?)).expect("a policy")
+    }
+
+    #[test]
+    fn flags_say_what_json_says() {
+        assert_eq!(said(&[]), "{}");
+        let all = ["--retries", "5", "--backoff", "2s..5m", "--timeout", "30s", "--deadline", "2h"];
+        assert_eq!(
+            said(&[&all[..], &["--retention", "7d"]].concat()),
+            concat!(
+                r#"{"retry_policy":{"max_retries":5,"backoff":{"type":"exponential","#,
+                r#""initial_delay_ms":2000,"max_delay_ms":300000,"multiplier":2.0,"jitter":false}},"#,
+                r#""timeout_policy":{"attempt_timeout_ms":30000,"execution_deadline_ms":7200000},"#,
+                r#""retention_ms":604800000}"#,
+            )
+        );
+    }
+
+    #[test]
+    fn a_flag_wins_over_the_json_and_leaves_the_rest_of_it() {
+        let json = r#"{"retention_ms":1,"max_reclaim_count":7,
+            "retry_policy":{"max_retries":1,"backoff":{"type":"fixed","delay_ms":9}}}"#;
+        assert_eq!(
+            said(&["--policy", json, "--retries", "2", "--retention", "1s"]),
+            concat!(
+                r#"{"retry_policy":{"max_retries":2,"backoff":{"type":"fixed","delay_ms":9}},"#,
+                r#""max_reclaim_count":7,"retention_ms":1000}"#,
+            )
+        );
+    }
+
+    #[test]
+    fn a_first_pause_that_is_longer_than_a_minute_is_the_longest_too() {
+        assert!(said(&["--retries", "1", "--backoff", "2m"]).contains(r#""max_delay_ms":120000"#));
+    }
+}

@@ -157,19 +157,9 @@ async fn send(
     let config = &caller.topology.connector.config;
     let ready = caller.replicating(node, replication).await;
     let connection = ready.inspect_err(|failure| replication.note(Some(failure)))?;
-    let partition = caller.topology.last_partition_of(&node.address)?;
-    let mut batch = Pipeline::with_capacity(commands.len() + 2);
-    for command in commands {
-        batch.add_command((*command).clone());
-    }
-    batch.add_command(replication.mark(partition)).add_command(wait(config.replica_timeout));
-    let mut replies = match connection.run_each(&batch).await {
-        Ok(replies) => replies,
-        Err(failure) => {
-            node.react(&failure, &connection);
-            return Err(failure);
-        }
-    };
+    let mark = replication.mark(caller.topology.last_partition_of(&node.address)?);
+    let sent = connection.run_each(&batch(commands, mark, config.replica_timeout)).await;
+    let mut replies = sent.inspect_err(|failure| node.react(failure, &connection))?;
     let confirmed = confirmed(&mut replies, &node.address, config.replica_timeout);
     replication.note(confirmed.as_ref().err());
     let failures = replies.iter().filter_map(|reply| reply.as_ref().err());
@@ -180,6 +170,15 @@ async fn send(
         replies.iter_mut().filter(|reply| reply.is_ok()).for_each(|it| *it = Err(failure.clone()));
     }
     Ok(replies)
+}
+
+fn batch(commands: &[&Cmd], mark: Cmd, within: Duration) -> Pipeline {
+    let mut batch = Pipeline::with_capacity(commands.len() + 2);
+    for command in commands {
+        batch.add_command((*command).clone());
+    }
+    batch.add_command(mark).add_command(wait(within));
+    batch
 }
 
 /// Takes the replies to the mark and to WAIT: whether a replica has the batch.

@@ -240,20 +240,32 @@ async fn what_a_call_found_done_is_not_confirmed_before_a_replica_has_it() {
     eventually("the confirmation", || async { call(&host, FIND, 1, &[]).await.is_ok() }).await;
 }
 
-/// What was done and not confirmed is sent again until it is, and recognised.
+/// The last try of a call may be refused before it has any effect: what an earlier one did counts.
 #[tokio::test]
-async fn a_submission_that_was_not_confirmed_is_sent_again_and_made_once() {
+async fn a_submission_that_was_not_confirmed_is_never_said_not_to_be_there_and_made_once() {
     let pair = Pair::start();
     let backend = open(&pair.url(), Durability::Replica).await;
-    let execution = new_execution(Partition::flow(3));
-    pair.replicating.hold();
-    let error = backend.create(execution.clone()).await.expect_err("no replica has it");
-    assert!(error.is_retryable(), "{error}");
-    pair.replicating.release();
-    eventually("the confirmation", || async { backend.create(execution.clone()).await.is_ok() })
+    let mut submitted = 0;
+    let execution = loop {
+        let execution = new_execution(Partition::flow(3));
+        pair.replicating.hold();
+        let error = backend.create(execution.clone()).await.expect_err("no replica has it");
+        pair.replicating.release();
+        submitted += 1;
+        eventually("the confirmation", || async {
+            backend.create(execution.clone()).await.is_ok()
+        })
         .await;
+        // A mark of the host's own may be kept back before it, so that it is never sent.
+        if error.retry() != Retry::Safe {
+            assert_eq!(error.retry(), Retry::IfReplaySafe, "{error}");
+            break execution;
+        }
+    };
+    let again = backend.create(execution).await.expect("it is confirmed");
+    assert!(!again.is_new());
     let counted = backend.count_executions().await.expect("they can be counted");
-    assert_eq!(counted.total, 1, "{counted:?}");
+    assert_eq!(counted.total, submitted, "{counted:?}");
 }
 
 #[tokio::test]

@@ -155,11 +155,13 @@ pub struct CompactionConfig {
     pub min_bytes: u64,
     /// Only when as many times the size of the last rewrite was appended.
     pub growth: u64,
+    /// As much of a rewrite is written and synced at once.
+    pub piece_bytes: usize,
 }
 
 impl Default for CompactionConfig {
     fn default() -> Self {
-        Self { min_bytes: 64 * MIB, growth: 2 }
+        Self { min_bytes: 64 * MIB, growth: 2, piece_bytes: MIB as usize }
     }
 }
 

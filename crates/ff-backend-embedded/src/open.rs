@@ -191,6 +191,8 @@ impl Opened {
             is_stored: true,
             shared: Arc::clone(shared),
             counters: Arc::clone(&counters),
+            memory: Arc::clone(&self.memory),
+            piece_bytes: policy.compaction.piece_bytes,
             cancelled: Arc::clone(&cancelled),
         };
         let hub = Arc::clone(&self.hub);

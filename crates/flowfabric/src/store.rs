@@ -4,9 +4,11 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use ff_backend_embedded::store::{self, CheckReport, StoreError};
+use ff_backend_embedded::store::{self, RecoveryReport, Slices, StoreError};
 use ff_script::audit::{self, Report};
+use ff_script::dump::Dump;
 
 use crate::failure::{EXIT_CODES, Failure};
 use crate::progress_bar::{self, ProgressBar};
@@ -49,21 +51,17 @@ pub(crate) fn run(command: &Command, json: bool) -> Result<(), Failure> {
 
 fn check(dir: &Path, json: bool) -> Result<(), Failure> {
     let reading = Reading::begin(dir);
-    let checked = progress_bar::during(
+    let slices = progress_bar::during(
         ProgressBar::new("reading", reading.total, json),
-        || store::check(dir),
+        || Slices::open(dir),
         || reading.progress(),
     )
     .map_err(explain)?;
-    let report = progress_bar::during(
-        ProgressBar::new("checking", None, json),
-        || audit::audit(&checked.dump, &audit::partition_config(&checked.dump)),
-        || (0, format!("{} keys", checked.dump.len())),
-    );
+    let report = audit(&slices, json).map_err(explain)?;
     if json {
-        say!("{}", as_json(&checked, &report));
+        say!("{}", as_json(slices.recovery(), &report));
     } else {
-        print_text(dir, &checked, &report);
+        print_text(dir, slices.recovery(), &report);
     }
     if report.violations.is_empty() {
         return Ok(());
@@ -72,13 +70,31 @@ fn check(dir: &Path, json: bool) -> Result<(), Failure> {
     Err(Failure::damaged(format!("{count} invariants are broken in {}", dir.display())))
 }
 
-fn print_text(dir: &Path, checked: &CheckReport, report: &Report) {
+fn audit(slices: &Slices, json: bool) -> Result<Report, StoreError> {
+    let config = audit::partition_config(&slices.first()?);
+    let done = AtomicU64::new(0);
+    let look = |slice: Dump| {
+        let report = audit::audit(&slice, &config);
+        done.fetch_add(1, Ordering::Relaxed);
+        report
+    };
+    let reports = progress_bar::during(
+        ProgressBar::new("checking", slices.len() as u64, json),
+        || slices.for_each(look),
+        || (done.load(Ordering::Relaxed), String::new()),
+    )?;
+    let mut all = Report::default();
+    reports.into_iter().for_each(|report| all.add(report));
+    Ok(all)
+}
+
+fn print_text(dir: &Path, recovery: &RecoveryReport, report: &Report) {
     say!("{}", dir.display());
-    say!("  journal     {} transactions, all checksums right", checked.recovery.transactions);
-    if let Some(torn) = &checked.recovery.torn {
+    say!("  journal     {} transactions, all checksums right", recovery.transactions);
+    if let Some(torn) = &recovery.torn {
         say!("  torn tail   {}; it will be cut when the store is opened", describe(torn));
     }
-    say!("  keys        {}", checked.dump.len());
+    say!("  keys        {}", report.keys);
     say!("{report}");
 }
 
@@ -86,7 +102,7 @@ fn describe(torn: &store::TornTail) -> String {
     format!("{} bytes of {} from byte {}", torn.bytes, torn.file.display(), torn.offset)
 }
 
-fn as_json(checked: &CheckReport, report: &Report) -> serde_json::Value {
+fn as_json(recovery: &RecoveryReport, report: &Report) -> serde_json::Value {
     let violations: Vec<_> = report
         .violations
         .iter()
@@ -99,9 +115,9 @@ fn as_json(checked: &CheckReport, report: &Report) -> serde_json::Value {
         })
         .collect();
     serde_json::json!({
-        "transactions": checked.recovery.transactions,
-        "torn_tail": checked.recovery.torn.as_ref().map(describe),
-        "keys": checked.dump.len(),
+        "transactions": recovery.transactions,
+        "torn_tail": recovery.torn.as_ref().map(describe),
+        "keys": report.keys,
         "executions": report.executions,
         "violations": violations,
     })
@@ -196,7 +212,7 @@ fn write_to(
     part: Part,
     out: impl Write + Send,
     json: bool,
-) -> Result<store::RecoveryReport, Failure> {
+) -> Result<RecoveryReport, Failure> {
     let mut out = BufWriter::new(out);
     let reading = Reading::begin(dir);
     let read = progress_bar::during(

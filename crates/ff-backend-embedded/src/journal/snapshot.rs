@@ -2,10 +2,10 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::disk::{Disk, write_all};
+use super::disk::{Disk, JournalFile, write_all};
 use super::record::{self, Word};
+use super::slice;
 use crate::effects::{Effects, Transactions};
 use crate::keyspace::{EntryId, Expanded, Hash, Keyspace, Object, SortedSet, Stream};
 use crate::number;
@@ -14,8 +14,6 @@ use crate::number;
 const PER_COMMAND_MAX: usize = 64;
 /// Bytes after which a transaction of a rewritten journal is closed.
 const TRANSACTION_BYTES: usize = 64 << 10;
-/// Bytes that are collected before they are written.
-const WRITE_BYTES: usize = 1 << 20;
 
 /// Takes a command.
 type Emit<'a> = dyn FnMut(&[&[u8]]) -> io::Result<()> + 'a;
@@ -99,66 +97,73 @@ fn stream_commands(key: &[u8], stream: &Stream, emit: &mut Emit<'_>) -> io::Resu
     Ok(())
 }
 
-/// Writes keyspaces as a file that stands for the whole journal up to transaction `covers`.
-/// Answers its length.
-pub(crate) fn write_base(
-    disk: &dyn Disk,
-    path: &Path,
-    keyspaces: &[Keyspace],
-    covers: u64,
-    cancelled: &AtomicBool,
-) -> io::Result<u64> {
-    let mut file = disk.create(path)?;
-    // Synced piece by piece: calls wait for the journal's own syncs, and those wait for the disk,
-    // which a large file synced as a whole would keep busy for long.
-    write_to(keyspaces, covers, cancelled, &mut |piece| {
-        write_all(&mut *file, piece)?;
-        file.sync()
-    })
-}
+/// Asked before as many bytes are written; an error ends the writing.
+type Permission<'a> = Box<dyn Fn(u64) -> io::Result<()> + 'a>;
 
-/// The length that such a file would have.
-pub(crate) fn base_length(keyspaces: &[Keyspace], cancelled: &AtomicBool) -> io::Result<u64> {
-    write_to(keyspaces, 0, cancelled, &mut |_| Ok(()))
-}
-
-/// Takes a piece of a file.
-type Sink<'a> = dyn FnMut(&[u8]) -> io::Result<()> + 'a;
-
-fn write_to(
-    keyspaces: &[Keyspace],
-    covers: u64,
-    cancelled: &AtomicBool,
-    sink: &mut Sink<'_>,
-) -> io::Result<u64> {
-    let mut base = BaseWriter::new(sink);
-    for (key, object) in keyspaces.iter().flat_map(Keyspace::iter) {
-        if cancelled.load(Ordering::Relaxed) {
-            return Err(io::Error::other("the store is being closed"));
-        }
-        commands(&key, object, &mut |command| base.command(command))?;
-    }
-    base.finish(covers)
-}
-
-struct BaseWriter<'a, 'b> {
-    sink: &'a mut Sink<'b>,
+/// Writes a file that stands for the whole journal up to a transaction, slice by slice.
+pub(crate) struct BaseWriter<'a> {
+    file: Box<dyn JournalFile>,
+    permission: Permission<'a>,
+    /// As much is written and synced at once: calls wait for the journal's own syncs, and those
+    /// wait for the disk, which a large file synced as a whole would keep busy for long.
+    piece_bytes: usize,
     salt: u64,
     effects: Effects,
     /// Bytes in the transaction that is open.
     open: usize,
     sequence: u64,
     pending: Vec<u8>,
-    length: u64,
+    /// Bytes that were written.
+    written: u64,
+    /// Where each slice begins.
+    starts: Vec<(u16, u64)>,
 }
 
-impl<'a, 'b> BaseWriter<'a, 'b> {
-    fn new(sink: &'a mut Sink<'b>) -> Self {
+impl<'a> BaseWriter<'a> {
+    pub(crate) fn create(
+        disk: &dyn Disk,
+        path: &Path,
+        piece_bytes: usize,
+        permission: Permission<'a>,
+    ) -> io::Result<Self> {
         let salt = record::new_salt();
-        let mut pending = Vec::with_capacity(WRITE_BYTES + 2 * TRANSACTION_BYTES);
+        let mut pending = Vec::new();
         record::write_line(&mut pending, Word::Version, salt, salt);
-        let effects = Effects::new(true);
-        Self { sink, salt, effects, open: 0, sequence: 0, pending, length: 0 }
+        Ok(Self {
+            file: disk.create(path)?,
+            permission,
+            piece_bytes,
+            salt,
+            effects: Effects::new(true),
+            open: 0,
+            sequence: 0,
+            pending,
+            written: 0,
+            starts: Vec::new(),
+        })
+    }
+
+    /// Writes one slice. They come in the order of their indexes.
+    pub(crate) fn slice(&mut self, index: u16, keyspace: &Keyspace) -> io::Result<()> {
+        self.starts.push((index, self.length()));
+        for (key, object) in keyspace.iter() {
+            commands(&key, object, &mut |command| self.command(command))?;
+        }
+        self.end_transaction()
+    }
+
+    /// Writes the table of the slices and the seal. Answers the length of the file.
+    pub(crate) fn finish(mut self, covers: u64) -> io::Result<u64> {
+        let table = self.length();
+        slice::write_table(&mut self.pending, &self.starts, table, self.salt);
+        let length = self.length();
+        record::write_line(&mut self.pending, Word::Sealed, covers, self.salt);
+        self.flush()?;
+        Ok(length)
+    }
+
+    fn length(&self) -> u64 {
+        self.written + self.pending.len() as u64
     }
 
     fn command(&mut self, command: &[&[u8]]) -> io::Result<()> {
@@ -174,20 +179,15 @@ impl<'a, 'b> BaseWriter<'a, 'b> {
             batch.number(&mut self.sequence, self.salt);
             self.pending.extend_from_slice(&batch.bytes);
         }
-        if self.pending.len() >= WRITE_BYTES { self.flush() } else { Ok(()) }
+        if self.pending.len() >= self.piece_bytes { self.flush() } else { Ok(()) }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        (self.sink)(&self.pending)?;
-        self.length += self.pending.len() as u64;
+        (self.permission)(self.pending.len() as u64)?;
+        write_all(&mut *self.file, &self.pending)?;
+        self.file.sync()?;
+        self.written += self.pending.len() as u64;
         self.pending.clear();
         Ok(())
-    }
-
-    fn finish(mut self, covers: u64) -> io::Result<u64> {
-        self.end_transaction()?;
-        record::write_line(&mut self.pending, Word::Sealed, covers, self.salt);
-        self.flush()?;
-        Ok(self.length)
     }
 }

@@ -14,6 +14,7 @@
 //! What a call does can always be written: room for it is reserved in the last file before the call
 //! runs ([`room`]).
 
+pub(crate) mod backup;
 pub(crate) mod commit;
 pub(crate) mod compaction;
 pub(crate) mod disk;

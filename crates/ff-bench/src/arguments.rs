@@ -5,7 +5,7 @@ use std::fmt;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, value_parser};
 
-use crate::scenario::{claim, flow, http, idle, room, sdk, stream, suspend};
+use crate::scenario::{claim, flow, full, http, idle, room, sdk, stream, suspend};
 
 use crate::server;
 
@@ -55,6 +55,14 @@ pub(crate) enum Scenario {
     Flow(flow::Options),
     /// How much room executions take, in the embedded store and in Valkey.
     Room(room::Options),
+    /// An embedded store at its memory limit: filled, drained, copied, killed, started and audited.
+    Full(full::Options),
+    /// The store of `full` in a process of its own.
+    #[command(hide = true)]
+    FullPart(full::part::Options),
+    /// A part of `room` in a process of its own.
+    #[command(hide = true)]
+    RoomPart(room::part::Options),
     /// The server of the other scenarios: prints its address and runs until its input ends.
     #[command(hide = true)]
     Serve(server::Options),

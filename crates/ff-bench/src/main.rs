@@ -63,6 +63,9 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         Scenario::Suspend(options) => runtime.block_on(scenario::suspend::run(options))?,
         Scenario::Flow(options) => runtime.block_on(scenario::flow::run(options))?,
         Scenario::Room(options) => runtime.block_on(scenario::room::run(options))?,
+        Scenario::Full(options) => scenario::full::run(options)?,
+        Scenario::FullPart(options) => return runtime.block_on(scenario::full::part::run(options)),
+        Scenario::RoomPart(options) => return runtime.block_on(scenario::room::part::run(options)),
         Scenario::Serve(options) => return server::serve(options),
     };
     report.field("client_threads", arguments.client_threads).print(arguments.json);

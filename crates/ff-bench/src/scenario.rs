@@ -2,6 +2,7 @@
 
 pub(crate) mod claim;
 pub(crate) mod flow;
+pub(crate) mod full;
 pub(crate) mod http;
 pub(crate) mod idle;
 pub(crate) mod lifecycle;

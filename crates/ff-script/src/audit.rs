@@ -40,7 +40,7 @@ use ff_core::partition::PartitionConfig;
 
 use crate::dump::Dump;
 use contents::Contents;
-pub use keys::{deployment_key, is_secret, partition_config};
+pub use keys::{deployment_key, is_mark, is_secret, partition_config};
 
 /// Checks a copy of a store, or of some of its partitions, with these partition counts. No rule
 /// reaches beyond a partition.

@@ -1,4 +1,5 @@
-//! `flowfabric store`: look into a data directory that no server is running on.
+//! `flowfabric store`: copy the store of a server, or look into a data directory that no server is
+//! running on.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -6,12 +7,17 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ff_backend_embedded::import::Import;
 use ff_backend_embedded::store::{self, RecoveryReport, Slices, StoreError};
+use ff_backend_valkey::{ValkeyConfig, ValkeyHost};
+use ff_core::backend_error::{BackendError, BackendErrorKind, Retry};
 use ff_script::audit::{self, Report};
 use ff_script::dump::Dump;
+use ff_script::library::Library;
 
 use crate::failure::{EXIT_CODES, Failure};
 use crate::progress_bar::{self, ProgressBar};
+use crate::remote::{Remote, block_on};
 
 /// What can be done with a data directory.
 #[derive(clap::Subcommand)]
@@ -20,6 +26,20 @@ pub(crate) enum Command {
     #[command(after_help = EXIT_CODES)]
     Check {
         /// The data directory.
+        dir: PathBuf,
+    },
+    /// Copy the store of a running server, which makes the copy on its own machine.
+    #[command(after_help = EXIT_CODES)]
+    Backup {
+        /// What the copy is called.
+        name: String,
+    },
+    /// Make a data directory of what a Valkey holds, which no server may be running on.
+    #[command(after_help = EXIT_CODES)]
+    Import {
+        /// The Valkey, as in valkey://user:pass@host:port.
+        from: String,
+        /// The data directory, in which no store may be.
         dir: PathBuf,
     },
     /// Write the content as commands that `valkey-cli --pipe` loads, into a cluster too.
@@ -39,14 +59,57 @@ pub(crate) enum Command {
     },
 }
 
-pub(crate) fn run(command: &Command, json: bool) -> Result<(), Failure> {
+pub(crate) fn run(remote: &Remote, json: bool, command: &Command) -> Result<(), Failure> {
     match command {
+        Command::Backup { name } => backup(remote, name, json),
+        Command::Import { from, dir } => import(from, dir, json),
         Command::Check { dir } => check(dir, json),
         Command::Export { dir, output, slots, secrets } => {
             let slots = slots.clone().unwrap_or(0..=SLOT_LAST);
             export(dir, output.as_deref(), Part { slots, secrets: *secrets }, json)
         }
     }
+}
+
+fn backup(remote: &Remote, name: &str, json: bool) -> Result<(), Failure> {
+    let admin = remote.admin()?;
+    let made = block_on(async { Ok(admin.backup(name).await?) })?;
+    if json {
+        say!("{}", serde_json::to_string(&made)?);
+    } else {
+        let (directory, transactions) = (&made.directory, made.transactions);
+        say!("{directory}: {transactions} transactions, {} MB", made.bytes >> 20);
+    }
+    Ok(())
+}
+
+fn import(from: &str, dir: &Path, json: bool) -> Result<(), Failure> {
+    let config =
+        ValkeyConfig::parse(from).map_err(|error| Failure::not_understood(error.to_string()))?;
+    let mut import = Import::begin(dir).map_err(explain)?;
+    let copied = block_on(async {
+        // Nobody listens to anything here: one partition is as good as all.
+        let host = ValkeyHost::connect(config.with_flow_partitions(1), Library::current()).await?;
+        let mut take = |some: Dump| {
+            let mut kept = some.iter().filter(|(key, _)| !audit::is_mark(key));
+            let added = kept.try_for_each(|(key, value)| import.add(key, value));
+            added.map_err(|error| {
+                BackendError::new(BackendErrorKind::Resource, Retry::Never, error.to_string())
+            })
+        };
+        Ok(host.read_all(&mut take).await?)
+    });
+    if let Err(failure) = copied {
+        import.give_up().map_err(explain)?;
+        return Err(failure);
+    }
+    let keys = import.finish().map_err(explain)?;
+    if json {
+        say!("{}", serde_json::json!({ "keys": keys }));
+    } else {
+        say!("{}: {keys} keys", dir.display());
+    }
+    Ok(())
 }
 
 fn check(dir: &Path, json: bool) -> Result<(), Failure> {

@@ -12,14 +12,18 @@
 //! does not list are removed, at once if a rewrite fails, or when the store is opened. A rewrite
 //! that would leave the disk nearly full is not begun, and one that proves to is given up.
 //!
-//! The same thread runs syncs that no call waits for.
+//! The same thread copies the store, and runs syncs that no call waits for.
 
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
+use tokio::sync::oneshot;
+
+use super::backup::BackupReport;
 use super::commit::{NextFile, Shared};
 use super::disk::{Disk, LaterSync};
 use super::layout::{Layout, base_name};
@@ -29,7 +33,7 @@ use super::room::ROOM_HIGH;
 use super::snapshot::BaseWriter;
 use super::start;
 use super::survey::Survey;
-use crate::error::StoreError;
+use crate::error::{BackupError, StoreError};
 use crate::memory::Memory;
 use crate::stats::{self, Counters};
 
@@ -38,10 +42,22 @@ const TIME_LIMIT: Duration = Duration::from_millis(100);
 /// What a rewrite leaves free on the disk, for the journal and for everybody else.
 const KEPT_FREE: u64 = 2 * ROOM_HIGH;
 
+/// More files than this are rewritten, even if they are small.
+const FILES_MAX: usize = 16;
+
 /// What the thread is asked to do.
 pub(crate) enum Request {
     /// Rewrite the journal.
     Compact,
+    /// Rewrite the journal, whatever its size, and tell how it went.
+    CompactNow(oneshot::Sender<Result<(), StoreError>>),
+    /// Copy the store to this directory.
+    Backup {
+        /// Where the copy is made.
+        directory: PathBuf,
+        /// Told how it went.
+        reply: oneshot::Sender<Result<BackupReport, BackupError>>,
+    },
     /// Run this sync, which covers everything up to this transaction.
     Sync {
         /// The sync.
@@ -77,13 +93,31 @@ impl Compaction {
             }
             match request {
                 Request::Sync { sync, sequence } => self.shared.synced(sync().map(|()| sequence)),
-                Request::Compact => self.compact_once(),
+                Request::Compact => drop(self.compact_once()),
+                Request::CompactNow(reply) => {
+                    self.shared.compacting.store(true, Ordering::Release);
+                    let _ = reply.send(self.compact_once());
+                }
+                Request::Backup { directory, reply } => {
+                    // Whoever asked may be gone; the copy is there all the same.
+                    let _ = reply.send(self.backup(&directory));
+                    self.compact_many_files();
+                }
             }
         }
     }
 
-    fn compact_once(&mut self) {
-        match self.compact() {
+    /// Every copy leaves a sealed file, however little is in it.
+    fn compact_many_files(&mut self) {
+        let many = self.manifest.increments.len() > FILES_MAX;
+        if many && !self.shared.compacting.swap(true, Ordering::AcqRel) {
+            drop(self.compact_once());
+        }
+    }
+
+    fn compact_once(&mut self) -> Result<(), StoreError> {
+        let outcome = self.compact();
+        match &outcome {
             Ok(()) => stats::add(&self.counters.compactions, 1),
             Err(error) => {
                 tracing::warn!("the journal could not be rewritten and goes on: {error}");
@@ -92,12 +126,14 @@ impl Compaction {
         }
         self.remove_leftovers();
         self.shared.compacting.store(false, Ordering::Release);
+        outcome
     }
 
     fn compact(&mut self) -> Result<(), StoreError> {
         // What keys and values take in memory is about what they take on the disk.
         let guess = self.shared.base_bytes.load(Ordering::Relaxed).max(self.memory.used());
-        self.require_free(ROOM_HIGH + guess).map_err(StoreError::io(&self.layout.journal))?;
+        let journal = &self.layout.journal;
+        self.require_free(journal, ROOM_HIGH + guess).map_err(StoreError::io(journal))?;
         let old = self.manifest.clone();
         let (next, covers) = self.start_next_file()?;
         let rewritten = self.shared.sealed_bytes.load(Ordering::Relaxed);
@@ -110,19 +146,19 @@ impl Compaction {
         Ok(())
     }
 
-    /// Refuses to fill the disk.
-    fn require_free(&self, bytes: u64) -> io::Result<()> {
-        let free = self.disk.free_bytes(&self.layout.journal)?;
+    /// Refuses to fill the disk that this directory is on.
+    pub(super) fn require_free(&self, directory: &Path, bytes: u64) -> io::Result<()> {
+        let free = self.disk.free_bytes(directory)?;
         if free >= bytes + KEPT_FREE {
             return Ok(());
         }
-        let message = format!("a rewrite takes {bytes} bytes more, and {free} are free");
+        let message = format!("{bytes} bytes are needed and {KEPT_FREE} kept, and {free} are free");
         Err(io::Error::new(io::ErrorKind::StorageFull, message))
     }
 
     /// Makes a file, lists it, and lets the journal's thread go on in it. Answers its number and
     /// the last transaction of the file before.
-    fn start_next_file(&mut self) -> Result<(u64, u64), StoreError> {
+    pub(super) fn start_next_file(&mut self) -> Result<(u64, u64), StoreError> {
         let number = self.unused_number()?;
         let path = self.layout.increment(number);
         let open = start::create(&*self.disk, &path).map_err(StoreError::io(&path))?;
@@ -156,17 +192,20 @@ impl Compaction {
     fn write_base(&self, survey: &Survey, covers: u64) -> Result<(u64, u64), StoreError> {
         let number = self.unused_number()?;
         let path = self.layout.file(&base_name(number));
-        let permission = Box::new(|bytes| self.require_free(bytes));
+        let permission = Box::new(|bytes| self.require_free(&self.layout.journal, bytes));
         let mut base = BaseWriter::create(&*self.disk, &path, self.piece_bytes, permission)
             .map_err(StoreError::io(&path))?;
         for index in survey.indexes() {
-            if self.cancelled.load(Ordering::Relaxed) {
-                return Err(StoreError::io(&path)(is_closing()));
-            }
+            self.require_open().map_err(StoreError::io(&path))?;
             let slice = survey.read(index)?;
             base.slice(index, &slice).map_err(StoreError::io(&path))?;
         }
         Ok((number, base.finish(covers).map_err(StoreError::io(&path))?))
+    }
+
+    /// Gives up what would keep a store from being closed.
+    pub(super) fn require_open(&self) -> io::Result<()> {
+        if self.cancelled.load(Ordering::Relaxed) { Err(is_closing()) } else { Ok(()) }
     }
 
     fn store(&mut self, manifest: Manifest) -> Result<(), StoreError> {

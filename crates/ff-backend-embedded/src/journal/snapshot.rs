@@ -3,6 +3,8 @@
 use std::io;
 use std::path::Path;
 
+use ff_script::dump::Stored;
+
 use super::disk::{Disk, JournalFile, write_all};
 use super::record::{self, Word};
 use super::slice;
@@ -28,6 +30,35 @@ pub(crate) fn commands(key: &[u8], object: &Object, emit: &mut Emit<'_>) -> io::
         Object::Set(set) => in_pieces(b"SADD", key, 1, set.iter().map(|member| &**member), emit),
         Object::Stream(stream) => stream_commands(key, stream, emit),
     }
+}
+
+/// The same for a value of another store.
+pub(crate) fn stored_commands(key: &[u8], value: &Stored, emit: &mut Emit<'_>) -> io::Result<()> {
+    match value {
+        Stored::String(value) => emit(&[b"SET", key, value]),
+        Stored::Hash(hash) => {
+            let parts = hash.iter().flat_map(|(field, value)| [&**field, &**value]);
+            in_pieces(b"HSET", key, 2, parts, emit)
+        }
+        Stored::SortedSet(scores) => scores
+            .iter()
+            .try_for_each(|(member, score)| emit(&[b"ZADD", key, &double(*score), member])),
+        Stored::List(list) => in_pieces(b"RPUSH", key, 1, list.iter().map(Vec::as_slice), emit),
+        Stored::Set(set) => in_pieces(b"SADD", key, 1, set.iter().map(Vec::as_slice), emit),
+        Stored::Stream(entries) => entries.iter().try_for_each(|entry| {
+            let id = format!("{}-{}", entry.ms, entry.seq);
+            let parts = entry.fields.iter().flat_map(|(name, value)| [&**name, &**value]);
+            let command: Vec<&[u8]> =
+                [&b"XADD"[..], key, id.as_bytes()].into_iter().chain(parts).collect();
+            emit(&command)
+        }),
+    }
+}
+
+fn double(number: f64) -> Vec<u8> {
+    let mut text = Vec::new();
+    number::write_double(&mut text, number);
+    text
 }
 
 /// Splits a long list of arguments into commands of at most as many groups.
@@ -61,14 +92,7 @@ fn sorted_set_commands(key: &[u8], set: &SortedSet, emit: &mut Emit<'_>) -> io::
         if piece.is_empty() {
             return Ok(());
         }
-        let scores: Vec<Vec<u8>> = piece
-            .iter()
-            .map(|(score, _)| {
-                let mut text = Vec::new();
-                number::write_double(&mut text, *score);
-                text
-            })
-            .collect();
+        let scores: Vec<Vec<u8>> = piece.iter().map(|(score, _)| double(*score)).collect();
         let parts = scores.iter().zip(&piece).flat_map(|(text, (_, it))| [&**text, &**it]);
         let command: Vec<&[u8]> = [&b"ZADD"[..], key].into_iter().chain(parts).collect();
         emit(&command)?;

@@ -67,7 +67,7 @@ pub(crate) fn known(layout: &Layout) -> Result<Option<Manifest>, StoreError> {
 
 /// Makes a directory, and those above it, to stay. One that is there may just have been made by a
 /// process that was killed before it could make sure of that.
-fn make_directory(disk: &dyn Disk, path: &Path) -> Result<(), StoreError> {
+pub(crate) fn make_directory(disk: &dyn Disk, path: &Path) -> Result<(), StoreError> {
     let made = !path.is_dir();
     if made {
         make_directory(disk, parent(path))?;

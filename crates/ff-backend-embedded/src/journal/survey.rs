@@ -165,7 +165,58 @@ fn read_number(bytes: &mut &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
     use super::*;
+    use crate::effects::{Effects, Transactions};
+    use crate::journal::record::{self, Word};
+    use crate::journal::shards;
+    use ff_script::dump::Dump;
+
+    /// Files as they were written before there were slices: keys of many partitions in one
+    /// transaction, and no table.
+    fn older_journal(root: &Path) -> (Layout, Manifest) {
+        let (layout, salt) = (Layout::new(root), 7);
+        std::fs::create_dir(&layout.journal).unwrap();
+        let mut base = Vec::new();
+        record::write_line(&mut base, Word::Version, salt, salt);
+        let mut effects = Effects::new(true);
+        for n in 0..40 {
+            let key = format!("ff:{{fp:{}}}:{n}", n * 7 % 10);
+            effects.command(&[b"SET", key.as_bytes(), b"v"]);
+            if n % 15 == 14 || n == 39 {
+                effects.finish();
+            }
+        }
+        let mut batch = effects.take_batch(Transactions::default());
+        batch.number(&mut 0, salt);
+        base.extend_from_slice(&batch.bytes);
+        record::write_line(&mut base, Word::Sealed, 90, salt);
+        std::fs::write(layout.file("appendonly.aof.1.base.aof"), base).unwrap();
+        let mut increment = Vec::new();
+        record::write_line(&mut increment, Word::Version, salt, salt);
+        std::fs::write(layout.increment(2), increment).unwrap();
+        (layout, Manifest { base: Some(1), increments: vec![2] })
+    }
+
+    #[test]
+    fn a_rewritten_file_without_a_table_is_read_back_slice_by_slice_all_the_same() {
+        let root = tempfile::tempdir().unwrap();
+        let (layout, manifest) = older_journal(root.path());
+        let (survey, loaded) = Survey::of(&layout, &manifest).unwrap();
+        assert_eq!(loaded.sequence, 90);
+        assert_eq!(survey.indexes(), (0..10).collect::<Vec<_>>());
+        let (_, keyspaces) = shards::load(&layout, &manifest, 3).unwrap();
+        let (mut whole, mut sliced) = (Dump::new(), Dump::new());
+        keyspaces.iter().for_each(|keyspace| keyspace.dump_into(&mut whole));
+        for index in survey.indexes() {
+            let slice = survey.read(index).unwrap();
+            assert_eq!(slice.len(), 4, "slice {index}");
+            slice.dump_into(&mut sliced);
+        }
+        assert_eq!(whole.len(), 40);
+        assert_eq!(sliced, whole);
+    }
 
     #[test]
     fn parts_come_back_in_order_and_neighbours_as_one() {

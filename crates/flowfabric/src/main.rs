@@ -114,7 +114,7 @@ enum Command {
     /// One of the demo's worker processes.
     #[command(hide = true)]
     DemoWorker(demo::DemoWorker),
-    /// Check or export a data directory.
+    /// Copy a running store; check or export a data directory.
     #[command(subcommand)]
     Store(store::Command),
     /// Print completions for a shell, as in: source <(flowfabric completions bash)
@@ -186,7 +186,7 @@ fn run(Cli { command, remote, json, .. }: Cli) -> Result<(), Failure> {
         Command::Worker(WorkerCommand::Run(options)) => worker::run(&remote, json, options),
         Command::Demo(options) => demo::run(&options, json),
         Command::DemoWorker(worker) => demo::run_worker(&remote, &worker),
-        Command::Store(command) => store::run(&command, json),
+        Command::Store(command) => store::run(&remote, json, &command),
         Command::Completions { shell } => {
             let out = &mut std::io::stdout();
             clap_complete::generate(shell, &mut Cli::command(), "flowfabric", out);

@@ -359,6 +359,7 @@ fn store_config(settings: &Settings) -> Result<StoreConfig, Failure> {
         .with_memory_limit(limit)
         .with_durability(settings.parse("durability", "primary or replica")?)
         .map_err(Failure::not_understood)?
+        .with_backup_directory(file("backup_dir"))
         .with_valkey_files(file("valkey_ca"), file("valkey_cert"), file("valkey_key"))
         .map_err(Failure::not_understood)?;
     let required: bool = settings.parse("require_durable", "true or false")?;

@@ -12,7 +12,7 @@ use ff_api::headers::JSON;
 use ff_api::problem::{HttpCode, Problem};
 use ff_api::raw::{Metrics, OpenApi};
 use ff_core::backend_error::{BackendError, BackendErrorKind, Retry};
-use ff_core::contracts::{CountExecutions, EventQuery, LaneQuery};
+use ff_core::contracts::{CountExecutions, CountKinds, EventQuery, LaneQuery};
 use ff_core::error::EngineError;
 use ff_core::schema::AnyJson;
 use tokio::sync::Mutex;
@@ -40,6 +40,7 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         direct::<LaneQuery, _>(|engine, _, query| engine.list_lanes(query)),
         direct::<CountExecutions, _>(|engine, _, _| engine.count_executions()),
+        direct::<CountKinds, _>(|engine, _, _| engine.count_kinds()),
         direct::<EventQuery, _>(|engine, _, query| engine.read_events(query)),
         json::<Deployment, _, _>(deployment),
         json::<Liveness, _, _>(healthz).open(),

@@ -1,6 +1,6 @@
 -- Kinds: how many executions of which kind are in which state. Nothing counts them as they move,
--- which every transition would pay for: each index is looked at, all of it while that is little, and
--- otherwise at places spread evenly over it, which stand for the rest.
+-- which every transition would pay for: each index is looked at, all of it while that is little,
+-- and otherwise at places spread evenly over it, which stand for the rest.
 
 local arg = require('kernel.arg')
 local define = require('kernel.define').define

@@ -1,5 +1,6 @@
 -- List: executions by namespace, lane, state, kind, tag and time, page by page. Each state is read
--- from the smallest index that holds it, so that a few failures are found among a million successes.
+-- from the smallest index that holds it, so that a few failures are found among a million
+-- successes.
 -- A cursor is a place in the order of all partitions: it may be passed to any of them.
 
 local arg = require('kernel.arg')

@@ -1,6 +1,6 @@
-//! The API as a page to read, made from the OpenAPI document. It needs no scripts and loads nothing,
-//! so that it can be read without a network. It says what every server of this version can do, and
-//! nothing about this one.
+//! The API as a page to read, made from the OpenAPI document. It needs no scripts and loads
+//! nothing, so that it can be read without a network. It says what every server of this version can
+//! do, and nothing about this one.
 
 mod schema;
 

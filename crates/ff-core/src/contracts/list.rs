@@ -88,8 +88,8 @@ pub struct ExecutionSummary {
 }
 
 /// A page of executions, in one order over all partitions: without a state the newest first; of a
-/// state that is over those first that will be kept longest; of any other in the order in which they
-/// go on. A page may be shorter than asked for although more follow.
+/// state that is over those first that will be kept longest; of any other in the order in which
+/// they go on. A page may be shorter than asked for although more follow.
 #[serde_with_macros::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = ExecutionList)]

@@ -23,8 +23,8 @@ pub struct CancelMany {
     /// Only tell how many there are.
     #[serde(default)]
     pub dry_run: bool,
-    /// A fresh id for this change: a repetition with the same one has no second effect on those that
-    /// it changed already.
+    /// A fresh id for this change: a repetition with the same one has no second effect on those
+    /// that it changed already.
     pub request_id: Option<RequestId>,
 }
 
@@ -71,8 +71,8 @@ pub struct ReplayMany {
     /// Only tell how many there are.
     #[serde(default)]
     pub dry_run: bool,
-    /// A fresh id for this change: a repetition with the same one has no second effect on those that
-    /// it changed already.
+    /// A fresh id for this change: a repetition with the same one has no second effect on those
+    /// that it changed already.
     pub request_id: Option<RequestId>,
 }
 

@@ -1,5 +1,5 @@
-//! What the process takes, by the names that Prometheus' own clients use. Linux tells it in `/proc`;
-//! elsewhere there is nothing to tell.
+//! What the process takes, by the names that Prometheus' own clients use. Linux tells it in
+//! `/proc`; elsewhere there is nothing to tell.
 
 use std::fs;
 

@@ -9,7 +9,7 @@ mod flow_rows;
 mod flows;
 mod following;
 mod grants;
-mod kinds;
+mod kind_counts;
 mod listing;
 mod many;
 mod partition;

@@ -21,7 +21,7 @@ use crate::time;
 use speed::Speeds;
 
 /// The pause after a look lasts so many times as long as the look.
-const IDLE_FACTOR: u32 = 9;
+const IDLE_FACTOR: u32 = 2;
 
 /// What to watch, and how.
 #[derive(clap::Args)]

@@ -8,7 +8,7 @@ use ff_core::limits;
 use ff_core::state::PublicState;
 use ff_core::types::{ExecutionId, ExecutionKind, Namespace};
 use ff_script::calls::create::CreateExecutions;
-use ff_script::calls::kinds::{CountKinds, CountKindsReply};
+use ff_script::calls::kind_counts::{CountKinds, CountKindsReply};
 use ff_script::calls::list::{CountExecutions, CountExecutionsReply};
 use ff_script::value::Value;
 use ff_script::wire::Rest;

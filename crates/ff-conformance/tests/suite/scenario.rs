@@ -19,7 +19,7 @@ use ff_script::calls::describe::{DescribeExecution, ListAttempts, ReadPayload, R
 use ff_script::calls::events::ReadEvents;
 use ff_script::calls::expire::{ExpireExecution, PromoteDelayed};
 use ff_script::calls::grant::{GrantNext, IssueClaimGrant, IssueReclaimGrant};
-use ff_script::calls::kinds::CountKinds;
+use ff_script::calls::kind_counts::CountKinds;
 use ff_script::calls::lease::{MarkLeaseExpired, RevokeLease};
 use ff_script::calls::library::{CheckRights, Version};
 use ff_script::calls::list::{CountExecutions, ListExecutions};

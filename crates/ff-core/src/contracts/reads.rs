@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::event::{EventPage, EventQuery, History};
 use super::executions::ExecutionState;
-use super::kinds::KindCounts;
+use super::kind_counts::KindCounts;
 use super::list::{LaneList, LaneQuery, ListFilter, ListPage};
 use super::snapshot::{AttemptRecord, ExecutionSnapshot};
 use crate::ToSchema;

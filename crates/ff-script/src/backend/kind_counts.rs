@@ -12,7 +12,7 @@ use ff_core::types::{ExecutionKind, LaneId};
 
 use super::reads::read_row;
 use super::{ScriptBackend, call};
-use crate::calls::kinds::{CountKinds, CountKindsReply};
+use crate::calls::kind_counts::{CountKinds, CountKindsReply};
 use crate::host::Host;
 use crate::wire::{Rest, row};
 

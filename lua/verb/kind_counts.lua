@@ -5,6 +5,7 @@
 local arg = require('kernel.arg')
 local define = require('kernel.define').define
 local limit = require('kernel.limit')
+local need = require('model.need')
 local record = require('model.record')
 local reply = require('kernel.reply')
 local state = require('model.state')
@@ -33,7 +34,10 @@ local function indexes(p, lanes)
   add('suspended', p.suspended)
   add('due', p.due)
   for i = 1, #state.OUTCOMES do add('ended', p.ended[state.OUTCOMES[i]]) end
-  for i = 1, #lanes do add('queue', p.queue .. lanes[i]) end
+  for i = 1, #lanes do
+    local needs = need.list(p, lanes[i])
+    for j = 1, #needs do add('queue', p.queue .. lanes[i] .. ':' .. needs[j]) end
+  end
   table.sort(list, function(one, other) return one.size < other.size end)
   add('all', p.all)
   return list

@@ -20,6 +20,7 @@ mod snapshot;
 mod streams;
 mod suspensions;
 mod tasks;
+mod upgrade;
 mod workers;
 
 pub use completions::Completions;
@@ -40,7 +41,7 @@ use ff_core::partition::{Partition, PartitionConfig};
 use ff_core::types::{ExecutionId, LaneId};
 
 use crate::call::{Call, open_reply};
-use crate::calls::deployment::{OpenDeployment, RegisterLane};
+use crate::calls::deployment::{OpenDeployment, OpenDeploymentReply, RegisterLane};
 use crate::host::Host;
 use following::Following;
 
@@ -97,7 +98,8 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
             num_quota_partitions: self.config.num_quota_partitions,
             format: limits::STORE_FORMAT,
         };
-        self.call(FIRST, open).await.map(drop)
+        let OpenDeploymentReply::Opened { format, .. } = self.call(FIRST, open).await?;
+        if format < limits::STORE_FORMAT { self.upgrade().await } else { Ok(()) }
     }
 
     /// The host underneath.

@@ -144,7 +144,8 @@ impl Operation for ListFilter {
     const ANSWERS: &'static str = "A page.";
     const ABOUT: &'static str = "In one order over all partitions: without a state the newest \
         first; of a state that is over those first that will be kept longest, which are the latest \
-        ones where all have the same retention; waiting by lane, the next to be claimed first; \
+        ones where all have the same retention; waiting by lane, namespace and kind, the next to be \
+        claimed first; \
         delayed, active and suspended by when something will happen to them or has. \
         A page may be shorter than asked for although more follow: go on until next_cursor is \
         absent. An execution at or before the cursor is never repeated.";

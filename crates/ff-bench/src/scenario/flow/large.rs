@@ -124,6 +124,7 @@ async fn claim(on: &Deployment, lane: &LaneId, wanted: usize) -> Result<Vec<Clai
             worker_id: "bench".parse()?,
             worker_instance_id: "bench-large".parse()?,
             lanes: vec![lane.clone()],
+            namespaces: Vec::new(),
             capabilities: CapabilitySet::default(),
             kinds: Vec::new(),
             count: CLAIM_MAX.min(u32::try_from(wanted - claimed.len())?),

@@ -64,8 +64,8 @@ fn one_order(client: &Client) {
     }
     let waiting = all(client, "lane=list&state=waiting&limit=1000");
     assert_eq!(all(client, "lane=list&state=waiting&limit=2"), waiting);
-    let times: Vec<u64> = waiting.iter().filter_map(|row| row["created_at"].as_u64()).collect();
-    assert!(times.is_sorted(), "in the order of their turn: {times:?}");
+    let turn = |row: &Value| (text(&row["kind"]), row["created_at"].as_u64());
+    assert!(waiting.is_sorted_by_key(turn), "by kind, in the order of their turn: {waiting:?}");
 }
 
 fn one_partition_at_a_time(client: &Client, submitted: &BTreeSet<String>) {

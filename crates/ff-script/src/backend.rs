@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
-use ff_core::backend_error::Retry;
+use ff_core::backend_error::{BackendError, Retry};
 use ff_core::engine_backend::EngineBackend;
 use ff_core::error::EngineError;
 use ff_core::limits;
@@ -174,7 +174,18 @@ async fn call<H: Host + ?Sized, C: Call>(
                 repeats += 1;
                 call.mark_repeated(begun.elapsed());
             }
-            Err(error) => return Err(EngineError::from(error).in_context(C::CONTRACT.name)),
+            Err(error) => {
+                let error = if repeats > 0 { perhaps_applied(error) } else { error };
+                return Err(EngineError::from(error).in_context(C::CONTRACT.name));
+            }
         }
     }
+}
+
+/// The last try of a call may certainly not have been applied, and an earlier one still have been.
+fn perhaps_applied(mut error: BackendError) -> BackendError {
+    if error.retry == Retry::Safe {
+        error.retry = Retry::IfReplaySafe;
+    }
+    error
 }

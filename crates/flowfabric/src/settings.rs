@@ -37,6 +37,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     setting("journal", "always"),
     setting("memory_limit", "auto"),
     setting("require_durable", "false"),
+    setting("durability", "primary"),
     setting("partitions", "256"),
     Setting { secret: true, ..reloaded("tokens") },
     reloaded("allowed_hosts"),

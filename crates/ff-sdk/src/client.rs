@@ -20,7 +20,10 @@ pub(crate) use submit::DEFAULT_LANE;
 
 use std::sync::Arc;
 
-use ff_core::contracts::{CancelExecution, Created, ExecutionSnapshot, ListFilter};
+use ff_core::contracts::{
+    AttemptRecord, CancelExecution, Created, ExecutionSnapshot, ExecutionState, ListFilter,
+    ReplayExecution,
+};
 use ff_core::engine_backend::EngineBackend;
 use ff_core::types::{ExecutionRef, Namespace};
 use serde::Serialize;
@@ -91,12 +94,12 @@ impl Client {
     /// An execution for the handler of this name, or of this [`Kind`](crate::Kind), with an input
     /// that is encoded as JSON. It is submitted when the answer is awaited.
     pub fn submit<I: Serialize + ?Sized>(&self, kind: impl Takes<I>, input: &I) -> Submission {
-        Submission::new(self, kind.kind_name(), serde_json::to_vec(input))
+        Submission::new(self, kind, serde_json::to_vec(input))
     }
 
     /// The same with an input of bytes that are passed on as they are.
     pub fn submit_raw(&self, kind: &str, payload: impl Into<Vec<u8>>) -> Submission {
-        Submission::new(self, kind, Ok(payload.into()))
+        Submission::new::<[u8]>(self, kind, Ok(payload.into()))
     }
 
     /// Submits several with few calls, each on its own: one refusal does not affect the others.
@@ -129,6 +132,30 @@ impl Client {
         let request = CancelExecution { reason: reason.to_owned(), request_id: None };
         let cancelled = self.engine().cancel_execution(id, request).await;
         cancelled.map(drop).map_err(|error| name.advise(error).in_context("cancel").into())
+    }
+
+    /// Runs an ended execution again; one that has not ended is refused.
+    pub async fn replay(
+        &self,
+        execution: impl Into<ExecutionRef>,
+        request: ReplayExecution,
+    ) -> Result<ExecutionState, SdkError> {
+        let name = execution.into();
+        let id = self.connection.resolve(name)?;
+        let replayed = self.engine().replay(id, request).await;
+        replayed.map_err(|error| name.advise(error).in_context("replay").into())
+    }
+
+    /// The attempts of an execution, oldest first: who made them, when, and how each ended.
+    pub async fn attempts(
+        &self,
+        execution: impl Into<ExecutionRef>,
+    ) -> Result<Vec<AttemptRecord>, SdkError> {
+        let name = execution.into();
+        let id = self.connection.resolve(name)?;
+        let listed = self.engine().list_attempts(id).await;
+        let listed = listed.map_err(|error| name.advise(error).in_context("attempts"))?;
+        Ok(listed.attempts)
     }
 
     /// Everything about an execution at one moment; none if it does not exist.

@@ -47,8 +47,8 @@ pub use error::{HttpError, HttpErrorKind, SdkError, TerminalError};
 pub use flow::{Flow, FlowHandle, FlowTask, Input, InputName, TaskOutcome, Upstream};
 pub use kind::{Kind, Takes};
 pub use runtime::{
-    Context, INVALID_INPUT, INVALID_OUTPUT, INVALID_SUSPENSION, KindOptions, PANIC, ShutdownHandle,
-    TaskError, UNKNOWN_KIND, Worker, WorkerBuilder,
+    Context, INVALID_DELAY, INVALID_INPUT, INVALID_OUTPUT, INVALID_SUSPENSION, KindOptions, PANIC,
+    ShutdownHandle, TaskError, TaskResult, UNKNOWN_KIND, Worker, WorkerBuilder,
 };
 pub use stream::{read_stream, tail_stream};
 pub use task::{Child, ClaimedTask, FENCE_HEADER, Frames, LeaseLoss, LeaseMonitor, SuspendOutcome};
@@ -69,13 +69,13 @@ pub use ff_core::backend_error::{BackendError, BackendErrorKind};
 pub use ff_core::completion_backend::CompletionBackend;
 pub use ff_core::contracts::{
     ANY_SIGNAL, AppendFrameOutcome, Approval, ApprovalChoice, ApprovalDecision, ApprovalList,
-    ApprovalRequest, ClaimGrant, Condition, ConditionMatcher, Created, DeliverSignal,
-    ExecutionSnapshot, ExecutionSummary, LanePage, ListFilter, ListSuspended, ListSuspendedPage,
-    MAX_TAIL_BLOCK_MS, OpenWaitpoint, Output, OutputCursor, PartitionFailure, PendingWaitpoint,
-    ReclaimGrant, ResumeSignal, ResumedBy, Resumption, RotateWaitpointSecretRequest,
-    RotateWaitpointSecretResponse, STREAM_READ_HARD_CAP, Signal, SignalOutcome, StreamFrame,
-    StreamFrames, SuspendRequest, SuspendedExecutionEntry, SuspensionReason, TimeoutBehavior,
-    WaitpointKind, WaitpointSpec, WaitpointState,
+    ApprovalRequest, AttemptRecord, ClaimGrant, Condition, ConditionMatcher, Created,
+    DeliverSignal, ExecutionSnapshot, ExecutionState, ExecutionSummary, LanePage, ListFilter,
+    ListSuspended, ListSuspendedPage, MAX_TAIL_BLOCK_MS, OpenWaitpoint, Output, OutputCursor,
+    PartitionFailure, PendingWaitpoint, ReclaimGrant, ReplayExecution, ResumeSignal, ResumedBy,
+    Resumption, RotateWaitpointSecretRequest, RotateWaitpointSecretResponse, STREAM_READ_HARD_CAP,
+    Signal, SignalOutcome, StreamFrame, StreamFrames, SuspendRequest, SuspendedExecutionEntry,
+    SuspensionReason, TimeoutBehavior, WaitpointKind, WaitpointSpec, WaitpointState,
 };
 pub use ff_core::contracts::{
     AddEdge, AddFlowMember, CancelFlow, CancelFlowPolicy, CancelFlowResult, CancelFlowWait,

@@ -168,18 +168,19 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
 
     /// The handler of a kind: an async function of a [`Context`] and an input that is read as JSON,
     /// with an output that is written as JSON.
-    pub fn on<I, O, F, Fut>(self, kind: impl Into<String>, handler: F) -> Self
+    pub fn on<I, O, E, F, Fut>(self, kind: impl Into<String>, handler: F) -> Self
     where
         I: DeserializeOwned + Send + 'static,
         O: Serialize + 'static,
+        E: Into<TaskError> + 'static,
         F: Fn(Context<S>, I) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<O, TaskError>> + Send + 'static,
+        Fut: Future<Output = Result<O, E>> + Send + 'static,
     {
         self.add(kind, KindOptions::default(), handler::typed(handler))
     }
 
     /// The same, with options.
-    pub fn on_with<I, O, F, Fut>(
+    pub fn on_with<I, O, E, F, Fut>(
         self,
         kind: impl Into<String>,
         options: KindOptions,
@@ -188,31 +189,34 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
     where
         I: DeserializeOwned + Send + 'static,
         O: Serialize + 'static,
+        E: Into<TaskError> + 'static,
         F: Fn(Context<S>, I) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<O, TaskError>> + Send + 'static,
+        Fut: Future<Output = Result<O, E>> + Send + 'static,
     {
         self.add(kind, options, handler::typed(handler))
     }
 
     /// The handler of a kind whose input and output are bytes.
-    pub fn on_raw<F, Fut>(self, kind: impl Into<String>, handler: F) -> Self
+    pub fn on_raw<E, F, Fut>(self, kind: impl Into<String>, handler: F) -> Self
     where
+        E: Into<TaskError> + 'static,
         F: Fn(Context<S>, Vec<u8>) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Vec<u8>, TaskError>> + Send + 'static,
+        Fut: Future<Output = Result<Vec<u8>, E>> + Send + 'static,
     {
         self.add(kind, KindOptions::default(), handler::raw(handler))
     }
 
     /// The same, with options.
-    pub fn on_raw_with<F, Fut>(
+    pub fn on_raw_with<E, F, Fut>(
         self,
         kind: impl Into<String>,
         options: KindOptions,
         handler: F,
     ) -> Self
     where
+        E: Into<TaskError> + 'static,
         F: Fn(Context<S>, Vec<u8>) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Vec<u8>, TaskError>> + Send + 'static,
+        Fut: Future<Output = Result<Vec<u8>, E>> + Send + 'static,
     {
         self.add(kind, options, handler::raw(handler))
     }
@@ -220,17 +224,18 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
     /// The handler of a kind that blocks the thread it runs on: a plain function, run where it may
     /// do so, beside the others. It cannot be dropped when its lease is lost: a long one looks at
     /// [`Context::is_cancelled`] now and then. A runtime that ends waits for it.
-    pub fn on_blocking<I, O, F>(self, kind: impl Into<String>, handler: F) -> Self
+    pub fn on_blocking<I, O, E, F>(self, kind: impl Into<String>, handler: F) -> Self
     where
         I: DeserializeOwned + Send + 'static,
         O: Serialize + 'static,
-        F: Fn(Context<S>, I) -> Result<O, TaskError> + Send + Sync + 'static,
+        E: Into<TaskError> + 'static,
+        F: Fn(Context<S>, I) -> Result<O, E> + Send + Sync + 'static,
     {
         self.add(kind, KindOptions::default(), handler::blocking(handler))
     }
 
     /// The same, with options.
-    pub fn on_blocking_with<I, O, F>(
+    pub fn on_blocking_with<I, O, E, F>(
         self,
         kind: impl Into<String>,
         options: KindOptions,
@@ -239,7 +244,8 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
     where
         I: DeserializeOwned + Send + 'static,
         O: Serialize + 'static,
-        F: Fn(Context<S>, I) -> Result<O, TaskError> + Send + Sync + 'static,
+        E: Into<TaskError> + 'static,
+        F: Fn(Context<S>, I) -> Result<O, E> + Send + Sync + 'static,
     {
         self.add(kind, options, handler::blocking(handler))
     }

@@ -12,18 +12,19 @@ use crate::kind::Kind;
 
 impl<S: Send + Sync + 'static> WorkerBuilder<S> {
     /// The handler of a kind, with the types that those who submit it know: see [`Kind`].
-    pub fn handle<I, O, F, Fut>(self, kind: &Kind<I, O>, handler: F) -> Self
+    pub fn handle<I, O, E, F, Fut>(self, kind: &Kind<I, O>, handler: F) -> Self
     where
         I: DeserializeOwned + Send + 'static,
         O: Serialize + 'static,
+        E: Into<TaskError> + 'static,
         F: Fn(Context<S>, I) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<O, TaskError>> + Send + 'static,
+        Fut: Future<Output = Result<O, E>> + Send + 'static,
     {
         self.on(kind.name(), handler)
     }
 
     /// The same, with options.
-    pub fn handle_with<I, O, F, Fut>(
+    pub fn handle_with<I, O, E, F, Fut>(
         self,
         kind: &Kind<I, O>,
         options: KindOptions,
@@ -32,18 +33,20 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
     where
         I: DeserializeOwned + Send + 'static,
         O: Serialize + 'static,
+        E: Into<TaskError> + 'static,
         F: Fn(Context<S>, I) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<O, TaskError>> + Send + 'static,
+        Fut: Future<Output = Result<O, E>> + Send + 'static,
     {
         self.on_with(kind.name(), options, handler)
     }
 
     /// The handler of a kind that blocks its thread: see [`WorkerBuilder::on_blocking`].
-    pub fn handle_blocking<I, O, F>(self, kind: &Kind<I, O>, handler: F) -> Self
+    pub fn handle_blocking<I, O, E, F>(self, kind: &Kind<I, O>, handler: F) -> Self
     where
         I: DeserializeOwned + Send + 'static,
         O: Serialize + 'static,
-        F: Fn(Context<S>, I) -> Result<O, TaskError> + Send + Sync + 'static,
+        E: Into<TaskError> + 'static,
+        F: Fn(Context<S>, I) -> Result<O, E> + Send + Sync + 'static,
     {
         self.on_blocking(kind.name(), handler)
     }

@@ -23,5 +23,6 @@ mod chaos;
 mod demo;
 mod examples;
 mod full;
+mod several_servers;
 mod stopped;
 mod store;

@@ -58,7 +58,7 @@ use policy::Said;
 /// # }
 /// ```
 ///
-/// ```compile_fail,E0277
+/// ```compile_fail,E0308
 /// # async fn example(client: ff_sdk::Client) {
 /// # use ff_sdk::Kind;
 /// const SQUARE: Kind<i64, i64> = Kind::new("square");
@@ -66,7 +66,7 @@ use policy::Said;
 /// # }
 /// ```
 ///
-/// ```compile_fail,E0277
+/// ```compile_fail,E0308
 /// # async fn example(context: ff_sdk::Context) {
 /// # use ff_sdk::Kind;
 /// const SQUARE: Kind<i64, i64> = Kind::new("square");

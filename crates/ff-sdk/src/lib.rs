@@ -104,3 +104,8 @@ pub use ff_core::value::Value;
 pub use ff_core::work_source::WorkSource;
 pub use ff_script::backend::rotate_waitpoint_hmac_secret_all_partitions;
 pub use ff_script::host::Host;
+
+/// The programs of the documentation, which must compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/sdk.md")]
+struct Documented;

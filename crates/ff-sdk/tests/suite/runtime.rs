@@ -10,7 +10,7 @@ use ff_sdk::{
     SdkError, ShutdownHandle, ShutdownReport, TaskError, Worker,
 };
 use serde::{Deserialize, Serialize};
-use tokio::sync::Notify;
+use tokio::sync::{Barrier, Notify};
 use tokio::task::JoinHandle;
 
 use crate::site::{LANE, LONG, Site, claim, eventually};
@@ -218,10 +218,10 @@ struct Gauge {
 }
 
 impl Gauge {
-    async fn pass(&self) {
+    async fn pass(&self, meanwhile: impl Future<Output: Sized>) {
         let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(now, Ordering::SeqCst);
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        meanwhile.await;
         self.now.fetch_sub(1, Ordering::SeqCst);
     }
 
@@ -231,20 +231,22 @@ impl Gauge {
 }
 
 pub(crate) async fn no_more_run_at_a_time_than_the_worker_and_the_kind_allow(site: Site) {
-    let gauges: Arc<(Gauge, Gauge)> = Arc::default();
+    type Gauges = Arc<(Gauge, Gauge, Barrier)>;
+    let gauges: Gauges = Arc::new((Gauge::default(), Gauge::default(), Barrier::new(2)));
     let worker = site
         .handlers()
         .state(Arc::clone(&gauges))
         .concurrency(4)
-        .on("free", |context: Context<Arc<(Gauge, Gauge)>>, (): ()| async move {
-            context.state().0.pass().await;
+        .on("free", |context: Context<Gauges>, (): ()| async move {
+            // Each waits for another one: they do run side by side.
+            context.state().0.pass(context.state().2.wait()).await;
             Ok::<_, TaskError>(())
         })
         .on_with(
             "narrow",
             KindOptions::concurrency(1),
-            |context: Context<Arc<(Gauge, Gauge)>>, (): ()| async move {
-                context.state().1.pass().await;
+            |context: Context<Gauges>, (): ()| async move {
+                context.state().1.pass(tokio::time::sleep(Duration::from_millis(10))).await;
                 Ok::<_, TaskError>(())
             },
         );

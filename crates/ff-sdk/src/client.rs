@@ -3,15 +3,13 @@
 mod call;
 mod flow;
 mod follow;
-mod follow_flow;
 mod list;
 mod result;
 mod signal;
 mod submit;
 
 pub use call::Call;
-pub use follow::Follow;
-pub use follow_flow::FollowFlow;
+pub use follow::{Follow, FollowFlow, Followed};
 pub use list::Listing;
 pub use result::AwaitError;
 pub use submit::Submission;

@@ -40,14 +40,14 @@ mod runtime;
 
 pub use admin::{ClaimForWorkerRequest, ClaimForWorkerResponse, FlowFabricAdminClient};
 pub use backend_config::{BackendConfig, BackendConnection, ServerConnection};
-pub use client::{AwaitError, Call, Client, Follow, FollowFlow, Listing, Submission};
+pub use client::{AwaitError, Call, Client, Follow, FollowFlow, Followed, Listing, Submission};
 pub use config::WorkerConfig;
 pub use connection::Connection;
 pub use error::{HttpError, HttpErrorKind, SdkError, TerminalError};
 pub use flow::{Flow, FlowHandle, FlowTask, Input, InputName, TaskOutcome, Upstream};
 pub use kind::{Kind, Takes};
 pub use runtime::{
-    Context, INVALID_DELAY, INVALID_INPUT, INVALID_OUTPUT, INVALID_SUSPENSION, KindOptions, PANIC,
+    Context, INVALID_DELAY, INVALID_INPUT, INVALID_OUTPUT, INVALID_SUSPENSION, PANIC,
     ShutdownHandle, TaskError, TaskResult, UNKNOWN_KIND, Worker, WorkerBuilder,
 };
 pub use stream::{read_stream, tail_stream};

@@ -7,7 +7,7 @@ mod run;
 mod task_error;
 mod typed;
 
-pub use builder::{KindOptions, WorkerBuilder};
+pub use builder::WorkerBuilder;
 pub use context::Context;
 pub use run::ShutdownHandle;
 pub use task_error::{TaskError, TaskResult};

@@ -5,7 +5,7 @@ use std::future::Future;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::builder::{KindOptions, WorkerBuilder};
+use super::builder::WorkerBuilder;
 use super::context::Context;
 use super::task_error::TaskError;
 use crate::kind::Kind;
@@ -21,23 +21,6 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
         Fut: Future<Output = Result<O, E>> + Send + 'static,
     {
         self.on(kind.name(), handler)
-    }
-
-    /// The same, with options.
-    pub fn handle_with<I, O, E, F, Fut>(
-        self,
-        kind: &Kind<I, O>,
-        options: KindOptions,
-        handler: F,
-    ) -> Self
-    where
-        I: DeserializeOwned + Send + 'static,
-        O: Serialize + 'static,
-        E: Into<TaskError> + 'static,
-        F: Fn(Context<S>, I) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<O, E>> + Send + 'static,
-    {
-        self.on_with(kind.name(), options, handler)
     }
 
     /// The handler of a kind that blocks its thread: see [`WorkerBuilder::on_blocking`].

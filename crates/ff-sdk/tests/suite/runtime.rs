@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use ff_core::contracts::ExecutionSnapshot;
 use ff_sdk::{
-    AwaitError, Backoff, Client, Context, ExecutionId, KindOptions, PublicState, RetryPolicy,
-    SdkError, ShutdownHandle, ShutdownReport, TaskError, Worker,
+    AwaitError, Backoff, Client, Context, ExecutionId, PublicState, RetryPolicy, SdkError,
+    ShutdownHandle, ShutdownReport, TaskError, Worker,
 };
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Barrier, Notify};
@@ -242,14 +242,11 @@ pub(crate) async fn no_more_run_at_a_time_than_the_worker_and_the_kind_allow(sit
             context.state().0.pass(context.state().2.wait()).await;
             Ok::<_, TaskError>(())
         })
-        .on_with(
-            "narrow",
-            KindOptions::concurrency(1),
-            |context: Context<Gauges>, (): ()| async move {
-                context.state().1.pass(tokio::time::sleep(Duration::from_millis(10))).await;
-                Ok::<_, TaskError>(())
-            },
-        );
+        .on("narrow", |context: Context<Gauges>, (): ()| async move {
+            context.state().1.pass(tokio::time::sleep(Duration::from_millis(10))).await;
+            Ok::<_, TaskError>(())
+        })
+        .concurrency_of("narrow", 1);
     let running = Running::start(worker.build().expect("valid"));
     let mut ids = Vec::new();
     for kind in ["free", "narrow"] {
@@ -269,18 +266,15 @@ pub(crate) async fn no_more_run_at_a_time_than_the_worker_and_the_kind_allow(sit
 pub(crate) async fn what_a_full_kind_has_no_room_for_is_left_to_others(site: Site) {
     let (started, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let seen = (Arc::clone(&started), Arc::clone(&go_on));
-    let busy = site.handlers().concurrency(4).on_with(
-        "narrow",
-        KindOptions::concurrency(1),
-        move |_: Context, (): ()| {
-            let (started, go_on) = seen.clone();
-            async move {
-                started.notify_one();
-                go_on.notified().await;
-                Ok::<_, TaskError>(1)
-            }
-        },
-    );
+    let busy = site.handlers().concurrency(4).concurrency_of("narrow", 1);
+    let busy = busy.on("narrow", move |_: Context, (): ()| {
+        let (started, go_on) = seen.clone();
+        async move {
+            started.notify_one();
+            go_on.notified().await;
+            Ok::<_, TaskError>(1)
+        }
+    });
     let busy = Running::start(busy.build().expect("valid"));
     let first = submit(&site, "narrow").await;
     started.notified().await;

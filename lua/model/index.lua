@@ -12,6 +12,7 @@ local limit = require('kernel.limit')
 local number = require('kernel.number')
 local writes = require('kernel.writes')
 local event = require('model.event')
+local fair = require('model.fair')
 local log = require('model.log')
 local record = require('model.record')
 local state = require('model.state')
@@ -23,8 +24,11 @@ local CLAIMABLE, ENDED, LIVE = state.CLAIMABLE, state.ENDED, state.LIVE
 local STRICT_STEP = 1000000000000
 local RETENTION_MS = limit.retention_ms_default
 
--- Lowest first. A priority step outweighs any age unless the policy says how much age it is worth.
-local function queue_score(x)
+-- Lowest first. In a fair lane that is the rank. Otherwise a priority step outweighs any age unless
+-- the policy says how much age it is worth.
+local function queue_score(p, x)
+  local rank = fair.rank(p, x, CLAIMABLE[x.was])
+  if rank then return rank end
   local created_at, priority = stored(x.created_at, 0), x.priority
   if not priority then return created_at end
   return created_at - stored(priority, 0) * stored(x.ageing_ms, STRICT_STEP)
@@ -115,7 +119,8 @@ local function write_live(call, w, x, queue, queued)
   local p, now = w.p, w.now
   local uuid, at, before = x.uuid, index.due_at(x), timed_before(p, x)
   local after = at and index.times(p, x.state)
-  local score = queue and CLAIMABLE[x.state] and not x.grant_expires_at and queue_score(x)
+  local score = queue and CLAIMABLE[x.state] and not x.grant_expires_at
+    and queue_score(p, x)
   record.write(x)
   if score then
     call('ZADD', queue, score, uuid)

@@ -9,6 +9,7 @@ local reply = require('kernel.reply')
 local capability = require('model.capability')
 local claim = require('model.claim')
 local index = require('model.index')
+local lane = require('model.lane')
 local queue = require('model.queue')
 
 -- How long the longest of these rows is.
@@ -90,6 +91,7 @@ define {
       local before = taken_before(p, a, now)
       if before then return reply.duplicate(before, '') end
     end
+    if lane.is_paused(p, a.lane) then return reply.ok({ claim.PLAIN }, '') end
     return reply.ok(pick(w, p, a, now, has))
   end,
 }

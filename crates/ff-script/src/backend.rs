@@ -3,12 +3,16 @@
 mod approvals;
 mod children;
 mod completions;
+mod everywhere;
 mod executions;
+mod facts;
 mod flow_replay;
 mod flow_rows;
 mod flows;
 mod following;
 mod grants;
+mod kinds;
+mod lanes;
 mod partition;
 mod reads;
 mod secrets;
@@ -20,6 +24,7 @@ mod tasks;
 mod workers;
 
 pub use completions::Completions;
+pub use facts::FactsInstalled;
 pub use secrets::{
     FirstSecret, Installed, WaitpointSecrets, rotate_waitpoint_hmac_secret_all_partitions,
 };

@@ -9,6 +9,7 @@ mod flows;
 mod frame_stream;
 mod grants;
 mod health;
+mod lanes;
 mod reads;
 mod streams;
 mod tasks;
@@ -43,6 +44,7 @@ pub(crate) fn all() -> Vec<Route> {
         flow_events::routes(),
         streams::routes(),
         workers::routes(),
+        lanes::routes(),
         claims::routes(),
         tasks::routes(),
         waits::routes(),

@@ -1,16 +1,13 @@
 //! Gives every partition the first key of its waitpoint tokens, beside whatever else goes on.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use ff_core::engine_backend::EngineBackend as _;
 use ff_core::partition::Partition;
 use ff_script::backend::{Installed, ScriptBackend};
 use tokio::task::JoinHandle;
 
-/// The pause after a failure, which doubles with each until it is the longest.
-const PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+use crate::patience::Patience;
 
 /// The first keys of waitpoint tokens on their way to all partitions. It ends when all have one,
 /// or when this is dropped: a partition that was missed gets its key when it first needs it.
@@ -37,14 +34,13 @@ impl Drop for FirstSecrets {
 
 async fn install(backend: Arc<ScriptBackend>) {
     let mut missing: Vec<Partition> = backend.partition_config().flow_partitions().collect();
-    let mut pause = PAUSE;
+    let mut patience = Patience::new();
     loop {
         missing = tell(backend.install_first_secret(missing).await);
         if missing.is_empty() {
             return;
         }
-        tokio::time::sleep(pause).await;
-        pause = LONGEST_PAUSE.min(2 * pause);
+        patience.wait().await;
     }
 }
 

@@ -177,6 +177,11 @@ macro_rules! functions {
 functions! {
     ff_open_deployment AddLane "OK"
     ff_register_lane AddLane "ALREADY_SATISFIED"
+    ff_install_facts AddLane "ALREADY_SATISFIED"
+    ff_confirm_facts AddLane "ALREADY_SATISFIED"
+    ff_set_lane AddLane "ALREADY_SATISFIED"
+    ff_register_kind AddLane "ALREADY_SATISFIED"
+    ff_set_kind AddLane "ALREADY_SATISFIED"
     ff_create_execution Take "DUPLICATE"
     ff_create_executions Take "OK"
     ff_claim_next Take "OK"

@@ -89,6 +89,11 @@ macro_rules! functions {
 functions! {
     ff_open_deployment Nothing
     ff_register_lane Recognised
+    ff_install_facts Recognised
+    ff_confirm_facts Recognised
+    ff_set_lane Recognised
+    ff_register_kind Recognised
+    ff_set_kind Recognised
     ff_create_execution Recognised
     ff_create_executions Nothing
     ff_claim_next Recognised

@@ -36,6 +36,7 @@ use ff_script::calls::worker::{
 use ff_script::wire::Rest;
 
 use super::approval;
+use super::fact;
 use super::replay::replay;
 use super::scenario_flows;
 
@@ -120,6 +121,8 @@ pub(crate) async fn prepare(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         "ff_mark_shard" => encode(&MarkShard { server: d.new_uuid(), mark: 7 }),
         "ff_register_lane" => encode(&RegisterLane { lane: lane(&fresh_lane(d)) }),
         "ff_list_lanes" => encode(&ListLanes {}),
+        "ff_install_facts" | "ff_confirm_facts" | "ff_read_facts" | "ff_set_lane"
+        | "ff_register_kind" | "ff_set_kind" => fact::prepare(d, name).await,
         "ff_count_executions" => encode(&CountExecutions {}),
         "ff_create_execution" | "ff_create_executions" => {
             let new = d.create().lane(&fresh_lane(d)).policy(POLICY).payload(b"input");

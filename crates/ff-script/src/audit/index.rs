@@ -19,7 +19,9 @@ type Wanted<'a> = BTreeMap<Cow<'a, [u8]>, i64>;
 pub(super) fn check(contents: &Contents<'_>, found: &mut Findings) {
     let wanted = wanted(contents);
     let none = Wanted::new();
-    for place in contents.places.keys() {
+    // Who was served in a fair lane is no index of executions.
+    let indexes = contents.places.keys().filter(|place| !matches!(place, Place::Shares(_)));
+    for place in indexes {
         if let Some(scores) = contents.scores(place) {
             let wanted = wanted.get(place).unwrap_or(&none);
             too_much(contents, place, scores, wanted, found);
@@ -142,8 +144,12 @@ fn places<'a>(record: &Record<'a>) -> impl Iterator<Item = (Place<'a>, i64)> {
     [Some(all), queue, due, suspended, ended].into_iter().flatten()
 }
 
-/// Lowest first: old before young, a high priority before a low one.
+/// Lowest first: by the rank in a fair lane; old before young, a high priority before a low one in
+/// others.
 fn queue_score(record: &Record<'_>) -> i64 {
+    if let Some(rank) = record.number(field::FAIR_RANK) {
+        return rank;
+    }
     let step = record.number(field::AGEING_MS).unwrap_or(STRICT_STEP);
     record.count(field::CREATED_AT) - record.count(field::PRIORITY) * step
 }

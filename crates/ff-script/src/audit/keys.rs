@@ -121,6 +121,8 @@ places! {
         Idempotency "idem" Hash;
         /// The keys of waitpoint tokens.
         Secrets "secrets" Hash;
+        /// What every partition knows.
+        Facts "facts" Hash;
         /// The keys of approval links.
         LinkSecrets "link-secrets" Hash;
         /// The partition counts.
@@ -141,6 +143,8 @@ places! {
         Document(&'a str, u32) String;
         /// What can be claimed in a lane.
         Queue(&'a str) SortedSet;
+        /// Who was served when in a fair lane.
+        Shares(&'a str) SortedSet;
         /// What ended this way.
         Ended(TerminalOutcome) SortedSet;
     }
@@ -213,6 +217,7 @@ impl<'a> Place<'a> {
     fn parse(rest: &'a str) -> Option<Self> {
         Self::of_partition(rest).or_else(|| match rest.split_once(':')? {
             ("q", lane) => LaneId::try_new(lane).is_ok().then_some(Self::Queue(lane)),
+            ("shares", lane) => LaneId::try_new(lane).is_ok().then_some(Self::Shares(lane)),
             ("ended", outcome) => ended(outcome),
             (owner, named) => {
                 let (uuid, end) = named.split_at_checked(UUID_BYTES)?;
@@ -248,6 +253,7 @@ impl<'a> Place<'a> {
             Self::Frames(uuid, attempt) => write!(f, "x:{uuid}:s:{attempt}"),
             Self::Document(uuid, attempt) => write!(f, "x:{uuid}:s:{attempt}:d"),
             Self::Queue(lane) => write!(f, "q:{lane}"),
+            Self::Shares(lane) => write!(f, "shares:{lane}"),
             Self::Ended(outcome) => write!(f, "ended:{outcome}"),
             _ => Ok(()),
         }

@@ -114,15 +114,22 @@ impl<H: Host + ?Sized> Reads for ScriptBackend<H> {
             let limit = query.checked_limit()? as usize;
             let only =
                 query.partition.map(|index| self.config.flow_partition(index)).transpose()?;
+            let mut settings = self.lane_settings().await?;
             let mut lanes = self.all_lanes().await?;
+            lanes.extend(settings.keys().cloned());
+            lanes.sort_unstable();
+            lanes.dedup();
             lanes.retain(|lane| query.cursor.as_ref().is_none_or(|after| lane > after));
             let more = lanes.len() > limit;
             lanes.truncate(limit);
             let next_cursor = if more { lanes.last().cloned() } else { None };
-            let lanes = match only {
+            let mut lanes = match only {
                 Some(partition) => depths(Arc::clone(&self.host), partition, lanes).await?,
                 None => self.summed_depths(lanes).await?,
             };
+            for depth in &mut lanes {
+                depth.settings = settings.remove(&depth.lane);
+            }
             Ok(LaneList { lanes, next_cursor })
         })
     }
@@ -201,8 +208,12 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
     }
 
     /// The depths of these lanes, all partitions together.
-    async fn summed_depths(&self, lanes: Vec<LaneId>) -> Result<Vec<LaneDepth>, EngineError> {
-        let none = |lane: LaneId| LaneDepth { lane, waiting: 0, head_created_at: None };
+    pub(super) async fn summed_depths(
+        &self,
+        lanes: Vec<LaneId>,
+    ) -> Result<Vec<LaneDepth>, EngineError> {
+        let none =
+            |lane: LaneId| LaneDepth { lane, waiting: 0, head_created_at: None, settings: None };
         let mut sums: BTreeMap<LaneId, LaneDepth> =
             lanes.iter().map(|lane| (lane.clone(), none(lane.clone()))).collect();
         let ask = |host, partition| depths(host, partition, lanes.clone());

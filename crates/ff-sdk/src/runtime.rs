@@ -12,10 +12,11 @@ pub use context::Context;
 pub use run::ShutdownHandle;
 pub use task_error::{TaskError, TaskResult};
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ff_core::policy::ExecutionPolicy;
 use ff_core::types::ExecutionKind;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 
@@ -47,6 +48,8 @@ pub const PANIC: &str = "panic";
 ///   [`wait_children`](Context::wait_children), [`cancel`](Context::cancel).
 /// * A panic is a failure of category [`PANIC`]. An input that cannot be decoded fails the
 ///   execution without retries, category [`INVALID_INPUT`].
+/// * When it starts, it tells the policies of its [`Kind`](crate::Kind)s, which are the defaults of
+///   all executions of these kinds, whoever submits them.
 /// * Only executions of kinds that have a handler are taken; others wait for a worker that has one.
 /// * A handler whose lease is lost is dropped at its next `await`. One that blocks its thread costs
 ///   no lease, but holds up the others: [`WorkerBuilder::on_blocking`] runs it apart.
@@ -82,6 +85,8 @@ pub struct Worker<S = ()> {
     source: Source,
     config: WorkerConfig,
     kinds: Arc<Kinds<S>>,
+    /// What the kinds say whose handlers know them.
+    policies: BTreeMap<ExecutionKind, ExecutionPolicy>,
     drain: Duration,
     stop: watch::Sender<bool>,
 }

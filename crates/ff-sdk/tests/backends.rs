@@ -149,6 +149,7 @@ on_every_backend! {
         it_fails_for_good_whatever_its_errors_are
         it_submits_executions_in_its_own_namespace
         the_policy_of_a_kind_travels_with_every_submission
+        the_policy_of_a_kind_holds_for_who_does_not_know_it
         what_failed_is_replayed_and_its_attempts_are_listed
     }
     runtime {

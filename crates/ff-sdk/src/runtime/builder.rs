@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ff_core::limits::KINDS_MAX;
+use ff_core::policy::ExecutionPolicy;
 use ff_core::types::{ExecutionKind, LaneId, NameError, Namespace, WorkerId, WorkerInstanceId};
 use ff_script::ids::{IdSource, SystemIds};
 use serde::Serialize;
@@ -21,6 +22,7 @@ use crate::client::DEFAULT_LANE;
 use crate::config::WorkerConfig;
 use crate::connection::Connection;
 use crate::error::SdkError;
+use crate::kind::Kind;
 use crate::worker::FlowFabricWorker;
 
 const CONTEXT: &str = "worker_builder";
@@ -37,6 +39,8 @@ pub struct WorkerBuilder<S> {
     /// The state came after handlers, which know another one.
     late_state: bool,
     handlers: Vec<(String, Handler<S>)>,
+    /// What the kinds say whose handlers know them.
+    policies: Vec<(&'static str, ExecutionPolicy)>,
 }
 
 /// What is the same whatever the handlers share.
@@ -73,7 +77,8 @@ impl WorkerBuilder<()> {
             drain: DRAIN,
         };
         let state = Arc::new(());
-        Self { settings, backend: None, state, late_state: false, handlers: Vec::new() }
+        let (handlers, policies) = (Vec::new(), Vec::new());
+        Self { settings, backend: None, state, late_state: false, handlers, policies }
     }
 
     /// What all handlers share, reached by [`Context::state`]. To be said before the handlers:
@@ -85,6 +90,7 @@ impl WorkerBuilder<()> {
             state: Arc::new(state),
             late_state: !self.handlers.is_empty(),
             handlers: Vec::new(),
+            policies: Vec::new(),
         }
     }
 }
@@ -201,6 +207,12 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
         self
     }
 
+    /// The executions of this kind that say nothing themselves are to have its policy.
+    pub(super) fn with_policy_of<I, O>(mut self, kind: &Kind<I, O>) -> Self {
+        self.policies.push((kind.name(), kind.policy().unwrap_or_default()));
+        self
+    }
+
     /// Checks every setting. Nothing is connected yet.
     pub fn build(self) -> Result<Worker<S>, SdkError> {
         if self.late_state {
@@ -219,8 +231,10 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
             }
             None => return Err(SdkError::config(CONTEXT, "backend", "must be given")),
         };
+        let policies = self.policies.into_iter();
+        let policies = policies.map(|(kind, policy)| (ExecutionKind::new(kind), policy)).collect();
         let kinds = Arc::new(Kinds { state: self.state, by_name, freed: Notify::new() });
-        Ok(Worker { source, config, kinds, drain, stop: watch::Sender::new(false) })
+        Ok(Worker { source, config, kinds, policies, drain, stop: watch::Sender::new(false) })
     }
 }
 

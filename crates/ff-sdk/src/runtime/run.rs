@@ -60,6 +60,9 @@ impl<S: Send + Sync + 'static> Worker<S> {
                 FlowFabricWorker::connect_to(self.config, &connection).await?
             }
         };
+        if !self.policies.is_empty() {
+            worker.register_kinds(self.policies).await?;
+        }
         let mut attempts = JoinSet::new();
         let mut stopped = self.stop.subscribe();
         let outcome = tokio::select! {

@@ -11,7 +11,9 @@ use super::task_error::TaskError;
 use crate::kind::Kind;
 
 impl<S: Send + Sync + 'static> WorkerBuilder<S> {
-    /// The handler of a kind, with the types that those who submit it know: see [`Kind`].
+    /// The handler of a kind, with the types that those who submit it know: see [`Kind`]. The
+    /// worker tells the kind's policy when it starts: it is the default of all executions of the
+    /// kind, whoever submits them.
     pub fn handle<I, O, E, F, Fut>(self, kind: &Kind<I, O>, handler: F) -> Self
     where
         I: DeserializeOwned + Send + 'static,
@@ -20,7 +22,7 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
         F: Fn(Context<S>, I) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<O, E>> + Send + 'static,
     {
-        self.on(kind.name(), handler)
+        self.with_policy_of(kind).on(kind.name(), handler)
     }
 
     /// The handler of a kind that blocks its thread: see [`WorkerBuilder::on_blocking`].
@@ -31,6 +33,6 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
         E: Into<TaskError> + 'static,
         F: Fn(Context<S>, I) -> Result<O, E> + Send + Sync + 'static,
     {
-        self.on_blocking(kind.name(), handler)
+        self.with_policy_of(kind).on_blocking(kind.name(), handler)
     }
 }

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use ff_sdk::{
-    AwaitError, Context, ExecutionSnapshot, Kind, Namespace, PublicState, ReplayExecution,
-    TaskError, TaskResult,
+    AwaitError, Context, ExecutionKind, ExecutionSnapshot, Kind, Namespace, PublicState,
+    ReplayExecution, RetryPolicy, TaskError, TaskResult,
 };
 
 use super::runtime::Running;
-use crate::site::{LANE, LONG, Site};
+use crate::site::{LANE, LONG, Site, eventually};
 
 const PARSE: Kind<String, u32> = Kind::new("parse");
 const READ: Kind<(), String> = Kind::new("read");
@@ -191,6 +191,24 @@ pub(crate) async fn the_policy_of_a_kind_travels_with_every_submission(site: Sit
     let policy = end(&site, id).await.policy_json.expect("it has a policy");
     let expected = DOUBLE.policy().expect("it was said").to_json().expect("valid");
     assert_eq!(policy, expected);
+    running.stop().await;
+}
+
+pub(crate) async fn the_policy_of_a_kind_holds_for_who_does_not_know_it(site: Site) {
+    let worker = site.handlers().handle(&DOUBLE, flaky).build().expect("valid");
+    let running = Running::start(worker);
+    let known = async || site.connection.engine().describe_kind(ExecutionKind::new("double")).await;
+    eventually("the policy", || async { known().await.expect("answers").told_by.is_some() }).await;
+    assert_eq!(Some(known().await.expect("answers").policy), DOUBLE.policy());
+    let submission = site.client.submit("double", &4).lane(LANE);
+    let id = submission.await.expect("submitted").execution_id();
+    let result = site.client.await_result_of(&DOUBLE, &id, LONG).await;
+    assert_eq!(result.expect("a result of the third attempt"), 8);
+    let own = RetryPolicy { max_retries: 0, ..RetryPolicy::default() };
+    let submission = site.client.submit("double", &4).lane(LANE).retry(own);
+    let once = submission.await.expect("submitted").execution_id();
+    assert_eq!(failure(&site, once).await, told("transient", "not yet"));
+    assert_eq!(end(&site, once).await.total_attempt_count, 1, "what is said counts");
     running.stop().await;
 }
 

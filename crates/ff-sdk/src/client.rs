@@ -22,13 +22,13 @@ use ff_core::contracts::{
     AttemptRecord, CancelExecution, Created, ExecutionSnapshot, ExecutionState, ListFilter,
     ReplayExecution,
 };
-use ff_core::engine_backend::EngineBackend;
-use ff_core::types::{ExecutionRef, Namespace};
+use ff_core::engine_backend::{Answer, EngineBackend};
+use ff_core::types::{ExecutionId, ExecutionRef, Namespace};
 use serde::Serialize;
 
 use crate::backend_config::BackendConfig;
 use crate::connection::Connection;
-use crate::error::{Context as _, SdkError};
+use crate::error::SdkError;
 use crate::kind::Takes;
 
 /// Submits executions, waits for their results, and looks after them. Executions are named by their
@@ -119,17 +119,29 @@ impl Client {
         submit::submit_all(self, submissions.into_iter().collect()).await
     }
 
+    /// Asks the engine about one execution. Who named it by a UUID that is not found is told what a
+    /// whole id is.
+    async fn ask<T>(
+        &self,
+        execution: impl Into<ExecutionRef>,
+        context: &str,
+        ask: impl FnOnce(&dyn EngineBackend, ExecutionId) -> Answer<'_, T>,
+    ) -> Result<T, SdkError> {
+        let name = execution.into();
+        let answer = ask(self.engine().as_ref(), self.connection.resolve(name)?).await;
+        answer.map_err(|error| name.advise(error).in_context(context).into())
+    }
+
     /// Cancels an execution, whatever it is doing. Repeating it is harmless.
     pub async fn cancel(
         &self,
         execution: impl Into<ExecutionRef>,
         reason: &str,
     ) -> Result<(), SdkError> {
-        let name = execution.into();
-        let id = self.connection.resolve(name)?;
         let request = CancelExecution { reason: reason.to_owned(), request_id: None };
-        let cancelled = self.engine().cancel_execution(id, request).await;
-        cancelled.map(drop).map_err(|error| name.advise(error).in_context("cancel").into())
+        let cancelled =
+            self.ask(execution, "cancel", |engine, id| engine.cancel_execution(id, request)).await;
+        cancelled.map(drop)
     }
 
     /// Runs an ended execution again; one that has not ended is refused.
@@ -138,10 +150,7 @@ impl Client {
         execution: impl Into<ExecutionRef>,
         request: ReplayExecution,
     ) -> Result<ExecutionState, SdkError> {
-        let name = execution.into();
-        let id = self.connection.resolve(name)?;
-        let replayed = self.engine().replay(id, request).await;
-        replayed.map_err(|error| name.advise(error).in_context("replay").into())
+        self.ask(execution, "replay", |engine, id| engine.replay(id, request)).await
     }
 
     /// The attempts of an execution, oldest first: who made them, when, and how each ended.
@@ -149,10 +158,7 @@ impl Client {
         &self,
         execution: impl Into<ExecutionRef>,
     ) -> Result<Vec<AttemptRecord>, SdkError> {
-        let name = execution.into();
-        let id = self.connection.resolve(name)?;
-        let listed = self.engine().list_attempts(id).await;
-        let listed = listed.map_err(|error| name.advise(error).in_context("attempts"))?;
+        let listed = self.ask(execution, "attempts", |engine, id| engine.list_attempts(id)).await?;
         Ok(listed.attempts)
     }
 
@@ -161,8 +167,7 @@ impl Client {
         &self,
         execution: impl Into<ExecutionRef>,
     ) -> Result<Option<ExecutionSnapshot>, SdkError> {
-        let id = self.connection.resolve(execution)?;
-        self.engine().describe_execution(id).await.context("describe")
+        self.ask(execution, "describe", |engine, id| engine.describe_execution(id)).await
     }
 
     /// The executions that pass a filter, page by page.

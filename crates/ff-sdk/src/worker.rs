@@ -201,8 +201,7 @@ impl FlowFabricWorker {
         &self,
         execution: impl Into<ExecutionRef>,
     ) -> Result<Option<ExecutionSnapshot>, SdkError> {
-        let id = self.shared.connection.resolve(execution)?;
-        self.shared.engine().describe_execution(id).await.context("describe_execution")
+        self.client().describe(execution).await
     }
 
     /// Gives a signal to a waitpoint of an execution: see [`Client::deliver_signal`].

@@ -82,22 +82,10 @@ impl<H: Host + ?Sized> Reads for ScriptBackend<H> {
 
     fn list_executions(&self, filter: ListFilter) -> Answer<'_, ListPage> {
         Box::pin(async move {
-            filter.validate(&self.config)?;
             let limit = filter.checked_limit()?;
-            let mut at = Some(Position::first(&filter, &self.config)?);
-            let (mut items, mut calls) = (Vec::new(), 0);
-            while let Some(position) = at.take() {
-                let wanted = limit - items.len() as u32;
-                if wanted == 0 || calls == CALLS_MAX {
-                    at = Some(position);
-                    break;
-                }
-                let (page, next) = self.list_partition(&filter, &position, wanted).await?;
-                items.extend(page);
-                at = position.next(next, &filter, &self.config);
-                calls += 1;
-            }
-            Ok(ListPage { items, next_cursor: at.map(|position| position.encode()) })
+            let page = |at, wanted| self.list_partition(&filter, at, wanted);
+            let (items, next_cursor) = self.walk(&filter, limit, page).await?;
+            Ok(ListPage { items, next_cursor })
         })
     }
 
@@ -171,11 +159,39 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         Ok(history)
     }
 
+    /// As many as are wanted, partition by partition, and where to go on. `page` answers some of one
+    /// partition, and where the next ones are there.
+    pub(super) async fn walk<T, F>(
+        &self,
+        filter: &ListFilter,
+        limit: u32,
+        page: impl Fn(Position, u32) -> F,
+    ) -> Result<(Vec<T>, Option<String>), EngineError>
+    where
+        F: Future<Output = Result<(Vec<T>, Option<String>), EngineError>>,
+    {
+        filter.validate(&self.config)?;
+        let mut at = Some(Position::first(filter, &self.config)?);
+        let (mut items, mut calls) = (Vec::new(), 0);
+        while let Some(position) = at.take() {
+            let wanted = limit - items.len() as u32;
+            if wanted == 0 || calls == CALLS_MAX {
+                at = Some(position);
+                break;
+            }
+            let (more, next) = page(position.clone(), wanted).await?;
+            items.extend(more);
+            at = position.next(next, filter, &self.config);
+            calls += 1;
+        }
+        Ok((items, at.map(|position| position.encode())))
+    }
+
     /// Some executions of one partition, and where the next ones are.
     async fn list_partition(
         &self,
         filter: &ListFilter,
-        position: &Position,
+        position: Position,
         limit: u32,
     ) -> Result<(Vec<ExecutionSummary>, Option<String>), EngineError> {
         let lanes = match (&filter.lane, filter.state) {
@@ -190,7 +206,7 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
             kind: filter.kind.clone(),
             from_ms: filter.from,
             to_ms: filter.to,
-            cursor: position.inside.clone().unwrap_or_default(),
+            cursor: position.inside.unwrap_or_default(),
             limit,
             lanes: Rest(lanes),
         };
@@ -301,7 +317,7 @@ fn add(sums: &mut BTreeMap<LaneId, LaneDepth>, part: LaneDepth) {
 }
 
 /// A place in a list over partitions: the partition, and the store's own cursor inside it.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Position {
     pub(super) partition: u16,
     pub(super) inside: Option<String>,

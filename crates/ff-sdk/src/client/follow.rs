@@ -126,11 +126,8 @@ impl Client {
         execution: impl Into<ExecutionRef>,
         cursor: OutputCursor,
     ) -> Result<Follow, SdkError> {
-        let name = execution.into();
-        let id = self.connection.resolve(name)?;
-        let pieces = self.engine().follow_output(id, cursor).await;
-        let pieces = pieces.map_err(|error| name.advise(error).in_context("follow"))?;
-        Ok(Follow { pieces, position: cursor })
+        let pieces = self.ask(execution, "follow", |engine, id| engine.follow_output(id, cursor));
+        Ok(Follow { pieces: pieces.await?, position: cursor })
     }
 
     /// Follows what happens in a flow, to it and to its members, from its first event to its end.

@@ -85,7 +85,7 @@ pub struct Worker<S = ()> {
     source: Source,
     config: WorkerConfig,
     kinds: Arc<Kinds<S>>,
-    /// What the kinds say whose handlers know them.
+    /// What the kinds say.
     policies: BTreeMap<ExecutionKind, ExecutionPolicy>,
     drain: Duration,
     stop: watch::Sender<bool>,

@@ -1,6 +1,6 @@
 //! Putting a worker together.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,6 @@ use crate::client::DEFAULT_LANE;
 use crate::config::WorkerConfig;
 use crate::connection::Connection;
 use crate::error::SdkError;
-use crate::kind::Kind;
 use crate::worker::FlowFabricWorker;
 
 const CONTEXT: &str = "worker_builder";
@@ -39,8 +38,8 @@ pub struct WorkerBuilder<S> {
     /// The state came after handlers, which know another one.
     late_state: bool,
     handlers: Vec<(String, Handler<S>)>,
-    /// What the kinds say whose handlers know them.
-    policies: Vec<(&'static str, ExecutionPolicy)>,
+    /// What the kinds say.
+    policies: Vec<(String, ExecutionPolicy)>,
 }
 
 /// What is the same whatever the handlers share.
@@ -207,9 +206,11 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
         self
     }
 
-    /// The executions of this kind that say nothing themselves are to have its policy.
-    pub(super) fn with_policy_of<I, O>(mut self, kind: &Kind<I, O>) -> Self {
-        self.policies.push((kind.name(), kind.policy().unwrap_or_default()));
+    /// The policy of a kind, for its executions as far as they say nothing themselves. The worker
+    /// tells it when it starts: see [`FlowFabricWorker::register_kinds`]. A
+    /// [`Kind`](crate::Kind) has its own.
+    pub fn policy_of(mut self, kind: impl Into<String>, policy: ExecutionPolicy) -> Self {
+        self.policies.push((kind.into(), policy));
         self
     }
 
@@ -231,8 +232,7 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
             }
             None => return Err(SdkError::config(CONTEXT, "backend", "must be given")),
         };
-        let policies = self.policies.into_iter();
-        let policies = policies.map(|(kind, policy)| (ExecutionKind::new(kind), policy)).collect();
+        let policies = policies(self.policies)?;
         let kinds = Arc::new(Kinds { state: self.state, by_name, freed: Notify::new() });
         Ok(Worker { source, config, kinds, policies, drain, stop: watch::Sender::new(false) })
     }
@@ -280,6 +280,17 @@ fn kinds<S>(
     }
     limits.iter().try_for_each(|(kind, count)| limit(&mut by_name, kind, *count))?;
     Ok(by_name)
+}
+
+fn policies(
+    told: Vec<(String, ExecutionPolicy)>,
+) -> Result<BTreeMap<ExecutionKind, ExecutionPolicy>, SdkError> {
+    let check = |(kind, policy): (String, ExecutionPolicy)| {
+        let wrong = |error| SdkError::config(CONTEXT, "policy_of", error);
+        policy.validate().map_err(wrong)?;
+        Ok((ExecutionKind::try_new(kind).map_err(wrong_name)?, policy))
+    };
+    told.into_iter().map(check).collect()
 }
 
 fn limit<S>(

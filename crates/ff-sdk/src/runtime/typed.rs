@@ -22,7 +22,8 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
         F: Fn(Context<S>, I) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<O, E>> + Send + 'static,
     {
-        self.with_policy_of(kind).on(kind.name(), handler)
+        let policy = kind.policy().unwrap_or_default();
+        self.policy_of(kind.name(), policy).on(kind.name(), handler)
     }
 
     /// The handler of a kind that blocks its thread: see [`WorkerBuilder::on_blocking`].
@@ -33,6 +34,7 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
         E: Into<TaskError> + 'static,
         F: Fn(Context<S>, I) -> Result<O, E> + Send + Sync + 'static,
     {
-        self.with_policy_of(kind).on_blocking(kind.name(), handler)
+        let policy = kind.policy().unwrap_or_default();
+        self.policy_of(kind.name(), policy).on_blocking(kind.name(), handler)
     }
 }

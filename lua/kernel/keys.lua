@@ -30,6 +30,7 @@ local function build(key, family)
     deployment = key .. ':deployment',    -- hash: partition counts (first partition only)
     link_secrets = key .. ':link-secrets',-- hash: keys of approval links (first partition only)
     lanes = key .. ':lanes',              -- set: lanes in use (first partition only)
+    lane_uses = key .. ':lane-uses',      -- zset: lanes by their last use (first partition only)
     workers = key .. ':workers',          -- hash: connected workers (first partition only)
     marks = key .. ':marks',              -- hash: each server's mark (one partition of a shard)
     ended = {},                           -- outcome -> zset: what is over, by purge time

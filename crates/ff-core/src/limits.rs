@@ -131,6 +131,10 @@ limits! {
     FACTS_MAX = 2000;
     /// All facts together: what one partition is sent in one call.
     FACTS_BYTES_MAX = MIB;
+    /// How often the use of a lane is noted, and how long a process need not ask again.
+    LANE_USE_NOTED_MS = 60 * MINUTE_MS;
+    /// A lane that nobody has used for so long, and in which nothing waits, is not listed any more.
+    LANE_KEPT_MS = 7 * DAY_MS;
     /// More than this is no limit.
     LANE_WAITING_MAX = 1_000_000_000;
     /// Who shares a fair lane and has a weight of its own.

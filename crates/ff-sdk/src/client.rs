@@ -3,6 +3,7 @@
 mod call;
 mod flow;
 mod follow;
+mod lanes;
 mod list;
 mod result;
 mod signal;

@@ -70,12 +70,15 @@ pub use ff_core::completion_backend::CompletionBackend;
 pub use ff_core::contracts::{
     ANY_SIGNAL, AppendFrameOutcome, Approval, ApprovalChoice, ApprovalDecision, ApprovalList,
     ApprovalRequest, AttemptRecord, ClaimGrant, Condition, ConditionMatcher, Created,
-    DeliverSignal, ExecutionSnapshot, ExecutionState, ExecutionSummary, LanePage, ListFilter,
-    ListSuspended, ListSuspendedPage, MAX_TAIL_BLOCK_MS, OpenWaitpoint, Output, OutputCursor,
-    PartitionFailure, PendingWaitpoint, ReclaimGrant, ReplayExecution, ResumeSignal, ResumedBy,
-    Resumption, RotateWaitpointSecretRequest, RotateWaitpointSecretResponse, STREAM_READ_HARD_CAP,
-    Signal, SignalOutcome, StreamFrame, StreamFrames, SuspendRequest, SuspendedExecutionEntry,
-    SuspensionReason, TimeoutBehavior, WaitpointKind, WaitpointSpec, WaitpointState,
+    DeliverSignal, ExecutionSnapshot, ExecutionState, ExecutionSummary, KindChanged, KindList,
+    KindOutcome, KindRecord, KindsRegistered, LaneChanged, LaneDepth, LaneList, LaneOrder,
+    LanePage, LaneQuery, LaneSettings, ListFilter, ListSuspended, ListSuspendedPage,
+    MAX_TAIL_BLOCK_MS, OpenWaitpoint, Output, OutputCursor, PartitionFailure, PendingWaitpoint,
+    ReclaimGrant, RegisterKinds, ReplayExecution, ResumeSignal, ResumedBy, Resumption,
+    RotateWaitpointSecretRequest, RotateWaitpointSecretResponse, STREAM_READ_HARD_CAP, SetDefaults,
+    SetKind, SetLane, Signal, SignalOutcome, StreamFrame, StreamFrames, SuspendRequest,
+    SuspendedExecutionEntry, SuspensionReason, TimeoutBehavior, WaitpointKind, WaitpointSpec,
+    WaitpointState,
 };
 pub use ff_core::contracts::{
     AddEdge, AddFlowMember, CancelFlow, CancelFlowPolicy, CancelFlowResult, CancelFlowWait,

@@ -222,7 +222,7 @@ impl FlowFabricWorker {
         self.client().list_suspended(query).await
     }
 
-    /// The lanes that were ever used, by name, after a given one.
+    /// The lanes in use or with settings, by name, after a given one.
     pub async fn list_lanes(
         &self,
         cursor: Option<LaneId>,

@@ -11,6 +11,8 @@ mod first_secrets;
 mod patience;
 #[cfg(any(feature = "embedded", feature = "valkey"))]
 mod store;
+#[cfg(all(test, feature = "embedded"))]
+mod trouble;
 
 pub use config::StoreConfig;
 #[cfg(any(feature = "embedded", feature = "valkey"))]

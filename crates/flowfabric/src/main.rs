@@ -25,6 +25,8 @@ mod approve;
 mod cancel_replay;
 mod flow;
 mod get;
+mod kind;
+mod lane;
 mod list;
 mod result;
 mod secret;
@@ -103,6 +105,12 @@ enum Command {
     /// Submit, show, list, cancel and replay flows: graphs of executions.
     #[command(subcommand)]
     Flow(flow::Command),
+    /// List, show, pause, resume, limit and share lanes.
+    #[command(subcommand)]
+    Lane(lane::Command),
+    /// List, show, set and pin the defaults of kinds.
+    #[command(subcommand)]
+    Kind(kind::Command),
     /// Change the keys that waitpoint tokens are signed with.
     #[command(subcommand)]
     Secret(secret::Command),
@@ -182,6 +190,8 @@ fn run(Cli { command, remote, json, .. }: Cli) -> Result<(), Failure> {
         Command::Signal(options) => signal::run(&remote, json, &options),
         Command::Waits(options) => waits::run(&remote, json, &options),
         Command::Flow(command) => flow::run(&remote, json, &command),
+        Command::Lane(command) => lane::run(&remote, json, &command),
+        Command::Kind(command) => kind::run(&remote, json, &command),
         Command::Secret(command) => secret::run(&remote, json, &command),
         Command::Worker(WorkerCommand::Run(options)) => worker::run(&remote, json, options),
         Command::Demo(options) => demo::run(&options, json),

@@ -177,6 +177,7 @@ macro_rules! functions {
 functions! {
     ff_open_deployment AddLane "OK"
     ff_register_lane AddLane "ALREADY_SATISFIED"
+    ff_forget_lane AddLane "ALREADY_SATISFIED"
     ff_install_facts AddLane "ALREADY_SATISFIED"
     ff_confirm_facts AddLane "ALREADY_SATISFIED"
     ff_set_lane AddLane "ALREADY_SATISFIED"

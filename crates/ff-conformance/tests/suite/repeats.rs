@@ -89,6 +89,7 @@ macro_rules! functions {
 functions! {
     ff_open_deployment Nothing
     ff_register_lane Recognised
+    ff_forget_lane Recognised
     ff_install_facts Recognised
     ff_confirm_facts Recognised
     ff_set_lane Recognised

@@ -14,7 +14,7 @@ use ff_script::calls::cancel::CancelExecution;
 use ff_script::calls::change::{ChangePriority, SetExecutionTags};
 use ff_script::calls::claim::{ClaimExecution, ClaimResumedExecution, ReclaimExecution};
 use ff_script::calls::create::CreateExecutions;
-use ff_script::calls::deployment::{ListLanes, OpenDeployment, RegisterLane};
+use ff_script::calls::deployment::{ForgetLane, ListLanes, OpenDeployment, RegisterLane};
 use ff_script::calls::describe::{DescribeExecution, ListAttempts, ReadPayload, ReadResult};
 use ff_script::calls::events::ReadEvents;
 use ff_script::calls::expire::{ExpireExecution, PromoteDelayed};
@@ -120,6 +120,12 @@ pub(crate) async fn prepare(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         }),
         "ff_mark_shard" => encode(&MarkShard { server: d.new_uuid(), mark: 7 }),
         "ff_register_lane" => encode(&RegisterLane { lane: lane(&fresh_lane(d)) }),
+        "ff_forget_lane" => {
+            let lane = lane(&fresh_lane(d));
+            d.call(RegisterLane { lane: lane.clone() }).await;
+            d.advance(limits::LANE_KEPT_MS).await;
+            encode(&ForgetLane { lane })
+        }
         "ff_list_lanes" => encode(&ListLanes {}),
         "ff_install_facts" | "ff_confirm_facts" | "ff_read_facts" | "ff_set_lane"
         | "ff_register_kind" | "ff_set_kind" => fact::prepare(d, name).await,

@@ -129,6 +129,8 @@ places! {
         Deployment "deployment" Hash;
         /// The lanes in use.
         Lanes "lanes" Set;
+        /// The lanes by their last use.
+        LaneUses "lane-uses" SortedSet;
         /// The connected workers.
         Workers "workers" Hash;
         /// The marks of servers.
@@ -261,7 +263,10 @@ impl<'a> Place<'a> {
 
     /// Facts about the whole deployment live in the first partition alone.
     pub(super) fn only_in_first(&self) -> bool {
-        matches!(self, Self::Deployment | Self::LinkSecrets | Self::Lanes | Self::Workers)
+        matches!(
+            self,
+            Self::Deployment | Self::LinkSecrets | Self::Lanes | Self::LaneUses | Self::Workers
+        )
     }
 }
 

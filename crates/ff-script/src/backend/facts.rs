@@ -56,12 +56,11 @@ pub(super) struct Facts {
 impl Facts {
     /// Names, behind a word and a colon, and values.
     pub(super) fn of<'a>(&'a self, word: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
-        let pairs = self.flat.chunks_exact(2).filter_map(move |pair| {
+        self.flat.chunks_exact(2).filter_map(move |pair| {
             let [name, value] = pair else { return None };
             let name = name.strip_prefix(word)?.strip_prefix(':')?;
             Some((name, value.as_str()))
-        });
-        pairs
+        })
     }
 }
 

@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use super::partition::depths;
 use super::snapshot::snapshot;
 use super::{CALLS_MAX, FIRST, ScriptBackend, call};
-use crate::calls::deployment::{ListLanes, ListLanesReply};
+use crate::calls::deployment::{ForgetLane, ListLanes, ListLanesReply};
 use crate::calls::describe::{
     DescribeExecution, ListAttempts, ListAttemptsReply, ReadPayload, ReadPayloadReply, ReadResult,
     ReadResultReply,
@@ -103,7 +103,8 @@ impl<H: Host + ?Sized> Reads for ScriptBackend<H> {
             let only =
                 query.partition.map(|index| self.config.flow_partition(index)).transpose()?;
             let mut settings = self.lane_settings().await?;
-            let mut lanes = self.all_lanes().await?;
+            let ListLanesReply::Lanes { lanes, unused } = self.call(FIRST, ListLanes {}).await?;
+            let mut lanes = lanes.0;
             lanes.extend(settings.keys().cloned());
             lanes.sort_unstable();
             lanes.dedup();
@@ -117,6 +118,9 @@ impl<H: Host + ?Sized> Reads for ScriptBackend<H> {
             };
             for depth in &mut lanes {
                 depth.settings = settings.remove(&depth.lane);
+            }
+            if only.is_none() {
+                self.forget_unused(&mut lanes, &unused.0).await?;
             }
             Ok(LaneList { lanes, next_cursor })
         })
@@ -219,8 +223,23 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
     }
 
     async fn all_lanes(&self) -> Result<Vec<LaneId>, EngineError> {
-        let ListLanesReply::Lanes { lanes } = self.call(FIRST, ListLanes {}).await?;
+        let ListLanesReply::Lanes { lanes, .. } = self.call(FIRST, ListLanes {}).await?;
         Ok(lanes.0)
+    }
+
+    /// Lanes that nobody has used for long, and in which nothing waits, go away.
+    async fn forget_unused(
+        &self,
+        lanes: &mut Vec<LaneDepth>,
+        unused: &[LaneId],
+    ) -> Result<(), EngineError> {
+        let goes =
+            |it: &LaneDepth| it.waiting == 0 && it.settings.is_none() && unused.contains(&it.lane);
+        for depth in lanes.iter().filter(|depth| goes(depth)) {
+            self.call(FIRST, ForgetLane { lane: depth.lane.clone() }).await?;
+        }
+        lanes.retain(|depth| !goes(depth));
+        Ok(())
     }
 
     /// The depths of these lanes, all partitions together.

@@ -197,7 +197,8 @@ pub(crate) async fn the_policy_of_a_kind_travels_with_every_submission(site: Sit
 pub(crate) async fn the_policy_of_a_kind_holds_for_who_does_not_know_it(site: Site) {
     let worker = site.handlers().handle(&DOUBLE, flaky).build().expect("valid");
     let running = Running::start(worker);
-    let known = async || site.connection.engine().describe_kind(ExecutionKind::new("double")).await;
+    let kind = ExecutionKind::new("double");
+    let known = async || site.client.describe_kind(&kind).await;
     eventually("the policy", || async { known().await.expect("answers").told_by.is_some() }).await;
     assert_eq!(Some(known().await.expect("answers").policy), DOUBLE.policy());
     let submission = site.client.submit("double", &4).lane(LANE);

@@ -7,6 +7,7 @@ mod approve;
 mod cancel_replay;
 mod flow;
 mod ids;
+mod lanes;
 mod look;
 mod submit;
 mod trouble;

@@ -163,8 +163,8 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         Ok(history)
     }
 
-    /// As many as are wanted, partition by partition, and where to go on. `page` answers some of one
-    /// partition, and where the next ones are there.
+    /// As many as are wanted, partition by partition, and where to go on. `page` answers some of
+    /// one partition, and where the next ones are there.
     pub(super) async fn walk<T, F>(
         &self,
         filter: &ListFilter,

@@ -155,8 +155,8 @@ mod tests {
 
     #[test]
     fn what_a_policy_cannot_say_is_refused_where_it_is_written() {
-        let plain = Kind::<(), ()>::new("plain");
-        let wrong: [fn(Kind<(), ()>) -> Kind<(), ()>; 7] = [
+        type Plain = Kind<(), ()>;
+        let wrong: [fn(Plain) -> Plain; 7] = [
             |kind| kind.retries(1001),
             |kind| kind.backoff("1s", "2s"),
             |kind| kind.retries(1).backoff("2s", "1s"),
@@ -166,7 +166,7 @@ mod tests {
             |kind| kind.retention("367d"),
         ];
         for (number, wrong) in wrong.into_iter().enumerate() {
-            assert!(std::panic::catch_unwind(|| wrong(plain)).is_err(), "{number}");
+            assert!(std::panic::catch_unwind(|| wrong(Plain::new("plain"))).is_err(), "{number}");
         }
     }
 }

@@ -192,6 +192,14 @@ local function whole(s, value)
   return value
 end
 
+-- A text as JSON has it.
+function json.quoted(text)
+  local out = string.gsub(text, '[%z\1-\31"\\\127]', function(byte)
+    return string.format('\\u%04x', string.byte(byte))
+  end)
+  return '"' .. out .. '"'
+end
+
 -- The value that a text spells, or nil and what is wrong with it.
 function json.read(text)
   local s = { text = text, at = 1, depth_max = limit.json_depth_max }

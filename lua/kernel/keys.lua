@@ -22,6 +22,8 @@ local function build(key, family)
     trimmed = key .. ':trimmed',          -- string: there once events were trimmed away
     waitpoint = key .. ':wp:',            -- + id, hash: a waitpoint (model/waitpoint.lua)
     secrets = key .. ':secrets',          -- hash: keys of waitpoint tokens (model/secret.lua)
+    facts = key .. ':facts',              -- hash: what every partition knows (model/fact.lua)
+    shares = key .. ':shares:',           -- + lane, zset: who was served when (model/fair.lua)
     idempotency = key .. ':idem',         -- hash: namespace:key
     flow = key .. ':f:',                  -- + id, hash: a flow (model/flow.lua)
     flows = key .. ':flows',              -- zset: every flow, by id
@@ -29,6 +31,7 @@ local function build(key, family)
     deployment = key .. ':deployment',    -- hash: partition counts (first partition only)
     link_secrets = key .. ':link-secrets',-- hash: keys of approval links (first partition only)
     lanes = key .. ':lanes',              -- set: lanes in use (first partition only)
+    lane_uses = key .. ':lane-uses',      -- zset: lanes by their last use (first partition only)
     workers = key .. ':workers',          -- hash: connected workers (first partition only)
     marks = key .. ':marks',              -- hash: each server's mark (one partition of a shard)
     ended = {},                           -- outcome -> zset: what is over, by purge time
@@ -37,6 +40,7 @@ local function build(key, family)
     left_alone = {},                      -- index -> entries at its head that ticks do not know
     first_read = nil, read = nil,         -- what this call has read: an execution, others by uuid
     waitpoints = nil, flows_read = nil,   -- and waitpoints and flows, by id
+    facts_read = nil,                     -- and facts, by name
     ready_channel = key .. ':ready',
     ended_channel = key .. ':ended',
     due_channel = key .. ':due',

@@ -69,7 +69,9 @@ function writes.extend(w, name, key, word, other)
 end
 
 -- What is read from now on is read anew.
-function writes.forget(p) p.first_read, p.read, p.waitpoints, p.flows_read = nil, nil, nil, nil end
+function writes.forget(p)
+  p.first_read, p.read, p.waitpoints, p.flows_read, p.facts_read = nil, nil, nil, nil, nil
+end
 
 -- Writes what was collected so far, and the call goes on. The pushes wait.
 function writes.flush(w)

@@ -9,6 +9,7 @@ local number = require('kernel.number')
 local attempt = require('model.attempt')
 local children = require('model.children')
 local commit = require('model.commit')
+local fair = require('model.fair')
 local input = require('model.input')
 local lease = require('model.lease')
 local stream = require('model.stream')
@@ -76,6 +77,7 @@ function claim.take(w, x, a, lease_id, now)
   else
     kind = attempt.begin(w, x, a, lease_id, now)
   end
+  if x.fair_rank then fair.serve(w, w.p, x) end
   commit(w, x, 'claimed', kind)
   return kind
 end

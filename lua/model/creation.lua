@@ -11,6 +11,9 @@ local record = require('model.record')
 local reply = require('kernel.reply')
 local writes = require('kernel.writes')
 local commit = require('model.commit')
+local fact = require('model.fact')
+local kind = require('model.kind')
+local lane = require('model.lane')
 local policy = require('model.policy')
 local purge = require('model.purge')
 local runnable = require('model.runnable')
@@ -46,6 +49,7 @@ creation.GIVES = {
   invalid_capabilities = { 'text' },
   invalid_tag_key = { 'key' },
   too_many_needs = { 'lane', 'most' },
+  lane_full = {},
 }
 
 local read_creation = record.reader { 'created_at' }
@@ -126,6 +130,12 @@ local function write(w, x, pairs_of_tags)
   commit(w, x, 'created', x.delay_until and 'delayed')
 end
 
+-- A full lane takes nothing new; what is asked for again is answered as it was.
+local function refused_by_lane(p, a, now)
+  if not lane.is_full(p, a.lane) then return nil end
+  return duplicate(p, a, a.execution_id, now) or reply.refuse('lane_full')
+end
+
 -- Enters the id into the list of all; nil if that was new, otherwise the answer. It is a write, so
 -- nothing may be left that could be refused.
 local function enlist(p, a, now)
@@ -142,13 +152,15 @@ local function find_need(p, a, compiled)
 end
 
 -- What the texts of a submission say: the compiled policy and the tags; or nil and a refusal.
+-- What the policy leaves unsaid is taken from the kind, then from the deployment.
 function creation.compile(p, a)
-  local compiled, code, detail = policy.compile(a.policy_json)
-  if not compiled then return nil, reply.refuse(code, detail) end
+  local said, code, detail = policy.read(a.policy_json)
+  if not said then return nil, reply.refuse(code, detail) end
+  fact.load(p, lane.fact(a.lane), kind.fact(a.kind), kind.ALL)
   local tag_pairs
   tag_pairs, code, detail = tags.read(a.tags_json)
   if not tag_pairs then return nil, reply.refuse(code, detail) end
-  local refusal
+  local compiled, refusal = policy.compile(said, kind.said(p, a.kind), kind.said(p, '')), nil
   a.need_known, refusal = find_need(p, a, compiled)
   if refusal then return nil, refusal end
   return compiled, tag_pairs
@@ -166,7 +178,8 @@ end
 function creation.create(p, a, now, w)
   local compiled, tag_pairs = creation.compile(p, a)
   if not compiled then return tag_pairs end
-  local before = remembered(p, a, now) or enlist(p, a, now)
+  local before = remembered(p, a, now) or refused_by_lane(p, a, now)
+    or enlist(p, a, now)
   if before then return before end
   local x = build(w, p, a, compiled, now)
   write(w, x, tag_pairs)

@@ -10,6 +10,7 @@ return {
   created_at = 'ct',
   priority = 'pr',
   ageing_ms = 'ag',
+  fair_rank = 'fq',          -- its score in the queue of a fair lane, until it is claimed
   creator = 'by',
   correlation_id = 'co',     -- the submitter's own name for what it belongs to
   capabilities = 'ca',       -- sorted, comma-joined

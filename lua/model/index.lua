@@ -12,6 +12,7 @@ local limit = require('kernel.limit')
 local number = require('kernel.number')
 local writes = require('kernel.writes')
 local event = require('model.event')
+local fair = require('model.fair')
 local log = require('model.log')
 local need = require('model.need')
 local record = require('model.record')
@@ -24,8 +25,11 @@ local CLAIMABLE, ENDED, LIVE = state.CLAIMABLE, state.ENDED, state.LIVE
 local STRICT_STEP = 1000000000000
 local RETENTION_MS = limit.retention_ms_default
 
--- Lowest first. A priority step outweighs any age unless the policy says how much age it is worth.
-local function queue_score(x)
+-- Lowest first. In a fair lane that is the rank. Otherwise a priority step outweighs any age unless
+-- the policy says how much age it is worth.
+local function queue_score(p, x)
+  local rank = fair.rank(p, x, CLAIMABLE[x.was])
+  if rank then return rank end
   local created_at, priority = stored(x.created_at, 0), x.priority
   if not priority then return created_at end
   return created_at - stored(priority, 0) * stored(x.ageing_ms, STRICT_STEP)
@@ -55,17 +59,12 @@ local function tell_ready(w, name, score, count)
   other.best, other.count = math.min(other.best, score), other.count + count
 end
 
-local function push_ready(w, name, score, count)
-  push(w, w.p.ready_channel,
-    number.text(count) .. ':' .. string.format('%.0f', score) .. ':' .. name)
-end
-
 -- Once per call and queue, whatever number joined it.
 local function announce(w)
-  push_ready(w, w.ready, w.best, w.count)
+  need.push(w, w.ready, w.best, w.count)
   local others = w.others
   for i = 1, others and #others or 0 do
-    push_ready(w, others[i].name, others[i].best, others[i].count)
+    need.push(w, others[i].name, others[i].best, others[i].count)
   end
 end
 
@@ -161,7 +160,7 @@ end
 -- Puts an execution that can be claimed into its queue, although nothing about it changes.
 function index.list_again(w, x)
   if not x.lane or not CLAIMABLE[x.state] or x.grant_expires_at then return end
-  w[#w + 1] = { 'ZADD', w.p.queue .. index.queue_name(x), queue_score(x), x.uuid }
+  w[#w + 1] = { 'ZADD', w.p.queue .. index.queue_name(x), queue_score(w.p, x), x.uuid }
   w[#w + 1] = { 'SADD', w.p.needs .. x.lane, need.of(x) }
 end
 
@@ -170,7 +169,7 @@ local function write_live(call, w, x, name, queued)
   local p, now = w.p, w.now
   local uuid, at, before = x.uuid, index.due_at(x), timed_before(p, x)
   local after = at and index.times(p, x.state)
-  local score = name and CLAIMABLE[x.state] and not x.grant_expires_at and queue_score(x)
+  local score = name and CLAIMABLE[x.state] and not x.grant_expires_at and queue_score(p, x)
   record.write(x)
   if score then
     enqueue(call, w, x, name, score, queued)

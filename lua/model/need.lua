@@ -2,6 +2,8 @@
 -- behind another colon the capabilities it requires. What can be claimed is queued by lane and
 -- need, so that a worker looks only at what it may take.
 
+local number = require('kernel.number')
+local writes = require('kernel.writes')
 local capability = require('model.capability')
 
 local need = {}
@@ -31,6 +33,12 @@ end
 -- The capabilities that a need requires and a worker lacks; nil if it lacks none.
 function need.missing(text, has)
   return capability.missing(string.match(text, '^[^:]*:[^:]*:(.*)$'), has)
+end
+
+-- Tells those who wait for work that so many joined a queue, none better than this score.
+function need.push(w, queue, score, count)
+  writes.push(w, w.p.ready_channel,
+    number.text(count) .. ':' .. string.format('%.0f', score) .. ':' .. queue)
 end
 
 return need

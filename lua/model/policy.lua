@@ -1,5 +1,6 @@
 -- Policies: read strictly from JSON and compiled, at creation, into the record's fields. A field
--- we do not know is an error: a typing mistake must not silently mean "no retries".
+-- we do not know is an error: a typing mistake must not silently mean "no retries". What a policy
+-- leaves unsaid is taken from others, field by field: how to wait between retries is one field.
 
 local json = require('kernel.json')
 local limit = require('kernel.limit')
@@ -48,6 +49,7 @@ local function least(name)
   return function(s, value) s.out[name] = math.min(s.out[name] or value, value) end
 end
 local function into_rule(name) return function(s, value) s.rule[name] = value end end
+local function into_backoff(name) return function(s, value) s.rule.backoff[name] = value end end
 
 local function categories(s, value, path)
   if type(value) ~= 'table' or value.kind ~= 'list' then return wrong(s, path, 'must be a list') end
@@ -70,38 +72,44 @@ local function multiplier(s, value, path)
   if not milli or value < 1 or value > 100 or math.abs(milli - math.floor(milli + 0.5)) > 1e-6 then
     return wrong(s, path, 'must be from 1 to 100 with at most three decimals')
   end
-  s.rule.multiplier_milli = math.floor(milli + 0.5)
+  s.rule.backoff.multiplier_milli = math.floor(milli + 0.5)
 end
 
 local function flag(s, value, path)
   if type(value) ~= 'boolean' then return wrong(s, path, 'must be true or false') end
-  s.rule.jitter = value
+  s.rule.backoff.jitter = value
 end
 
 local function skip() end
 
 local FIXED = object {
   type = skip,
-  delay_ms = int(0, limit.delay_ms_max, into_rule('first_ms')),
+  delay_ms = int(0, limit.delay_ms_max, into_backoff('first_ms')),
 }
 
 local EXPONENTIAL = object {
   type = skip,
-  initial_delay_ms = int(0, limit.delay_ms_max, into_rule('first_ms')),
-  max_delay_ms = int(0, limit.delay_ms_max, into_rule('max_ms')),
+  initial_delay_ms = int(0, limit.delay_ms_max, into_backoff('first_ms')),
+  max_delay_ms = int(0, limit.delay_ms_max, into_backoff('max_ms')),
   multiplier = multiplier,
   jitter = flag,
 }
 
+local function usual_backoff()
+  return { type = 'exponential', first_ms = 1000, max_ms = 60000, multiplier_milli = 2000,
+    jitter = false }
+end
+
 local function backoff(s, value, path)
   local kind = type(value) == 'table' and value.kind == 'object' and value.values.type
+  s.rule.backoff = usual_backoff()
   if kind == 'fixed' then
-    s.rule.type = 'fixed'
+    s.rule.backoff.type = 'fixed'
     return FIXED(s, value, path)
   end
   if kind == 'exponential' then
     EXPONENTIAL(s, value, path)
-    if s.rule.first_ms > s.rule.max_ms then
+    if s.rule.backoff.first_ms > s.rule.backoff.max_ms then
       wrong(s, path .. '.initial_delay_ms', 'must be at most max_delay_ms')
     end
     return
@@ -116,8 +124,7 @@ local RETRY = object {
 }
 
 local function retry_policy(s, value, path)
-  s.rule = { max_retries = 3, type = 'exponential', first_ms = 1000, max_ms = 60000,
-    multiplier_milli = 2000, jitter = false, categories = {} }
+  s.rule = {}
   RETRY(s, value, path)
 end
 
@@ -130,7 +137,7 @@ local function required_capabilities(s, value)
   end
   if rule then
     s.wrong, s.code = 'required:' .. rule, 'invalid_capabilities'
-  elseif joined ~= '' then
+  else
     s.out.capabilities = joined
   end
 end
@@ -152,7 +159,7 @@ local STREAM = object {
 }
 
 local function stream_policy(s, value, path)
-  s.stream = { mode = 'durable' }
+  s.stream = {}
   STREAM(s, value, path)
 end
 
@@ -193,18 +200,60 @@ local POLICY = object {
 
 local NONE = {}
 
--- Compiles a policy; gives the compiled values, or nil, the code and what is wrong.
-function policy.compile(text)
-  if text == '' then return NONE end
-  local value, malformed = json.read(text)
-  if malformed then return nil, 'invalid_policy_json', 'malformed: ' .. malformed end
+-- What the value of a JSON text says as a policy: only what it names; or nil, the code and what is
+-- wrong.
+function policy.say(value)
   local s = { out = {} }
   POLICY(s, value, '')
   if s.wrong then return nil, s.code, s.wrong end
-  if s.rule then s.out.retry_rule = retry.pack(s.rule) end
-  if s.stream then s.out.stream_rule = stream.pack_rule(s.stream) end
+  s.out.rule, s.out.stream = s.rule, s.stream
   return s.out
 end
+
+-- The same of a text.
+function policy.read(text)
+  if text == '' then return NONE end
+  local value, malformed = json.read(text)
+  if malformed then return nil, 'invalid_policy_json', 'malformed: ' .. malformed end
+  return policy.say(value)
+end
+
+-- Adds what one says to what was said before it, which counts more.
+local function add(all, said)
+  for name, value in pairs(said) do
+    if all[name] == nil then all[name] = value end
+  end
+  return all
+end
+
+-- The first of these that says something about a group of fields, and the others behind it.
+local function merged(name, one, two, three)
+  if not one[name] and not two[name] and not three[name] then return nil end
+  return add(add(add({}, one[name] or NONE), two[name] or NONE), three[name] or NONE)
+end
+
+local function retry_rule(rule)
+  local backoff = rule.backoff or usual_backoff()
+  return retry.pack(add({ max_retries = rule.max_retries or 3,
+    categories = rule.categories or NONE }, backoff))
+end
+
+-- Puts policies together field by field, the first one first, and compiles what holds.
+function policy.compile(one, two, three)
+  if one == NONE and two == NONE and three == NONE then return NONE end
+  local rule, streams = merged('rule', one, two, three), merged('stream', one, two, three)
+  local out = add(add(add({}, one), two), three)
+  out.retry_rule = rule and retry_rule(rule)
+  if streams then
+    streams.mode = streams.mode or 'durable'
+    out.stream_rule = stream.pack_rule(streams)
+  end
+  if out.capabilities == '' then out.capabilities = nil end
+  return out
+end
+
+-- A policy that says nothing.
+policy.NONE = NONE
 
 local STORED = { 'attempt_timeout_ms', 'deadline_ms', 'reclaims_max', 'replays_max',
   'retention_ms', 'ageing_ms', 'capabilities', 'retry_rule', 'stream_rule', 'suspend_timeout_ms',

@@ -7,7 +7,7 @@ local number = require('kernel.number')
 local tags = {}
 
 -- A tag is named `area.name`: a lower-case word, a dot, and something behind it.
-local function wrong_name(name)
+function tags.wrong_name(name)
   if #name > limit.tag_key_bytes_max then
     return 'must be at most ' .. limit.tag_key_bytes_max .. ' bytes'
   end
@@ -36,7 +36,7 @@ end
 
 -- Adds one pair to a list; gives a code and a detail if it breaks a rule.
 function tags.add(list, name, value)
-  if wrong_name(name) then return 'invalid_tag_key', string.sub(name, 1, 128) end
+  if tags.wrong_name(name) then return 'invalid_tag_key', string.sub(name, 1, 128) end
   local text = render(value)
   local wrong = wrong_value(text)
   if wrong then return 'invalid_input', 'tags.' .. name .. ' ' .. wrong end

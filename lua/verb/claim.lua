@@ -10,6 +10,7 @@ local record = require('model.record')
 local reply = require('kernel.reply')
 local claim = require('model.claim')
 local flow = require('model.flow')
+local lane = require('model.lane')
 local lease = require('model.lease')
 local loss = require('model.loss')
 local state = require('model.state')
@@ -34,6 +35,7 @@ local function gives(own)
   own.claim_grant_expired = {}
   own.data_lost = { 'what' }
   own.flow_cancelled = {}
+  own.lane_paused = {}
   return own
 end
 
@@ -59,6 +61,7 @@ end
 
 local function take(w, p, x, a, now)
   if flow.stopped(p, x) then return reply.refuse('flow_cancelled') end
+  if lane.is_paused(p, x.lane or '') then return reply.refuse('lane_paused') end
   if blob.lost(x, 'payload') then return reply.refuse('data_lost', 'payload') end
   local kind = claim.take(w, x, a, a.lease_id, now)
   return reply.ok(claim.row(p, x, kind))

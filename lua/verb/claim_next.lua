@@ -9,6 +9,7 @@ local record = require('model.record')
 local reply = require('kernel.reply')
 local claim = require('model.claim')
 local index = require('model.index')
+local lane = require('model.lane')
 local queue = require('model.queue')
 
 -- How long the longest of these rows is.
@@ -91,6 +92,7 @@ define {
     if refusal then return refusal end
     local before = a.retry == 1 and taken_before(p, a, now)
     if before and before[1] then return reply.duplicate(joined(before), '') end
+    if lane.is_paused(p, a.lane) then return reply.ok({ claim.PLAIN }, '') end
     return reply.ok(pick(w, p, a, now, has))
   end,
 }

@@ -51,6 +51,21 @@ define {
   end,
 }
 
+-- When a lane was last used, as far as that was noted; nil if it never was.
+local function used_at(p, lane)
+  return number.stored(redis.call('ZSCORE', p.lane_uses, lane), nil)
+end
+
+-- Nobody has used the lane for so long that it need not be listed.
+local function is_unused(used, now) return used and used <= now - limit.lane_kept_ms end
+
+-- Was the use of a lane noted a moment ago?
+local function is_noted(p, lane, now)
+  local used = used_at(p, lane)
+  return used and used > now - limit.lane_use_noted_ms
+    and redis.call('SISMEMBER', p.lanes, lane) == 1
+end
+
 define {
   name = 'ff_upgrade_lane',
   doc = 'Moves what waits in the one queue that a lane had to the queues by need.',
@@ -83,27 +98,44 @@ define {
 
 define {
   name = 'ff_register_lane',
-  doc = 'Adds a lane to the list of lanes in use.',
+  doc = 'Adds a lane to the list of lanes in use, or notes that it is still used.',
   flags = { 'allow-oom' },
   args = { arg.label('lane', limit.lane_bytes_max) },
   gives = { OK = {}, ALREADY_SATISFIED = {} },
-  run = function(p, a, _, w)
-    if redis.call('SISMEMBER', p.lanes, a.lane) == 1 then return reply.already() end
+  run = function(p, a, now, w)
+    if is_noted(p, a.lane, now) then return reply.already() end
     w[#w + 1] = { 'SADD', p.lanes, a.lane }
+    w[#w + 1] = { 'ZADD', p.lane_uses, number.text(now), a.lane }
+    return reply.ok()
+  end,
+}
+
+define {
+  name = 'ff_forget_lane',
+  doc = 'Takes a lane that nobody has used for long off the list.',
+  flags = { 'allow-oom' },
+  args = { arg.label('lane', limit.lane_bytes_max) },
+  gives = { OK = {}, ALREADY_SATISFIED = {} },
+  run = function(p, a, now, w)
+    if not is_unused(used_at(p, a.lane), now) then return reply.already() end
+    w[#w + 1] = { 'SREM', p.lanes, a.lane }
+    w[#w + 1] = { 'ZREM', p.lane_uses, a.lane }
     return reply.ok()
   end,
 }
 
 define {
   name = 'ff_list_lanes',
-  doc = 'Lists the lanes in use, sorted by name.',
+  doc = 'Lists the lanes in use, sorted by name, and those that nobody has used for long.',
   flags = { 'no-writes' },
   args = {},
-  gives = { OK = { 'lanes' } },
-  run = function(p)
+  gives = { OK = { 'lanes', 'unused' } },
+  run = function(p, _, now)
     local lanes = redis.call('SMEMBERS', p.lanes)
     table.sort(lanes)
-    return reply.ok(lanes)
+    local unused = redis.call('ZRANGE', p.lane_uses, '-inf', number.text(now - limit.lane_kept_ms),
+      'BYSCORE')
+    return reply.ok(lanes, unused)
   end,
 }
 

@@ -10,6 +10,7 @@ local record = require('model.record')
 local reply = require('kernel.reply')
 local attempt = require('model.attempt')
 local index = require('model.index')
+local lane = require('model.lane')
 local lease = require('model.lease')
 local state = require('model.state')
 local waitpoint = require('model.waitpoint')
@@ -81,10 +82,13 @@ define {
   run = function(p, a)
     local x = record.read(p, a.execution_id)
     if not x then return reply.refuse('execution_not_found') end
+    local paused = x.state == 'waiting' and lane.is_paused(p, x.lane or '')
     return reply.ok(unpack(reply.row(DESCRIBED, { x.namespace, x.lane, x.kind, x.priority or 0,
-      x.creator, state.phase(x), state.ownership(x), state.eligibility(x),
-      state.blocking_reason(x), state.outcome(x),
-      state.attempt(x), state.public(x), state.blocking_detail(x), x.created_at,
+      x.creator, state.phase(x), state.ownership(x),
+      paused and 'blocked_by_lane_state' or state.eligibility(x),
+      paused and 'paused_by_policy' or state.blocking_reason(x), state.outcome(x),
+      state.attempt(x), state.public(x),
+      paused and 'the lane ' .. x.lane .. ' is paused' or state.blocking_detail(x), x.created_at,
       attempt.first_started_at(x), x.ended_at, transition_at(x), mutation_at(x),
       x.state == 'delayed' and x.delay_until,
       x.deadline_at,

@@ -12,6 +12,7 @@ local claim = require('model.claim')
 local commit = require('model.commit')
 local flow = require('model.flow')
 local index = require('model.index')
+local lane = require('model.lane')
 local loss = require('model.loss')
 local queue = require('model.queue')
 local state = require('model.state')
@@ -35,6 +36,7 @@ local function gives(own)
   own.invalid_capabilities = { 'text' }
   own.capability_mismatch = { 'missing' }
   own.flow_cancelled = {}
+  own.lane_paused = {}
   return own
 end
 
@@ -60,6 +62,7 @@ end
 
 local function grant(w, p, x, a, kind, now)
   if flow.stopped(p, x) then return reply.refuse('flow_cancelled') end
+  if lane.is_paused(p, x.lane or '') then return reply.refuse('lane_paused') end
   record.set(x, 'grant_id', a.grant_id)
   record.set(x, 'grant_kind', kind)
   record.set(x, 'grant_worker_id', a.worker_id)
@@ -137,6 +140,7 @@ define {
     if refusal then return refusal end
     local answered = a.retry == 1 and granted_before(p, a, now)
     if answered then return answered end
+    if lane.is_paused(p, a.lane) then return reply.empty('') end
     local next_score = queue.walk(w, p, a, has, now, 1, function(x)
       answered = grant(w, p, x, a, state.LOST[x.state] and 'reclaim' or 'claim', now)
       answered[#answered + 1] = good_for(x)

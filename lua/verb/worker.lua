@@ -12,6 +12,7 @@ local capability = require('model.capability')
 local claim = require('model.claim')
 local due = require('model.due')
 local event = require('model.event')
+local lane = require('model.lane')
 local lease = require('model.lease')
 local need = require('model.need')
 local pause = require('model.pause')
@@ -200,6 +201,9 @@ local function need_row(w, p, lane, text)
   return { lane, text, string.format('%.0f', tonumber(head[2])), redis.call('ZCARD', queue) }
 end
 
+local NONE = {}
+
+-- Of a lane that is paused nothing can be taken.
 define {
   name = 'ff_list_needs',
   doc = 'Lists the queues of lanes that are not empty, each with its head and its length.',
@@ -211,7 +215,7 @@ define {
     local rows, looked, listed = {}, 0, 0
     while listed < #a.lanes and looked < limit.needs_listed_max do
       listed = listed + 1
-      local needs = need.list(p, a.lanes[listed])
+      local needs = lane.is_paused(p, a.lanes[listed]) and NONE or need.list(p, a.lanes[listed])
       looked = looked + #needs
       for i = 1, #needs do rows[#rows + 1] = need_row(w, p, a.lanes[listed], needs[i]) end
     end

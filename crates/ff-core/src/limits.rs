@@ -134,6 +134,27 @@ limits! {
     /// The sorted list is passed with every claim.
     CAPABILITIES_BYTES_MAX = 4 * KIB;
 
+    // Facts that every partition knows: settings of lanes, defaults of kinds.
+
+    /// A word, a colon and the name of a lane or kind.
+    FACT_NAME_BYTES_MAX = 160;
+    /// A fact is settings; all of them are sent to every partition that missed a change.
+    FACT_BYTES_MAX = 8 * KIB;
+    /// Lanes and kinds with settings of their own.
+    FACTS_MAX = 2000;
+    /// All facts together: what one partition is sent in one call.
+    FACTS_BYTES_MAX = MIB;
+    /// How often the use of a lane is noted, and how long a process need not ask again.
+    LANE_USE_NOTED_MS = 60 * MINUTE_MS;
+    /// A lane that nobody has used for so long, and in which nothing waits, is not listed any more.
+    LANE_KEPT_MS = 7 * DAY_MS;
+    /// More than this is no limit.
+    LANE_WAITING_MAX = 1_000_000_000;
+    /// Who shares a fair lane and has a weight of its own.
+    LANE_WEIGHTS_MAX = 100;
+    /// How many shares one may have of a fair lane.
+    LANE_WEIGHT_MAX = 1000;
+
     // Attempts.
 
     /// A policy that wants more retries than this wants a schedule.

@@ -139,23 +139,6 @@ impl Board {
         asks
     }
 
-    /// One execution of one partition, if nothing better is known of elsewhere.
-    pub(crate) fn choose_in(
-        &mut self,
-        lanes: &[LaneId],
-        ability: &Ability,
-        partition: u16,
-    ) -> Option<Ask> {
-        for name in lanes {
-            let picks = self.lanes.get_mut(name).map(|lane| lane.pick_in(ability, partition));
-            let found = picks.and_then(|picks| self.asks(name, picks).pop());
-            if found.is_some() {
-                return found;
-            }
-        }
-        None
-    }
-
     fn asks(&self, lane: &LaneId, picks: Picks) -> Vec<Ask> {
         let score_max = picks.next.map(|score| score.saturating_add(OVERTAKE_MS));
         let ask = |Pick { queue, need, partition, scores }| Ask {

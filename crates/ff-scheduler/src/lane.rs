@@ -78,7 +78,7 @@ impl Lane {
         let mut suitable: Vec<_> = suitable.collect();
         let mut found = Picks::default();
         for _ in 0..=most {
-            let bests = suitable.iter_mut().filter_map(|one| Some((one.1.best(None)?, one)));
+            let bests = suitable.iter_mut().filter_map(|one| Some((one.1.best()?, one)));
             let Some(((score, partition), (text, queue))) = bests.min_by_key(|(best, _)| *best)
             else {
                 return found;
@@ -87,30 +87,6 @@ impl Lane {
             if !found.take(text, queue, partition, most, partitions) {
                 return found;
             }
-        }
-        found
-    }
-
-    /// Takes one execution of one partition out, if it is the best that such a worker could take,
-    /// or as good as.
-    pub(crate) fn pick_in(&mut self, ability: &Ability, partition: u16) -> Picks {
-        let suitable = self.queues.iter_mut().filter(|(_, queue)| ability.suits(&queue.need));
-        let (mut here, mut elsewhere): (Option<(i64, &Arc<str>, &mut Queue)>, Option<i64>) =
-            (None, None);
-        for (text, queue) in suitable {
-            let other = queue.best_but(partition);
-            elsewhere = other.into_iter().chain(elsewhere).min();
-            if let Some((score, _)) = queue.best(Some(partition))
-                && here.as_ref().is_none_or(|(best, ..)| score < *best)
-            {
-                here = Some((score, text, queue));
-            }
-        }
-        let mut found = Picks { picks: Vec::new(), next: elsewhere };
-        if let Some((score, text, queue)) = here
-            && elsewhere.is_none_or(|other| score <= other.saturating_add(OVERTAKE_MS))
-        {
-            found.take(text, queue, partition, 1, 1);
         }
         found
     }
@@ -238,16 +214,8 @@ impl Queue {
         Self { need: Arc::new(need), heads: HashMap::new(), order: BTreeSet::new() }
     }
 
-    fn best(&self, only_in: Option<u16>) -> Option<(i64, u16)> {
-        match only_in {
-            None => self.order.first().copied(),
-            Some(partition) => Some((self.heads.get(&partition)?.best()?, partition)),
-        }
-    }
-
-    /// The best score of all partitions but one.
-    fn best_but(&self, partition: u16) -> Option<i64> {
-        self.order.iter().find(|(_, other)| *other != partition).map(|(score, _)| *score)
+    fn best(&self) -> Option<(i64, u16)> {
+        self.order.first().copied()
     }
 
     fn change(&mut self, partition: u16, how: impl FnOnce(&mut Heads)) {
@@ -303,17 +271,6 @@ mod tests {
         assert_eq!((picks.picks.len(), picks.next), (16, Some(100)));
         let picks = lane.pick(&any(), 18, 16);
         assert_eq!((picks.picks.len(), picks.next), (4, None));
-    }
-
-    #[test]
-    fn one_partition_is_asked_alone_if_nothing_better_is_known_elsewhere() {
-        let mut lane = Lane::default();
-        lane.add("a:mail", 1, 1000, 2, 1);
-        lane.add("a:mail", 2, 1000 - OVERTAKE_MS, 1, 1);
-        assert_eq!(lane.pick_in(&any(), 1).picks[0].scores, [1000]);
-        lane.add("a:render", 2, 900, 1, 1);
-        assert!(lane.pick_in(&any(), 1).picks.is_empty(), "a better one of another kind");
-        assert!(lane.pick_in(&any(), 3).picks.is_empty());
     }
 
     #[test]

@@ -3,13 +3,17 @@
 mod approvals;
 mod children;
 mod completions;
+mod everywhere;
 mod executions;
+mod facts;
 mod flow_replay;
 mod flow_rows;
 mod flows;
 mod following;
 mod grants;
 mod kind_counts;
+mod kinds;
+mod lanes;
 mod listing;
 mod many;
 mod partition;
@@ -24,14 +28,15 @@ mod upgrade;
 mod workers;
 
 pub use completions::Completions;
+pub use facts::FactsInstalled;
 pub use secrets::{
     FirstSecret, Installed, WaitpointSecrets, rotate_waitpoint_hmac_secret_all_partitions,
 };
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ff_core::backend_error::{BackendError, Retry};
 use ff_core::engine_backend::EngineBackend;
@@ -50,6 +55,9 @@ const REPEATS_MAX: u32 = 3;
 
 /// Calls that one page of a list may make: a page of a sparse filter comes back early.
 const CALLS_MAX: u32 = 1024;
+
+/// How long the use of a lane need not be noted again.
+const LANE_NOTED_FOR: Duration = Duration::from_millis(limits::LANE_USE_NOTED_MS);
 
 /// The partition that keeps what holds for the whole deployment.
 const FIRST: Partition = Partition::flow(0);
@@ -72,7 +80,8 @@ use held;
 pub struct ScriptBackend<H: ?Sized = dyn Host> {
     host: Arc<H>,
     config: PartitionConfig,
-    lanes: RwLock<HashSet<LaneId>>,
+    /// The lanes whose use was noted, and when.
+    lanes: RwLock<HashMap<LaneId, Instant>>,
     /// The losses of the store after which the lanes were made known.
     losses: AtomicU64,
     secrets: WaitpointSecrets,
@@ -122,14 +131,16 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         self.call(id.partition(), call).await
     }
 
-    /// Makes a lane known before its first use by this process.
+    /// Makes a lane known before its first use by this process, and now and then while it is used.
     async fn register_lane(&self, lane: &LaneId) -> Result<(), EngineError> {
         self.forget_after_loss().await?;
-        if self.lanes.read().unwrap_or_else(PoisonError::into_inner).contains(lane) {
+        let noted = self.lanes.read().unwrap_or_else(PoisonError::into_inner).get(lane).copied();
+        if noted.is_some_and(|at| at.elapsed() < LANE_NOTED_FOR) {
             return Ok(());
         }
         self.call(FIRST, RegisterLane { lane: lane.clone() }).await?;
-        self.lanes.write().unwrap_or_else(PoisonError::into_inner).insert(lane.clone());
+        let mut lanes = self.lanes.write().unwrap_or_else(PoisonError::into_inner);
+        lanes.insert(lane.clone(), Instant::now());
         Ok(())
     }
 }

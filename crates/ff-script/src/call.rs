@@ -106,72 +106,110 @@ pub fn unknown_status(function: &'static str, status: &str) -> EngineError {
 /// -> ReplyEnum { "OK" => Variant { value: Type, … }, … }
 /// refuses [Code, …];
 /// ```
+///
+/// `held` in place of the first arguments says that the caller shows its lease; before the codes it
+/// stands for those that tell that the lease is not what it was.
 macro_rules! functions {
-    (@read_only read) => { true };
-    (@read_only write) => { false };
     ($(
         $(#[$doc:meta])*
-        $mode:ident $name:ident($call:ident { $($arg:ident: $aty:ty),* $(,)? })
-        -> $reply:ident {
-            $($status:literal => $variant:ident { $($field:ident: $fty:ty),* $(,)? }),* $(,)?
-        }
-        refuses [$($code:ident),* $(,)?];
+        $mode:ident $name:ident($call:ident { $($args:tt)* })
+        -> $reply:ident { $($outcomes:tt)* }
+        refuses $($held:ident)? [$($code:ident),* $(,)?];
     )*) => {
-        $(
-            $(#[$doc])*
-            #[derive(Clone, Debug)]
-            #[allow(missing_docs, reason = "the arguments are documented with the function")]
-            pub struct $call { $(pub $arg: $aty),* }
-
-            #[doc = concat!("What `", stringify!($name), "` answers.")]
-            #[derive(Clone, Debug, PartialEq)]
-            #[allow(missing_docs, reason = "the values are documented with the function")]
-            pub enum $reply { $($variant { $($field: $fty),* }),* }
-
-            impl $crate::call::Call for $call {
-                const FUNCTION: $crate::host::Function = $crate::host::Function {
-                    wire_name: concat!(stringify!($name), "_v1"),
-                    read_only: $crate::call::functions!(@read_only $mode),
-                };
-                const CONTRACT: $crate::call::Contract = $crate::call::Contract {
-                    name: stringify!($name),
-                    read_only: $crate::call::functions!(@read_only $mode),
-                    args: &[$(stringify!($arg)),*],
-                    open: false $(|| <$aty as $crate::wire::Argument>::OPEN)*,
-                    statuses: &[$(($status, &[$(stringify!($field)),*])),*],
-                    refusals: &[$(ff_core::error::Code::$code),*],
-                };
-                type Reply = $reply;
-
-                fn encode(&self) -> $crate::args::Args {
-                    #[allow(unused_mut, reason = "some functions take no arguments")]
-                    let mut args = $crate::args::Args::with_capacity(Self::CONTRACT.args.len());
-                    $($crate::wire::Argument::encode(&self.$arg, &mut args);)*
-                    args
-                }
-
-                fn decode(
-                    status: &str,
-                    #[allow(unused_mut, unused_variables, reason = "some outcomes have no values")]
-                    mut values: $crate::call::Values,
-                ) -> Result<$reply, ff_core::error::EngineError> {
-                    match status {
-                        $($status => {
-                            Ok($reply::$variant {
-                                $($field: values.take(stringify!($field))?),*
-                            })
-                        })*
-                        _ => Err($crate::call::unknown_status(stringify!($name), status)),
-                    }
-                }
-
-                $crate::call::functions!(@repeated $call);
-            }
-        )*
+        $($crate::call::functions! {
+            @args { $(#[$doc])* $mode $name $call $reply { $($outcomes)* } }
+            { $($held)? $($code)* } $($args)*
+        })*
 
         /// The contracts of this file.
         pub(crate) const CONTRACTS: &[$crate::call::Contract] =
             &[$(<$call as $crate::call::Call>::CONTRACT),*];
+    };
+    (@args $row:tt $codes:tt held $(, $($args:tt)*)?) => {
+        $crate::call::functions! {
+            @codes $row $codes
+            execution_id: ff_core::types::ExecutionId,
+            lease_id: ff_core::types::LeaseId,
+            lease_epoch: ff_core::types::LeaseEpoch,
+            attempt_id: ff_core::types::AttemptId,
+            $($($args)*)?
+        }
+    };
+    (@args $row:tt $codes:tt $($args:tt)*) => {
+        $crate::call::functions! { @codes $row $codes $($args)* }
+    };
+    (@codes $row:tt { held $($code:ident)* } $($args:tt)*) => {
+        $crate::call::functions! {
+            @row $row
+            { ExecutionNotFound ExecutionNotActive FenceRequired PartialFenceTriple LeaseRevoked
+                LeaseExpired StaleLease $($code)* }
+            $($args)*
+        }
+    };
+    (@codes $row:tt $codes:tt $($args:tt)*) => {
+        $crate::call::functions! { @row $row $codes $($args)* }
+    };
+    (@read_only read) => { true };
+    (@read_only write) => { false };
+    (
+        @row {
+            $(#[$doc:meta])*
+            $mode:ident $name:ident $call:ident $reply:ident {
+                $($status:literal => $variant:ident { $($field:ident: $fty:ty),* $(,)? }),* $(,)?
+            }
+        }
+        { $($code:ident)* }
+        $($arg:ident: $aty:ty),* $(,)?
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug)]
+        #[allow(missing_docs, reason = "the arguments are documented with the function")]
+        pub struct $call { $(pub $arg: $aty),* }
+
+        #[doc = concat!("What `", stringify!($name), "` answers.")]
+        #[derive(Clone, Debug, PartialEq)]
+        #[allow(missing_docs, reason = "the values are documented with the function")]
+        pub enum $reply { $($variant { $($field: $fty),* }),* }
+
+        impl $crate::call::Call for $call {
+            const FUNCTION: $crate::host::Function = $crate::host::Function {
+                wire_name: concat!(stringify!($name), "_v1"),
+                read_only: $crate::call::functions!(@read_only $mode),
+            };
+            const CONTRACT: $crate::call::Contract = $crate::call::Contract {
+                name: stringify!($name),
+                read_only: $crate::call::functions!(@read_only $mode),
+                args: &[$(stringify!($arg)),*],
+                open: false $(|| <$aty as $crate::wire::Argument>::OPEN)*,
+                statuses: &[$(($status, &[$(stringify!($field)),*])),*],
+                refusals: &[$(ff_core::error::Code::$code),*],
+            };
+            type Reply = $reply;
+
+            fn encode(&self) -> $crate::args::Args {
+                #[allow(unused_mut, reason = "some functions take no arguments")]
+                let mut args = $crate::args::Args::with_capacity(Self::CONTRACT.args.len());
+                $($crate::wire::Argument::encode(&self.$arg, &mut args);)*
+                args
+            }
+
+            fn decode(
+                status: &str,
+                #[allow(unused_mut, unused_variables, reason = "some outcomes have no values")]
+                mut values: $crate::call::Values,
+            ) -> Result<$reply, ff_core::error::EngineError> {
+                match status {
+                    $($status => {
+                        Ok($reply::$variant {
+                            $($field: values.take(stringify!($field))?),*
+                        })
+                    })*
+                    _ => Err($crate::call::unknown_status(stringify!($name), status)),
+                }
+            }
+
+            $crate::call::functions!(@repeated $call);
+        }
     };
     // Only what picks for itself or makes something new needs to be told that it is a repetition:
     // the others find the execution they name as they left it.

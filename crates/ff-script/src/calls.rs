@@ -13,6 +13,7 @@ pub mod describe;
 pub mod edge;
 pub mod events;
 pub mod expire;
+pub mod fact;
 pub mod fail;
 pub mod flow;
 pub mod flow_cancel;
@@ -21,7 +22,9 @@ pub mod flow_reads;
 pub mod grant;
 pub mod graph;
 pub mod inputs;
+pub mod kind;
 pub mod kind_counts;
+pub mod lane;
 pub mod lease;
 pub mod library;
 pub mod list;
@@ -45,6 +48,9 @@ pub fn contracts() -> impl Iterator<Item = Contract> {
     [
         library::CONTRACTS,
         deployment::CONTRACTS,
+        fact::CONTRACTS,
+        lane::CONTRACTS,
+        kind::CONTRACTS,
         create::CONTRACTS,
         claim_next::CONTRACTS,
         grant::CONTRACTS,

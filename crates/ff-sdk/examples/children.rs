@@ -8,9 +8,11 @@ use std::error::Error;
 use std::time::Duration;
 
 use ff_sdk::{
-    BackendConfig, Client, Connection, Context, CreateExecution, ExecutionKind, GraphTask,
-    TaskError, Worker,
+    BackendConfig, Client, Connection, Context, GraphTask, Kind, SdkError, TaskError, Worker,
 };
+
+const COUNT_BOOK: Kind<Vec<String>, usize> = Kind::new("count_book");
+const COUNT: Kind<String, usize> = Kind::new("count").retries(3);
 
 const BOOK: [&str; 3] = [
     "It was a dark and stormy night.",
@@ -19,23 +21,21 @@ const BOOK: [&str; 3] = [
 ];
 
 /// The task of one chapter. Its name makes it the same in every attempt.
-fn chapter(number: usize, text: &str) -> GraphTask {
-    let mut count = CreateExecution::new(ExecutionKind::new("count"));
-    count.payload_text = Some(serde_json::Value::from(text).to_string());
-    GraphTask::new(format!("chapter {number}"), count)
+fn chapter((at, text): (usize, &String)) -> Result<GraphTask, SdkError> {
+    COUNT.task(format!("chapter {}", at + 1), text)
 }
 
 /// Adds a child for each chapter, and waits for them. It is run twice: the second time they are
 /// there.
 async fn count_book(context: Context, book: Vec<String>) -> Result<usize, TaskError> {
-    let chapters = book.iter().enumerate().map(|(at, text)| chapter(at + 1, text));
-    context.add_children(chapters).await?;
+    let chapters = book.iter().enumerate().map(chapter);
+    context.add_children(chapters.collect::<Result<Vec<_>, _>>()?).await?;
     if context.has_open_children() {
-        return Err(TaskError::wait_children());
+        context.wait_children().await;
     }
     let mut words = 0;
     for child in context.children() {
-        let count: usize = child.result().await?;
+        let count = child.result_of(&COUNT).await?;
         println!("{}: {count} words", child.name());
         words += count;
     }
@@ -52,15 +52,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let connection = Connection::open(BackendConfig::parse(&store)?).await?;
     let worker = Worker::builder("counter")
         .connection(&connection)
-        .on("count_book", count_book)
-        .on("count", count)
+        .handle(&COUNT_BOOK, count_book)
+        .handle(&COUNT, count)
         .build()?;
     let stop = worker.shutdown_handle();
     let running = tokio::spawn(worker.run());
 
     let client = Client::new(&connection);
-    let book = client.submit("count_book", &BOOK).await?.execution_id();
-    let words: usize = client.await_result(&book, Duration::from_secs(60)).await?;
+    let book = BOOK.map(str::to_owned).to_vec();
+    let words = client.call(&COUNT_BOOK, book).timeout(Duration::from_secs(60)).await?;
     println!("the book: {words} words");
 
     stop.shutdown();

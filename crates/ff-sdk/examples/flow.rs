@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ff_sdk::{
     BackendConfig, Client, Connection, Context, Flow, FlowActivity, FlowTask, Input, Kind,
-    TaskError, Worker,
+    TaskError, TaskResult, Worker,
 };
 use serde::{Deserialize, Serialize};
 
@@ -76,7 +76,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .handle(&ENCODE, encode)
         .handle(&MUX, mux)
         .handle(&THUMBNAIL, thumbnail)
-        .handle(&CLEAN, |_, ()| async { Ok(()) })
+        .handle(&CLEAN, async |_, ()| -> TaskResult<()> { Ok(()) })
         .build()?;
     let stop = worker.shutdown_handle();
     let running = tokio::spawn(worker.run());

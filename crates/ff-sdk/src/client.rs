@@ -3,15 +3,14 @@
 mod call;
 mod flow;
 mod follow;
-mod follow_flow;
+mod lanes;
 mod list;
 mod result;
 mod signal;
 mod submit;
 
 pub use call::Call;
-pub use follow::Follow;
-pub use follow_flow::FollowFlow;
+pub use follow::{Follow, FollowFlow, Followed};
 pub use list::Listing;
 pub use result::AwaitError;
 pub use submit::Submission;
@@ -20,14 +19,17 @@ pub(crate) use submit::DEFAULT_LANE;
 
 use std::sync::Arc;
 
-use ff_core::contracts::{CancelExecution, Created, ExecutionSnapshot, ListFilter};
-use ff_core::engine_backend::EngineBackend;
-use ff_core::types::{ExecutionRef, Namespace};
+use ff_core::contracts::{
+    AttemptRecord, CancelExecution, Created, ExecutionSnapshot, ExecutionState, ListFilter,
+    ReplayExecution,
+};
+use ff_core::engine_backend::{Answer, EngineBackend};
+use ff_core::types::{ExecutionId, ExecutionRef, Namespace};
 use serde::Serialize;
 
 use crate::backend_config::BackendConfig;
 use crate::connection::Connection;
-use crate::error::{Context as _, SdkError};
+use crate::error::SdkError;
 use crate::kind::Takes;
 
 /// Submits executions, waits for their results, and looks after them. Executions are named by their
@@ -91,12 +93,12 @@ impl Client {
     /// An execution for the handler of this name, or of this [`Kind`](crate::Kind), with an input
     /// that is encoded as JSON. It is submitted when the answer is awaited.
     pub fn submit<I: Serialize + ?Sized>(&self, kind: impl Takes<I>, input: &I) -> Submission {
-        Submission::new(self, kind.kind_name(), serde_json::to_vec(input))
+        Submission::new(self, kind, serde_json::to_vec(input))
     }
 
     /// The same with an input of bytes that are passed on as they are.
     pub fn submit_raw(&self, kind: &str, payload: impl Into<Vec<u8>>) -> Submission {
-        Submission::new(self, kind, Ok(payload.into()))
+        Submission::new::<[u8]>(self, kind, Ok(payload.into()))
     }
 
     /// Submits several with few calls, each on its own: one refusal does not affect the others.
@@ -118,17 +120,47 @@ impl Client {
         submit::submit_all(self, submissions.into_iter().collect()).await
     }
 
+    /// Asks the engine about one execution. Who named it by a UUID that is not found is told what a
+    /// whole id is.
+    async fn ask<T>(
+        &self,
+        execution: impl Into<ExecutionRef>,
+        context: &str,
+        ask: impl FnOnce(&dyn EngineBackend, ExecutionId) -> Answer<'_, T>,
+    ) -> Result<T, SdkError> {
+        let name = execution.into();
+        let answer = ask(self.engine().as_ref(), self.connection.resolve(name)?).await;
+        answer.map_err(|error| name.advise(error).in_context(context).into())
+    }
+
     /// Cancels an execution, whatever it is doing. Repeating it is harmless.
     pub async fn cancel(
         &self,
         execution: impl Into<ExecutionRef>,
         reason: &str,
     ) -> Result<(), SdkError> {
-        let name = execution.into();
-        let id = self.connection.resolve(name)?;
         let request = CancelExecution { reason: reason.to_owned(), request_id: None };
-        let cancelled = self.engine().cancel_execution(id, request).await;
-        cancelled.map(drop).map_err(|error| name.advise(error).in_context("cancel").into())
+        let cancelled =
+            self.ask(execution, "cancel", |engine, id| engine.cancel_execution(id, request)).await;
+        cancelled.map(drop)
+    }
+
+    /// Runs an ended execution again; one that has not ended is refused.
+    pub async fn replay(
+        &self,
+        execution: impl Into<ExecutionRef>,
+        request: ReplayExecution,
+    ) -> Result<ExecutionState, SdkError> {
+        self.ask(execution, "replay", |engine, id| engine.replay(id, request)).await
+    }
+
+    /// The attempts of an execution, oldest first: who made them, when, and how each ended.
+    pub async fn attempts(
+        &self,
+        execution: impl Into<ExecutionRef>,
+    ) -> Result<Vec<AttemptRecord>, SdkError> {
+        let listed = self.ask(execution, "attempts", |engine, id| engine.list_attempts(id)).await?;
+        Ok(listed.attempts)
     }
 
     /// Everything about an execution at one moment; none if it does not exist.
@@ -136,8 +168,7 @@ impl Client {
         &self,
         execution: impl Into<ExecutionRef>,
     ) -> Result<Option<ExecutionSnapshot>, SdkError> {
-        let id = self.connection.resolve(execution)?;
-        self.engine().describe_execution(id).await.context("describe")
+        self.ask(execution, "describe", |engine, id| engine.describe_execution(id)).await
     }
 
     /// The executions that pass a filter, page by page.

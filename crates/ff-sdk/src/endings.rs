@@ -49,6 +49,7 @@ impl Endings {
         Self::Pushed { start: Box::new(start), pushed: OnceCell::new() }
     }
 
+    #[cfg(any(feature = "embedded", feature = "valkey"))]
     pub(crate) fn of_host<H: Host + ?Sized>(host: Arc<H>) -> Self {
         Self::pushed(move || {
             let host = Arc::clone(&host);

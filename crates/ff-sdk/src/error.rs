@@ -32,6 +32,11 @@ pub enum SdkError {
         /// The rule it breaks.
         message: String,
     },
+    /// What others passed to an execution is not there, or is not what its handler asks for.
+    WrongInput {
+        /// What is wrong with it.
+        message: String,
+    },
     /// The worker already holds as many tasks as it may.
     WorkerAtCapacity,
     /// The worker takes no more work: it is shutting down, or another process took its place.
@@ -78,6 +83,10 @@ impl SdkError {
         Self::Config { context: context.to_owned(), field, message: message.to_string() }
     }
 
+    pub(crate) fn wrong_input(message: impl fmt::Display) -> Self {
+        Self::WrongInput { message: message.to_string() }
+    }
+
     /// True if waiting a little and calling again can help.
     pub fn is_retryable(&self) -> bool {
         match self {
@@ -85,7 +94,7 @@ impl SdkError {
                 source.retry != Retry::Never
             }
             Self::Engine(error) => error.is_retryable(),
-            Self::Config { .. } | Self::WorkerStopped { .. } => false,
+            Self::Config { .. } | Self::WrongInput { .. } | Self::WorkerStopped { .. } => false,
             Self::WorkerAtCapacity => true,
             Self::Http { source, .. } => source.is_retryable(),
             Self::AdminApi { status, retryable, .. } => {
@@ -154,6 +163,7 @@ impl fmt::Display for SdkError {
             Self::Config { context, field: None, message } => {
                 write!(f, "config: {context}: {message}")
             }
+            Self::WrongInput { message } => f.write_str(message),
             Self::WorkerAtCapacity => f.write_str("the worker holds as many tasks as it may"),
             Self::WorkerStopped { status } => write!(f, "the worker takes no more work: {status}"),
             Self::Http { source, context } => write!(f, "{context}: {source}"),

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::client::Submission;
 use crate::error::SdkError;
-use crate::kind::Kind;
+use crate::kind::{Kind, task_input};
 
 const CONTEXT: &str = "flow";
 
@@ -27,7 +27,7 @@ const CONTEXT: &str = "flow";
 /// ```
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::time::Duration;
-/// use ff_sdk::{BackendConfig, Client, Connection, Flow, Input, Kind, Worker};
+/// use ff_sdk::{BackendConfig, Client, Connection, Flow, Input, Kind, TaskResult, Worker};
 ///
 /// const UPPER: Kind<String, String> = Kind::new("upper");
 /// const LENGTH: Kind<String, usize> = Kind::new("length");
@@ -38,9 +38,9 @@ const CONTEXT: &str = "flow";
 /// let connection = Connection::open(BackendConfig::embedded_in_memory()).await?;
 /// let worker = Worker::builder("writer")
 ///     .connection(&connection)
-///     .handle(&UPPER, |_, text| async move { Ok(text.to_uppercase()) })
-///     .handle(&LENGTH, |_, text| async move { Ok(text.len()) })
-///     .handle(&REPORT, |context, ()| async move {
+///     .handle(&UPPER, async |_, text| -> TaskResult<_> { Ok(text.to_uppercase()) })
+///     .handle(&LENGTH, async |_, text| -> TaskResult<_> { Ok(text.len()) })
+///     .handle(&REPORT, async |context, ()| -> TaskResult<_> {
 ///         let (text, size) = (context.passed(&TEXT).await?, context.passed(&SIZE).await?);
 ///         Ok(format!("{text} has {size}"))
 ///     })
@@ -171,8 +171,7 @@ impl Flow {
         kind: &Kind<I, O>,
         input: I,
     ) -> FlowTask<O> {
-        let nothing = |bytes: Vec<u8>| if bytes == b"null" { Vec::new() } else { bytes };
-        self.add(name.into(), kind.name(), serde_json::to_vec(&input).map(nothing))
+        self.add(name.into(), kind, task_input(&input))
     }
 
     /// A task whose input is the result of another, for which it waits.
@@ -182,14 +181,14 @@ impl Flow {
         kind: &Kind<I, O>,
         upstream: &FlowTask<I>,
     ) -> FlowTask<O> {
-        let task = self.add(name.into(), kind.name(), Ok(Vec::new()));
+        let task = self.add(name.into(), kind, Ok(Vec::new()));
         task.take_as_input(upstream)
     }
 
-    fn add<O>(
+    fn add<I, O>(
         &self,
         name: String,
-        kind: &str,
+        kind: &Kind<I, O>,
         payload: Result<Vec<u8>, serde_json::Error>,
     ) -> FlowTask<O> {
         let place = self.draft.add(Drafted::new(&name, kind, payload));
@@ -262,7 +261,11 @@ struct Drafted {
 }
 
 impl Drafted {
-    fn new(name: &str, kind: &str, payload: Result<Vec<u8>, serde_json::Error>) -> Self {
+    fn new<I, O>(
+        name: &str,
+        kind: &Kind<I, O>,
+        payload: Result<Vec<u8>, serde_json::Error>,
+    ) -> Self {
         Self {
             name: name.to_owned(),
             execution: Some(Submission::to((), kind, payload)),

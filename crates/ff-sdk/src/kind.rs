@@ -1,23 +1,39 @@
-//! Kinds with types: what a handler takes and gives, known to those who submit.
+//! Kinds with types: what a handler takes and gives, known to those who submit, and how its
+//! executions are retried, limited and kept.
+
+mod policy;
 
 use std::fmt;
 use std::marker::PhantomData;
 
+use ff_core::contracts::GraphTask;
+use ff_core::policy::ExecutionPolicy;
 use ff_core::types::ExecutionKind;
+use serde::Serialize;
 
-/// A kind of execution, and the types of its input and its result. Clients and handlers share one,
-/// so that a wrong type does not compile.
+use crate::client::Submission;
+use crate::error::SdkError;
+use policy::Said;
+
+/// A kind of execution: the types of its input and its result, and its policy. Clients and handlers
+/// share one, so that a wrong type does not compile and nobody has to remember how often a charge
+/// is tried.
 ///
 /// ```
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// use ff_sdk::{BackendConfig, Client, Connection, Kind, Worker};
+/// use anyhow::Context as _;
+/// use ff_sdk::{BackendConfig, Client, Connection, Context, Kind, Worker};
 ///
-/// const SQUARE: Kind<i64, i64> = Kind::new("square");
+/// const SQUARE: Kind<i64, i64> = Kind::new("square").retries(5).timeout("30s");
+///
+/// async fn square(_: Context, number: i64) -> anyhow::Result<i64> {
+///     number.checked_mul(number).context("too large")
+/// }
 ///
 /// let connection = Connection::open(BackendConfig::embedded_in_memory()).await?;
 /// let worker = Worker::builder("calculator")
 ///     .connection(&connection)
-///     .handle(&SQUARE, |_, number| async move { Ok(number * number) })
+///     .handle(&SQUARE, square)
 ///     .build()?;
 /// let stop = worker.shutdown_handle();
 /// let running = tokio::spawn(worker.run());
@@ -42,12 +58,26 @@ use ff_core::types::ExecutionKind;
 /// # }
 /// ```
 ///
-/// ```compile_fail,E0277
+/// ```compile_fail,E0308
 /// # async fn example(client: ff_sdk::Client) {
 /// # use ff_sdk::Kind;
 /// const SQUARE: Kind<i64, i64> = Kind::new("square");
 /// let _ = client.submit(&SQUARE, "seven").await;
 /// # }
+/// ```
+///
+/// ```compile_fail,E0308
+/// # async fn example(context: ff_sdk::Context) {
+/// # use ff_sdk::Kind;
+/// const SQUARE: Kind<i64, i64> = Kind::new("square");
+/// let _ = context.submit(&SQUARE, "seven").await;
+/// # }
+/// ```
+///
+/// ```compile_fail,E0308
+/// # use ff_sdk::Kind;
+/// const SQUARE: Kind<i64, i64> = Kind::new("square");
+/// let child = SQUARE.task("first", "seven");
 /// ```
 ///
 /// and so are a result that is taken for another, a handler that gives another, and a name that
@@ -77,6 +107,7 @@ use ff_core::types::ExecutionKind;
 /// ```
 pub struct Kind<I, O> {
     name: &'static str,
+    said: Said,
     types: PhantomData<fn(I) -> O>,
 }
 
@@ -91,13 +122,29 @@ impl<I, O> Kind<I, O> {
             ExecutionKind::is_valid(name),
             "a kind is named by 1 to 128 printable characters: no braces, colons and outer blanks"
         );
-        Self { name, types: PhantomData }
+        Self { name, said: Said::NOTHING, types: PhantomData }
     }
 
     /// Its name.
     pub const fn name(&self) -> &'static str {
         self.name
     }
+}
+
+impl<I: Serialize, O> Kind<I, O> {
+    /// An execution of it as a task of a graph: a child, for
+    /// [`Context::add_children`](crate::Context::add_children). `()` is no input.
+    pub fn task(&self, name: impl Into<String>, input: &I) -> Result<GraphTask, SdkError> {
+        let execution = Submission::to((), self, task_input(input)).into_request()?;
+        Ok(GraphTask::new(name, execution))
+    }
+}
+
+/// The input of a task as JSON; nothing if it is null, so that the only result that is passed to it
+/// is its input.
+pub(crate) fn task_input<I: Serialize>(input: &I) -> Result<Vec<u8>, serde_json::Error> {
+    let nothing = |bytes: Vec<u8>| if bytes == b"null" { Vec::new() } else { bytes };
+    serde_json::to_vec(input).map(nothing)
 }
 
 impl<I, O> Clone for Kind<I, O> {
@@ -123,11 +170,20 @@ impl<I, O> fmt::Debug for Kind<I, O> {
 pub trait Takes<I: ?Sized> {
     /// The name of the kind.
     fn kind_name(&self) -> &str;
+
+    /// The policy of the kind, if it is known.
+    fn kind_policy(&self) -> Option<ExecutionPolicy> {
+        None
+    }
 }
 
 impl<I, O> Takes<I> for &Kind<I, O> {
     fn kind_name(&self) -> &str {
         self.name
+    }
+
+    fn kind_policy(&self) -> Option<ExecutionPolicy> {
+        self.policy()
     }
 }
 

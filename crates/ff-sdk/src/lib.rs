@@ -40,15 +40,15 @@ mod runtime;
 
 pub use admin::{ClaimForWorkerRequest, ClaimForWorkerResponse, FlowFabricAdminClient};
 pub use backend_config::{BackendConfig, BackendConnection, ServerConnection};
-pub use client::{AwaitError, Call, Client, Follow, FollowFlow, Listing, Submission};
+pub use client::{AwaitError, Call, Client, Follow, FollowFlow, Followed, Listing, Submission};
 pub use config::WorkerConfig;
 pub use connection::Connection;
 pub use error::{HttpError, HttpErrorKind, SdkError, TerminalError};
 pub use flow::{Flow, FlowHandle, FlowTask, Input, InputName, TaskOutcome, Upstream};
 pub use kind::{Kind, Takes};
 pub use runtime::{
-    Context, INVALID_INPUT, INVALID_OUTPUT, INVALID_SUSPENSION, KindOptions, PANIC, ShutdownHandle,
-    TaskError, UNKNOWN_KIND, Worker, WorkerBuilder,
+    Context, INVALID_DELAY, INVALID_INPUT, INVALID_OUTPUT, INVALID_SUSPENSION, PANIC,
+    ShutdownHandle, TaskError, TaskResult, UNKNOWN_KIND, Worker, WorkerBuilder,
 };
 pub use stream::{read_stream, tail_stream};
 pub use task::{Child, ClaimedTask, FENCE_HEADER, Frames, LeaseLoss, LeaseMonitor, SuspendOutcome};
@@ -70,13 +70,16 @@ pub use ff_core::backend_error::{BackendError, BackendErrorKind};
 pub use ff_core::completion_backend::CompletionBackend;
 pub use ff_core::contracts::{
     ANY_SIGNAL, AppendFrameOutcome, Approval, ApprovalChoice, ApprovalDecision, ApprovalList,
-    ApprovalRequest, ClaimGrant, Condition, ConditionMatcher, Created, DeliverSignal,
-    ExecutionSnapshot, ExecutionSummary, LanePage, ListFilter, ListSuspended, ListSuspendedPage,
+    ApprovalRequest, AttemptRecord, ClaimGrant, Condition, ConditionMatcher, Created,
+    DeliverSignal, ExecutionSnapshot, ExecutionState, ExecutionSummary, KindChanged, KindList,
+    KindOutcome, KindRecord, KindsRegistered, LaneChanged, LaneDepth, LaneList, LaneOrder,
+    LanePage, LaneQuery, LaneSettings, ListFilter, ListSuspended, ListSuspendedPage,
     MAX_TAIL_BLOCK_MS, OpenWaitpoint, Output, OutputCursor, PartitionFailure, PendingWaitpoint,
-    ReclaimGrant, ResumeSignal, ResumedBy, Resumption, RotateWaitpointSecretRequest,
-    RotateWaitpointSecretResponse, STREAM_READ_HARD_CAP, Signal, SignalOutcome, StreamFrame,
-    StreamFrames, SuspendRequest, SuspendedExecutionEntry, SuspensionReason, TimeoutBehavior,
-    WaitpointKind, WaitpointSpec, WaitpointState,
+    ReclaimGrant, RegisterKinds, ReplayExecution, ResumeSignal, ResumedBy, Resumption,
+    RotateWaitpointSecretRequest, RotateWaitpointSecretResponse, STREAM_READ_HARD_CAP, SetDefaults,
+    SetKind, SetLane, Signal, SignalOutcome, StreamFrame, StreamFrames, SuspendRequest,
+    SuspendedExecutionEntry, SuspensionReason, TimeoutBehavior, WaitpointKind, WaitpointSpec,
+    WaitpointState,
 };
 pub use ff_core::contracts::{
     AddEdge, AddFlowMember, CancelFlow, CancelFlowPolicy, CancelFlowResult, CancelFlowWait,
@@ -105,3 +108,8 @@ pub use ff_core::value::Value;
 pub use ff_core::work_source::WorkSource;
 pub use ff_script::backend::rotate_waitpoint_hmac_secret_all_partitions;
 pub use ff_script::host::Host;
+
+/// The programs of the documentation, which must compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/sdk.md")]
+struct Documented;

@@ -7,15 +7,16 @@ mod run;
 mod task_error;
 mod typed;
 
-pub use builder::{KindOptions, WorkerBuilder};
+pub use builder::WorkerBuilder;
 pub use context::Context;
 pub use run::ShutdownHandle;
-pub use task_error::TaskError;
+pub use task_error::{TaskError, TaskResult};
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ff_core::policy::ExecutionPolicy;
 use ff_core::types::ExecutionKind;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 
@@ -33,17 +34,22 @@ pub const INVALID_OUTPUT: &str = "invalid_output";
 pub const UNKNOWN_KIND: &str = "unknown_kind";
 /// The category of a suspension that the engine refuses. Not retried.
 pub const INVALID_SUSPENSION: &str = "invalid_suspension";
+/// The category of a delay that the engine refuses. Not retried.
+pub const INVALID_DELAY: &str = "invalid_delay";
 /// The category of a handler's panic.
 pub const PANIC: &str = "panic";
 
 /// A worker made of handlers: claims as much as it has room for, runs the handler of each
 /// execution's kind, and reports what became of it.
 ///
-/// * A handler's `Ok` completes the execution, its error fails the attempt; the execution's policy
-///   decides about a retry. One that is a [`TaskError::suspend`] waits for signals instead; then
-///   the handler is run again.
+/// * A handler's `Ok` completes the execution, its error, of any type, fails the attempt; the
+///   execution's policy decides about a retry. What else may become of an attempt, it tells its
+///   [`Context`]: [`delay_for`](Context::delay_for), [`suspend`](Context::suspend),
+///   [`wait_children`](Context::wait_children), [`cancel`](Context::cancel).
 /// * A panic is a failure of category [`PANIC`]. An input that cannot be decoded fails the
 ///   execution without retries, category [`INVALID_INPUT`].
+/// * When it starts, it tells the policies of its [`Kind`](crate::Kind)s, which are the defaults of
+///   all executions of these kinds, whoever submits them.
 /// * Only executions of kinds that have a handler are taken; others wait for a worker that has one.
 /// * A handler whose lease is lost is dropped at its next `await`. One that blocks its thread costs
 ///   no lease, but holds up the others: [`WorkerBuilder::on_blocking`] runs it apart.
@@ -79,6 +85,8 @@ pub struct Worker<S = ()> {
     source: Source,
     config: WorkerConfig,
     kinds: Arc<Kinds<S>>,
+    /// What the kinds say.
+    policies: BTreeMap<ExecutionKind, ExecutionPolicy>,
     drain: Duration,
     stop: watch::Sender<bool>,
 }

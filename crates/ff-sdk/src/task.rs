@@ -34,6 +34,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use crate::connection::Connection;
 use crate::error::{Context as _, SdkError, TerminalError};
 use crate::stream;
 use crate::worker::Shared;
@@ -71,7 +72,7 @@ pub struct ClaimedTask {
 /// What a task shares with its renewal and with a handler's context.
 pub(crate) struct TaskCore {
     pub(crate) claimed: Claimed,
-    pub(crate) engine: Arc<dyn EngineBackend>,
+    pub(crate) connection: Connection,
     pub(crate) lease: Arc<Lease>,
     pub(crate) output: Output,
     pub(crate) latest_wait: LatestWait,
@@ -86,8 +87,12 @@ impl TaskCore {
         let lease = Arc::new(Lease::new(deadline, over_at, ttl));
         let latest_wait = LatestWait::new(claimed.resumption.clone());
         let family = Family::new(claimed.children.clone());
-        let (engine, output) = (Arc::clone(shared.engine()), Output::default());
-        Self { claimed, engine, lease, output, latest_wait, family }
+        let (connection, output) = (shared.connection.clone(), Output::default());
+        Self { claimed, connection, lease, output, latest_wait, family }
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<dyn EngineBackend> {
+        self.connection.engine()
     }
 
     pub(crate) fn handle(&self) -> &Handle {
@@ -102,7 +107,7 @@ impl TaskCore {
         }
         self.check_held()?;
         let message = Some(message.to_owned());
-        self.engine.progress(self.handle(), Some(percent), message).await.context("progress")
+        self.engine().progress(self.handle(), Some(percent), message).await.context("progress")
     }
 
     /// What an upstream passes under a name; none if nothing is. What was too large for the claim
@@ -113,7 +118,7 @@ impl TaskCore {
             if let Some(bytes) = &input.bytes_base64 {
                 return Ok(Some(bytes.0.clone()));
             }
-            return self.engine.read_result(input.execution_id).await.context("input");
+            return self.engine().read_result(input.execution_id).await.context("input");
         }
         let mut from = self.unnamed();
         while let Some(place) = from {
@@ -149,7 +154,7 @@ impl TaskCore {
 
     async fn read_inputs(&self, from: u64) -> Result<InputPage, SdkError> {
         let query = InputQuery { from: Some(from), bytes_max: None };
-        self.engine.read_inputs(self.handle().execution_id, query).await.context("inputs")
+        self.engine().read_inputs(self.handle().execution_id, query).await.context("inputs")
     }
 
     /// After the loss of the lease the store would refuse: it need not be asked.
@@ -310,7 +315,7 @@ impl ClaimedTask {
     /// Renews the lease now, outside the schedule.
     pub async fn renew_lease(&self) -> Result<(), SdkError> {
         self.core.check_held()?;
-        renewal::renew(&self.core, &self.core.engine).await.context("renew")
+        renewal::renew(&self.core, self.core.engine()).await.context("renew")
     }
 
     /// Says how far the work is: 0 to 100, and a sentence for a person.
@@ -344,7 +349,7 @@ impl ClaimedTask {
         to: StreamCursor,
         count_limit: u64,
     ) -> Result<StreamFrames, SdkError> {
-        let (engine, id) = (self.core.engine.as_ref(), self.execution_id());
+        let (engine, id) = (self.core.engine().as_ref(), self.execution_id());
         stream::read_stream(engine, id, self.attempt_index(), from, to, count_limit).await
     }
 
@@ -355,7 +360,7 @@ impl ClaimedTask {
         block_ms: u64,
         count_limit: u64,
     ) -> Result<StreamFrames, SdkError> {
-        let (engine, id) = (self.core.engine.as_ref(), self.execution_id());
+        let (engine, id) = (self.core.engine().as_ref(), self.execution_id());
         let attempt = self.attempt_index();
         stream::tail_stream(engine, id, attempt, after, block_ms, count_limit).await
     }
@@ -442,7 +447,7 @@ pub(crate) fn take_away(core: &Arc<TaskCore>, shared: &Shared) {
 
 /// Gives the lease back so that the execution can be claimed at once.
 async fn hand_back(core: Arc<TaskCore>) {
-    until_answered::hand_back(&*core.engine, core.handle(), core.lease.deadline()).await;
+    until_answered::hand_back(core.engine().as_ref(), core.handle(), core.lease.deadline()).await;
 }
 
 impl fmt::Debug for ClaimedTask {

@@ -10,21 +10,25 @@ mod upkeep;
 pub(crate) use shared::Shared;
 pub use shutdown::ShutdownReport;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use ff_core::completion_backend::CompletionBackend;
 use ff_core::contracts::{
-    ExecutionSnapshot, LanePage, LaneQuery, ListSuspended, ListSuspendedPage, Signal, SignalOutcome,
+    ExecutionSnapshot, KindsRegistered, LanePage, LaneQuery, ListSuspended, ListSuspendedPage,
+    Signal, SignalOutcome,
 };
 use ff_core::engine_backend::EngineBackend;
 use ff_core::partition::PartitionConfig;
-use ff_core::types::{ExecutionRef, LaneId, WaitpointId, WorkerSession};
+use ff_core::policy::ExecutionPolicy;
+use ff_core::types::{ExecutionKind, ExecutionRef, LaneId, WaitpointId, WorkerSession};
 use ff_core::work_source::WorkSource;
 use ff_script::ids::{IdSource, SystemIds};
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use crate::client::Client;
 use crate::config::WorkerConfig;
@@ -112,6 +116,7 @@ impl FlowFabricWorker {
         let shared = Arc::new(Shared {
             permits: Arc::new(Semaphore::new(config.max_concurrent_tasks.max(1))),
             session: WorkerSession::from_uuid(ids.random()),
+            started: Instant::now(),
             connection: connection.clone(),
             config,
             capabilities,
@@ -171,6 +176,16 @@ impl FlowFabricWorker {
         Client::new(&self.shared.connection).with_namespace(self.shared.config.namespace.clone())
     }
 
+    /// Tells the defaults of kinds that this worker serves: what a submission leaves unsaid is
+    /// taken from them. Of workers that differ the one that started last wins, unless an operator
+    /// has pinned something else; the answer says what became of each.
+    pub async fn register_kinds(
+        &self,
+        kinds: BTreeMap<ExecutionKind, ExecutionPolicy>,
+    ) -> Result<KindsRegistered, SdkError> {
+        registry::register_kinds(&self.shared, kinds).await
+    }
+
     /// Whether it takes work.
     pub fn status(&self) -> WorkerStatus {
         *self.shared.status.borrow()
@@ -186,8 +201,7 @@ impl FlowFabricWorker {
         &self,
         execution: impl Into<ExecutionRef>,
     ) -> Result<Option<ExecutionSnapshot>, SdkError> {
-        let id = self.shared.connection.resolve(execution)?;
-        self.shared.engine().describe_execution(id).await.context("describe_execution")
+        self.client().describe(execution).await
     }
 
     /// Gives a signal to a waitpoint of an execution: see [`Client::deliver_signal`].
@@ -208,7 +222,7 @@ impl FlowFabricWorker {
         self.client().list_suspended(query).await
     }
 
-    /// The lanes that were ever used, by name, after a given one.
+    /// The lanes in use or with settings, by name, after a given one.
     pub async fn list_lanes(
         &self,
         cursor: Option<LaneId>,

@@ -141,6 +141,17 @@ on_every_backend! {
         a_child_is_told_as_it_ended
         children_that_cannot_be_are_refused_with_the_reason
     }
+    handler {
+        its_errors_may_have_any_type
+        it_delays_itself_and_goes_on_in_the_same_attempt
+        a_delay_that_is_refused_fails_the_attempt
+        it_cancels_its_execution
+        it_fails_for_good_whatever_its_errors_are
+        it_submits_executions_in_its_own_namespace
+        the_policy_of_a_kind_travels_with_every_submission
+        the_policy_of_a_kind_holds_for_who_does_not_know_it
+        what_failed_is_replayed_and_its_attempts_are_listed
+    }
     runtime {
         a_handler_s_output_is_the_result
         handlers_share_the_state

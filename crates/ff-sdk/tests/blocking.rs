@@ -147,7 +147,7 @@ async fn a_blocking_handler_runs_beside_the_others() {
         .on_blocking("wait", |context: Context<Line>, (): ()| {
             let told = context.state().1.lock().expect("no panic");
             told.recv_timeout(LONG).map_err(TaskError::fail)?;
-            Ok("told")
+            Ok::<_, TaskError>("told")
         })
         .on("tell", |context: Context<Line>, (): ()| async move {
             context.state().0.lock().expect("no panic").send(()).map_err(TaskError::fail)

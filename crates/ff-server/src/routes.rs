@@ -10,6 +10,7 @@ mod flows;
 mod frame_stream;
 mod grants;
 mod health;
+mod lanes;
 mod reads;
 mod streams;
 mod tasks;
@@ -44,6 +45,7 @@ pub(crate) fn all() -> Vec<Route> {
         flow_events::routes(),
         streams::routes(),
         workers::routes(),
+        lanes::routes(),
         claims::routes(),
         tasks::routes(),
         waits::routes(),

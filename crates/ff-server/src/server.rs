@@ -8,7 +8,7 @@ use ff_core::engine_backend::PartitionBackend;
 use ff_core::error::EngineError;
 use ff_script::ids::{IdSource, SystemIds};
 use ff_script::in_flight::InFlight;
-use ff_store::{FirstSecrets, Store};
+use ff_store::{FirstSecrets, KeptFacts, Store};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -137,6 +137,7 @@ pub struct RunningServer {
     tls: watch::Sender<Option<TlsAcceptor>>,
     accepting: JoinHandle<()>,
     first_secrets: Option<FirstSecrets>,
+    facts: Option<KeptFacts>,
 }
 
 impl RunningServer {
@@ -153,7 +154,8 @@ impl RunningServer {
         let acceptor = Acceptor::new(Arc::clone(&app), routes::router(&app), current_tls, phases);
         let accepting = tokio::spawn(acceptor.run(listener));
         let first_secrets = Some(app.store.install_first_secrets());
-        Self { app, local_addr, banner, phase, tls, accepting, first_secrets }
+        let facts = Some(app.store.keep_facts());
+        Self { app, local_addr, banner, phase, tls, accepting, first_secrets, facts }
     }
 
     /// Where the server listens.
@@ -203,7 +205,7 @@ impl RunningServer {
     /// finished in time.
     pub async fn shutdown(mut self, within: Duration) -> bool {
         let deadline = Instant::now() + within.min(FOR_EVER);
-        drop(self.first_secrets.take());
+        drop((self.first_secrets.take(), self.facts.take()));
         self.app.drain.send_replace(true);
         self.phase.send_replace(Phase::Draining);
         let finished = self.finish(deadline).await;

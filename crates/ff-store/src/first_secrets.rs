@@ -1,16 +1,13 @@
 //! Gives every partition the first key of its waitpoint tokens, beside whatever else goes on.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use ff_core::engine_backend::EngineBackend as _;
 use ff_core::partition::Partition;
 use ff_script::backend::{Installed, ScriptBackend};
 use tokio::task::JoinHandle;
 
-/// The pause after a failure, which doubles with each until it is the longest.
-const PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+use crate::patience::Patience;
 
 /// The first keys of waitpoint tokens on their way to all partitions. It ends when all have one,
 /// or when this is dropped: a partition that was missed gets its key when it first needs it.
@@ -37,14 +34,13 @@ impl Drop for FirstSecrets {
 
 async fn install(backend: Arc<ScriptBackend>) {
     let mut missing: Vec<Partition> = backend.partition_config().flow_partitions().collect();
-    let mut pause = PAUSE;
+    let mut patience = Patience::new();
     loop {
         missing = tell(backend.install_first_secret(missing).await);
         if missing.is_empty() {
             return;
         }
-        tokio::time::sleep(pause).await;
-        pause = LONGEST_PAUSE.min(2 * pause);
+        patience.wait().await;
     }
 }
 
@@ -63,71 +59,13 @@ fn tell(installed: Installed) -> Vec<Partition> {
 
 #[cfg(all(test, feature = "embedded"))]
 mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering};
-
-    use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost};
-    use ff_core::backend_error::{BackendError, BackendErrorKind, Retry};
     use ff_core::error::Code;
-    use ff_core::partition::PartitionConfig;
-    use ff_script::args::Args;
-    use ff_script::backend::{FirstSecret, WaitpointSecrets};
     use ff_script::calls::secret::{RotateWaitpointHmacSecret, SecretHex};
-    use ff_script::host::{Function, Host, Subject, Subscription, Topic};
-    use ff_script::library::Library;
-    use ff_script::value::Value;
-    use futures_core::future::BoxFuture;
 
     use super::*;
+    use crate::trouble::{SECRET, backend};
 
-    const SECRET: &str = "00112233445566778899aabbccddeeff";
-
-    /// A host that answers the first calls for a secret with an error.
-    struct Trouble {
-        host: EmbeddedHost,
-        left: AtomicU32,
-    }
-
-    impl Host for Trouble {
-        fn call(
-            &self,
-            function: Function,
-            partition: Partition,
-            args: Args,
-        ) -> BoxFuture<'_, Result<Value, BackendError>> {
-            let concerned = function.wire_name == "ff_rotate_waitpoint_hmac_secret_v1";
-            let less = |left: u32| left.checked_sub(1);
-            let order = Ordering::Relaxed;
-            if concerned && self.left.fetch_update(order, order, less).is_ok() {
-                let error =
-                    BackendError::new(BackendErrorKind::Transport, Retry::Safe, "no way there");
-                return Box::pin(std::future::ready(Err(error)));
-            }
-            self.host.call(function, partition, args)
-        }
-
-        fn subscribe(&self, topic: Topic) -> BoxFuture<'_, Result<Subscription, BackendError>> {
-            self.host.subscribe(topic)
-        }
-
-        fn follow(&self, subject: Subject) -> BoxFuture<'_, Result<Subscription, BackendError>> {
-            self.host.follow(subject)
-        }
-
-        fn name(&self) -> &'static str {
-            "trouble"
-        }
-    }
-
-    async fn backend(failures: u32) -> Arc<ScriptBackend> {
-        let config = EmbeddedConfig { shards: 1, ..EmbeddedConfig::in_memory() };
-        let host = EmbeddedHost::open(config, &Library::current()).expect("it opens");
-        let host: Arc<dyn Host> = Arc::new(Trouble { host, left: AtomicU32::new(failures) });
-        let counts = PartitionConfig { num_flow_partitions: 40, ..PartitionConfig::default() };
-        let first = FirstSecret::parse(SECRET).expect("a secret");
-        let backend = ScriptBackend::open(host, counts).await.expect("it opens");
-        let secrets = WaitpointSecrets { first, ..WaitpointSecrets::default() };
-        Arc::new(backend.with_waitpoint_secrets(secrets))
-    }
+    const ROTATE: &str = "ff_rotate_waitpoint_hmac_secret_v1";
 
     async fn rotate(
         backend: &ScriptBackend,
@@ -142,7 +80,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn all_partitions_get_the_given_secret_and_those_that_failed_are_tried_again() {
-        let backend = backend(70).await;
+        let (backend, _) = backend(ROTATE, 70).await;
         FirstSecrets::start(Arc::clone(&backend)).installed().await;
         for partition in backend.partition_config().flow_partitions() {
             // A kid stands for one secret: which one it is, is told by another's refusal.
@@ -154,7 +92,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_second_start_changes_nothing() {
-        let backend = backend(0).await;
+        let (backend, _) = backend(ROTATE, 0).await;
         let partitions = || backend.partition_config().flow_partitions();
         let first = backend.install_first_secret(partitions()).await;
         assert_eq!((first.new, first.failed.len()), (40, 0));

@@ -4,11 +4,19 @@
 
 mod config;
 #[cfg(any(feature = "embedded", feature = "valkey"))]
+mod facts;
+#[cfg(any(feature = "embedded", feature = "valkey"))]
 mod first_secrets;
 #[cfg(any(feature = "embedded", feature = "valkey"))]
+mod patience;
+#[cfg(any(feature = "embedded", feature = "valkey"))]
 mod store;
+#[cfg(all(test, feature = "embedded"))]
+mod trouble;
 
 pub use config::StoreConfig;
+#[cfg(any(feature = "embedded", feature = "valkey"))]
+pub use facts::KeptFacts;
 #[cfg(any(feature = "embedded", feature = "valkey"))]
 pub use first_secrets::FirstSecrets;
 #[cfg(any(feature = "embedded", feature = "valkey"))]

@@ -18,6 +18,7 @@ use ff_script::ids::IdSource;
 use ff_script::library::Library;
 
 use crate::config::StoreConfig;
+use crate::facts::KeptFacts;
 use crate::first_secrets::FirstSecrets;
 
 /// An open store.
@@ -142,6 +143,12 @@ impl Store {
     #[must_use]
     pub fn install_first_secrets(&self) -> FirstSecrets {
         FirstSecrets::start(Arc::clone(&self.backend))
+    }
+
+    /// Starts to keep every partition up to date with the facts that all of them know.
+    #[must_use]
+    pub fn keep_facts(&self) -> KeptFacts {
+        KeptFacts::start(Arc::clone(&self.backend))
     }
 
     /// Starts to listen for work.

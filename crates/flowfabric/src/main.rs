@@ -28,6 +28,8 @@ mod excerpt;
 mod flow;
 mod get;
 mod history;
+mod kind;
+mod lane;
 mod list;
 mod priority;
 mod result;
@@ -116,6 +118,12 @@ enum Command {
     /// Submit, show, list, cancel and replay flows: graphs of executions.
     #[command(subcommand)]
     Flow(flow::Command),
+    /// List, show, pause, resume, limit and share lanes.
+    #[command(subcommand)]
+    Lane(lane::Command),
+    /// List, show, set and pin the defaults of kinds.
+    #[command(subcommand)]
+    Kind(kind::Command),
     /// Change the keys that waitpoint tokens are signed with.
     #[command(subcommand)]
     Secret(secret::Command),
@@ -199,6 +207,8 @@ fn run(Cli { command, remote, json, .. }: Cli) -> Result<(), Failure> {
         Command::Signal(options) => signal::run(&remote, json, &options),
         Command::Waits(options) => waits::run(&remote, json, &options),
         Command::Flow(command) => flow::run(&remote, json, &command),
+        Command::Lane(command) => lane::run(&remote, json, &command),
+        Command::Kind(command) => kind::run(&remote, json, &command),
         Command::Secret(command) => secret::run(&remote, json, &command),
         Command::Worker(WorkerCommand::Run(options)) => worker::run(&remote, json, options),
         Command::Demo(options) => demo::run(&options, json),

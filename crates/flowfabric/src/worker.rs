@@ -8,9 +8,10 @@ mod program;
 
 use std::time::{Duration, Instant};
 
-use ff_sdk::{Connection, Context, ExecutionRef, TaskError, Worker};
+use ff_sdk::{Connection, Context, ExecutionPolicy, ExecutionRef, TaskError, Worker};
 
 use crate::failure::Failure;
+use crate::policy::PolicyFlags;
 use crate::remote::{Remote, block_on};
 use crate::signals::Signals;
 use crate::time;
@@ -27,6 +28,8 @@ as in
   {\"condition\":{\"type\":\"any\",\"signals\":[\"approved\",\"rejected\"]},\"timeout_ms\":86400000}
 When the wait is over it is run again in the same attempt: $FLOWFABRIC_RESUMED_BY is signal, operator \
 or timeout, and the file $FLOWFABRIC_SIGNALS has the signals, a line of JSON each.
+--retries and the like hold for executions whose submissions do not say otherwise; workers that differ \
+are told so, and the one that started last wins.
 SIGTERM or Ctrl-C lets running programs finish; a second one stops at once.";
 
 /// Which executions to take, and what to run for them.
@@ -55,6 +58,8 @@ pub(crate) struct Options {
     /// What this worker can do; may be given several times.
     #[arg(long = "capability", value_name = "TOKEN")]
     capabilities: Vec<String>,
+    #[command(flatten)]
+    policy: PolicyFlags,
     /// The program and its arguments, after --.
     #[arg(last = true, required = true)]
     command: Vec<String>,
@@ -76,6 +81,7 @@ impl Job {
 
 pub(crate) fn run(remote: &Remote, json: bool, options: Options) -> Result<(), Failure> {
     program::check(&options.command[0])?;
+    let policy = options.policy.policy()?;
     log::warnings_to_stderr();
     block_on(async {
         let mut signals = Signals::listen()?;
@@ -97,6 +103,9 @@ pub(crate) fn run(remote: &Remote, json: bool, options: Options) -> Result<(), F
         }
         for kind in &options.kinds {
             builder = builder.on_raw(kind, handle);
+            if policy != ExecutionPolicy::default() {
+                builder = builder.policy_of(kind, policy.clone());
+            }
         }
         let worker = builder.build()?;
         let stop = worker.shutdown_handle();

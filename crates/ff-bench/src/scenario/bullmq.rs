@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::{Args, value_parser};
-use ff_sdk::{FlowFabricWorker, ShutdownHandle, Worker};
+use ff_sdk::{FlowFabricWorker, ShutdownHandle, TaskError, Worker};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
@@ -223,7 +223,7 @@ impl Working {
                     if last {
                         told.notify_one();
                     }
-                    Ok(vec![b'r'; 16])
+                    Ok::<_, TaskError>(vec![b'r'; 16])
                 }
             })
             .build()?;

@@ -181,7 +181,8 @@ macro_rules! functions {
 }
 
 functions! {
-    ff_open_deployment ff_register_lane ff_create_execution ff_create_executions ff_claim_next
+    ff_open_deployment ff_register_lane ff_forget_lane ff_install_facts ff_confirm_facts ff_read_facts ff_set_lane
+    ff_register_kind ff_set_kind ff_create_execution ff_create_executions ff_claim_next
     ff_grant_next ff_issue_claim_grant ff_issue_reclaim_grant ff_claim_execution
     ff_claim_resumed_execution ff_reclaim_execution ff_renew_lease ff_revoke_lease
     ff_mark_lease_expired_if_due ff_update_progress ff_append_frame ff_read_attempt_stream

@@ -5,8 +5,8 @@ use ff_conformance::{Deployment, LANE, conformance, lane};
 use ff_core::error::Code;
 use ff_core::limits;
 use ff_script::calls::deployment::{
-    FinishUpgrade, ListLanes, ListLanesReply, OpenDeployment, OpenDeploymentReply, RegisterLane,
-    RegisterLaneReply, UpgradeLane, UpgradeLaneReply,
+    FinishUpgrade, ForgetLane, ForgetLaneReply, ListLanes, ListLanesReply, OpenDeployment,
+    OpenDeploymentReply, RegisterLane, RegisterLaneReply, UpgradeLane, UpgradeLaneReply,
 };
 
 fn counts(flow: u16, budget: u16, quota: u16) -> OpenDeployment {
@@ -19,7 +19,7 @@ fn counts(flow: u16, budget: u16, quota: u16) -> OpenDeployment {
 }
 
 async fn lanes(d: &Deployment) -> Vec<String> {
-    let ListLanesReply::Lanes { lanes } = d.call(ListLanes {}).await;
+    let ListLanesReply::Lanes { lanes, .. } = d.call(ListLanes {}).await;
     lanes.0.into_iter().map(|lane| lane.as_str().to_owned()).collect()
 }
 
@@ -128,5 +128,22 @@ conformance! {
 
     async fn there_are_no_lanes_before_the_first(d: &Deployment) {
         assert!(lanes(d).await.is_empty());
+    }
+
+    async fn a_lane_that_nobody_has_used_for_a_week_can_be_forgotten(d: &Deployment) {
+        let register = |name: &str| RegisterLane { lane: lane(name) };
+        let forget = |name: &str| ForgetLane { lane: lane(name) };
+        d.call(register("old")).await;
+        d.call(register("used")).await;
+        d.advance(limits::LANE_KEPT_MS - 1).await;
+        assert_eq!(d.call(forget("old")).await, ForgetLaneReply::Used {});
+        assert_eq!(d.call(register("used")).await, RegisterLaneReply::Registered {});
+        assert_eq!(d.call(register("used")).await, RegisterLaneReply::Known {});
+        d.advance(1).await;
+        let ListLanesReply::Lanes { unused, .. } = d.call(ListLanes {}).await;
+        assert_eq!(unused.0, [lane("old")]);
+        assert_eq!(d.call(forget("used")).await, ForgetLaneReply::Used {});
+        assert_eq!(d.call(forget("old")).await, ForgetLaneReply::Forgotten {});
+        assert_eq!(lanes(d).await, ["used"]);
     }
 }

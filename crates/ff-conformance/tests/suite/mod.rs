@@ -25,6 +25,7 @@ mod edge;
 mod edges;
 mod events;
 mod expire;
+mod fact;
 mod fail;
 mod fence;
 mod flow;
@@ -37,6 +38,8 @@ mod graph;
 mod hosts;
 mod inputs;
 mod json;
+mod kind;
+mod lane;
 mod lease;
 mod library;
 mod list;
@@ -101,6 +104,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         condition::CASES,
         secret::CASES,
         expire::CASES,
+        fact::CASES,
         replay::CASES,
         reopening::CASES,
         change::CASES,
@@ -140,6 +144,8 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         arg::CASES,
         inputs::CASES,
         json::CASES,
+        kind::CASES,
+        lane::CASES,
         policy::CASES,
         capability::CASES,
         tags::CASES,

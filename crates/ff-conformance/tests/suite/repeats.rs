@@ -92,6 +92,12 @@ functions! {
     ff_finish_upgrade Nothing
     ff_list_needs Nothing
     ff_register_lane Recognised
+    ff_forget_lane Recognised
+    ff_install_facts Recognised
+    ff_confirm_facts Recognised
+    ff_set_lane Recognised
+    ff_register_kind Recognised
+    ff_set_kind Recognised
     ff_create_execution Recognised
     ff_create_executions Nothing
     ff_claim_next Recognised

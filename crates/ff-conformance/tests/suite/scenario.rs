@@ -16,7 +16,7 @@ use ff_script::calls::claim::{ClaimExecution, ClaimResumedExecution, ReclaimExec
 use ff_script::calls::claim_next::RecallClaims;
 use ff_script::calls::create::CreateExecutions;
 use ff_script::calls::deployment::{
-    FinishUpgrade, ListLanes, OpenDeployment, RegisterLane, UpgradeLane,
+    FinishUpgrade, ForgetLane, ListLanes, OpenDeployment, RegisterLane, UpgradeLane,
 };
 use ff_script::calls::describe::{DescribeExecution, ListAttempts, ReadPayload, ReadResult};
 use ff_script::calls::events::ReadEvents;
@@ -41,6 +41,7 @@ use ff_script::calls::worker::{
 use ff_script::wire::{Joined, Rest};
 
 use super::approval;
+use super::fact;
 use super::replay::replay;
 use super::scenario_flows;
 
@@ -126,7 +127,15 @@ pub(crate) async fn prepare(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         "ff_register_lane" => encode(&RegisterLane { lane: lane(&fresh_lane(d)) }),
         "ff_upgrade_lane" => encode(&UpgradeLane { lane: lane(LANE) }),
         "ff_finish_upgrade" => encode(&FinishUpgrade {}),
+        "ff_forget_lane" => {
+            let lane = lane(&fresh_lane(d));
+            d.call(RegisterLane { lane: lane.clone() }).await;
+            d.advance(limits::LANE_KEPT_MS).await;
+            encode(&ForgetLane { lane })
+        }
         "ff_list_lanes" => encode(&ListLanes {}),
+        "ff_install_facts" | "ff_confirm_facts" | "ff_read_facts" | "ff_set_lane"
+        | "ff_register_kind" | "ff_set_kind" => fact::prepare(d, name).await,
         "ff_count_executions" => encode(&CountExecutions {}),
         "ff_count_kinds" => {
             d.create_one().await;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::lanes::LaneSettings;
 use super::tags::TagFilter;
 use crate::ToSchema;
 use crate::argument::check_range;
@@ -159,6 +160,8 @@ pub struct LaneDepth {
     pub waiting: u64,
     /// When the oldest of those at the head was created.
     pub head_created_at: Option<TimestampMs>,
+    /// Its settings; none if nothing was ever set.
+    pub settings: Option<LaneSettings>,
 }
 
 /// How many entries of a page are asked for.

@@ -42,7 +42,8 @@ pub trait Reads: Send + Sync {
     /// How many executions of which kind are in which state, all partitions together.
     fn count_kinds(&self) -> Answer<'_, KindCounts>;
 
-    /// The lanes that were ever used, by name, and how much waits in them.
+    /// The lanes in use or with settings, by name, and how much waits in them. One that nobody has
+    /// used for a week, and in which nothing waits, is not listed any more.
     fn list_lanes(&self, query: LaneQuery) -> Answer<'_, LaneList>;
 
     /// The events of one partition after a position, or from the oldest one kept.
@@ -213,8 +214,10 @@ impl Operation for LaneQuery {
     const PATH: &'static str = "/v1/lanes";
     const NAME: &'static str = "listLanes";
     const GROUP: &'static str = "deployment";
-    const SUMMARY: &'static str = "The lanes that were ever used, and how much waits in them.";
+    const SUMMARY: &'static str = "The lanes in use or with settings, and how much waits in them.";
     const ANSWERS: &'static str = "A page, in the order of names.";
+    const ABOUT: &'static str = "A lane that nobody has used for a week, and in which nothing \
+        waits, is not listed any more.";
 }
 
 impl Operation for EventQuery {

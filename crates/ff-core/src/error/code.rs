@@ -156,6 +156,12 @@ codes! {
             "The execution cannot be claimed in its present state.";
         ExecutionNotReclaimable "execution_not_reclaimable" Informational 409
             "The execution's lease is neither lapsed nor revoked.";
+        FactsDiffer "facts_differ" Retryable 409
+            "The partition was brought up to date by somebody else meanwhile; look again.";
+        LaneFull "lane_full" Retryable 429
+            "As many executions wait in the lane as its limit allows; submit again later.";
+        LanePaused "lane_paused" Retryable 409
+            "The lane is paused; nothing of it is handed out until it is resumed.";
         InvalidClaimGrant "invalid_claim_grant" Retryable 409
             "The grant does not exist, was used, or was given to another worker.";
         LeaseConflict "lease_conflict" Retryable 409
@@ -195,6 +201,8 @@ codes! {
             "A stored value of the execution is gone: something other than the engine removed it.";
         ExecutionAlreadyInFlow "execution_already_in_flow" Terminal 409
             "The execution belongs to another flow.";
+        FactsLimitExceeded "facts_limit_exceeded" Terminal 409
+            "As many lanes and kinds have settings of their own as may have; clear unused ones.";
         IdempotencyConflict "idempotency_conflict" Terminal 409
             "The idempotency key was used for a different request.";
         WorkerInstanceInUse "worker_instance_in_use" Retryable 409

@@ -20,7 +20,10 @@ type Wanted<'a> = BTreeMap<Cow<'a, [u8]>, i64>;
 pub(super) fn check(contents: &Contents<'_>, found: &mut Findings) {
     let wanted = wanted(contents);
     let none = Wanted::new();
-    for place in contents.places.keys() {
+    // Who was served in a fair lane is no index of executions, nor are the lanes in use.
+    let is_other = |place: &&Place<'_>| matches!(place, Place::Shares(_) | Place::LaneUses);
+    let indexes = contents.places.keys().filter(|place| !is_other(place));
+    for place in indexes {
         if let Some(scores) = contents.scores(place) {
             let wanted = wanted.get(place).unwrap_or(&none);
             too_much(contents, place, scores, wanted, found);
@@ -182,8 +185,12 @@ fn need(record: &Record<'_>) -> String {
     }
 }
 
-/// Lowest first: old before young, a high priority before a low one.
+/// Lowest first: by the rank in a fair lane; old before young, a high priority before a low one in
+/// others.
 fn queue_score(record: &Record<'_>) -> i64 {
+    if let Some(rank) = record.number(field::FAIR_RANK) {
+        return rank;
+    }
     let step = record.number(field::AGEING_MS).unwrap_or(STRICT_STEP);
     record.count(field::CREATED_AT) - record.count(field::PRIORITY) * step
 }

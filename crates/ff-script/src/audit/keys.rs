@@ -123,12 +123,16 @@ places! {
         Idempotency "idem" Hash;
         /// The keys of waitpoint tokens.
         Secrets "secrets" Hash;
+        /// What every partition knows.
+        Facts "facts" Hash;
         /// The keys of approval links.
         LinkSecrets "link-secrets" Hash;
         /// The partition counts.
         Deployment "deployment" Hash;
         /// The lanes in use.
         Lanes "lanes" Set;
+        /// The lanes by their last use.
+        LaneUses "lane-uses" SortedSet;
         /// The connected workers.
         Workers "workers" Hash;
         /// The marks of servers.
@@ -145,6 +149,8 @@ places! {
         Queue(Cow<'a, str>) SortedSet;
         /// The needs of a lane's queues.
         Needs(&'a str) Set;
+        /// Who was served when in a fair lane.
+        Shares(&'a str) SortedSet;
         /// What ended this way.
         Ended(TerminalOutcome) SortedSet;
     }
@@ -223,6 +229,7 @@ impl<'a> Place<'a> {
         Self::of_partition(rest).or_else(|| match rest.split_once(':')? {
             ("q", name) => queue(name),
             ("needs", lane) => LaneId::try_new(lane).is_ok().then_some(Self::Needs(lane)),
+            ("shares", lane) => LaneId::try_new(lane).is_ok().then_some(Self::Shares(lane)),
             ("ended", outcome) => ended(outcome),
             (owner, named) => {
                 let (uuid, end) = named.split_at_checked(UUID_BYTES)?;
@@ -259,6 +266,7 @@ impl<'a> Place<'a> {
             Self::Document(uuid, attempt) => write!(f, "x:{uuid}:s:{attempt}:d"),
             Self::Queue(name) => write!(f, "q:{name}"),
             Self::Needs(lane) => write!(f, "needs:{lane}"),
+            Self::Shares(lane) => write!(f, "shares:{lane}"),
             Self::Ended(outcome) => write!(f, "ended:{outcome}"),
             _ => Ok(()),
         }
@@ -266,7 +274,10 @@ impl<'a> Place<'a> {
 
     /// Facts about the whole deployment live in the first partition alone.
     pub(super) fn only_in_first(&self) -> bool {
-        matches!(self, Self::Deployment | Self::LinkSecrets | Self::Lanes | Self::Workers)
+        matches!(
+            self,
+            Self::Deployment | Self::LinkSecrets | Self::Lanes | Self::LaneUses | Self::Workers
+        )
     }
 }
 

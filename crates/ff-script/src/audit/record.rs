@@ -60,6 +60,7 @@ fields! {
     CREATED_AT b"ct" Form::Number;
     PRIORITY b"pr" Form::Number;
     AGEING_MS b"ag" Form::Number;
+    FAIR_RANK b"fq" Form::Number;
     CREATOR b"by" Form::Text;
     CORRELATION_ID b"co" Form::Text;
     CAPABILITIES b"ca" Form::Tokens;

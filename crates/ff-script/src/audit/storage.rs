@@ -4,7 +4,7 @@
 use ff_core::limits;
 use ff_core::partition::PartitionConfig;
 
-use super::contents::{Contents, Hash};
+use super::contents::{Contents, Hash, Scores};
 use super::keys::{Place, is_uuid};
 use super::record::{field, number};
 use super::{Findings, streams};
@@ -36,6 +36,8 @@ pub(super) fn check(contents: &Contents<'_>, config: &PartitionConfig, found: &m
             ) => orphan(contents, uuid),
             (Place::FlowTags(_), Stored::Hash(tags)) => wrong_tags(tags),
             (Place::Secrets, Stored::Hash(secrets)) => wrong_secrets(secrets),
+            (Place::Facts, Stored::Hash(facts)) => wrong_facts(facts),
+            (Place::Shares(_), Stored::SortedSet(shares)) => wrong_shares(shares),
             (Place::Log, Stored::Stream(entries)) => wrong_log(entries),
             (Place::Deployment, Stored::Hash(counts)) => wrong_counts(counts, config),
             (Place::Marks, Stored::Hash(marks)) => wrong_marks(marks),
@@ -110,6 +112,23 @@ fn wrong_secrets(secrets: &Hash) -> Option<&'static str> {
     };
     let within = secrets.len() as u64 <= limits::KIDS_MAX + 2;
     (!within || !secrets.iter().all(readable)).then_some("a key that cannot be read")
+}
+
+/// The revision of the whole, and facts, whose names have a colon. The first partition also has the
+/// revision that all were seen at.
+fn wrong_facts(facts: &Hash) -> Option<&'static str> {
+    let readable = |(name, value): (&Vec<u8>, &Vec<u8>)| match name.as_slice() {
+        b"revision" | b"installed" => number(value).is_some(),
+        name => name.contains(&b':') && value.len() as u64 <= limits::FACT_BYTES_MAX,
+    };
+    let within = facts.len() as u64 <= limits::FACTS_MAX + 2;
+    (!within || !facts.iter().all(readable)).then_some("a fact that cannot be read")
+}
+
+/// What was served last, and the latest rank of each key.
+fn wrong_shares(shares: &Scores) -> Option<&'static str> {
+    let known = |member: &Vec<u8>| member == b"served" || member.starts_with(b"key:");
+    (!shares.keys().all(known)).then_some("a share of nobody")
 }
 
 fn is_secret(value: &[u8]) -> bool {

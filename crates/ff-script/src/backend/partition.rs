@@ -22,7 +22,8 @@ use crate::calls::tick::{Tick, TickReply};
 use crate::calls::worker::{LaneDepths, LaneDepthsReply, ListNeeds, ListNeedsReply};
 use crate::host::Host;
 use crate::ids::{IdSource, SystemIds};
-use crate::wire::{Joined, Rest, Rows, row};
+use crate::value::Value;
+use crate::wire::{Joined, Reading, Rest, Row, Rows, row};
 
 impl<H: Host + ?Sized> PartitionBackend for ScriptBackend<H> {
     fn claim_next(&self, partition: Partition, request: ClaimRequest) -> Answer<'_, ClaimedNext> {
@@ -256,5 +257,16 @@ pub(super) async fn depths<H: Host + ?Sized>(
     depths.0.into_iter().map(|row| read_row(row, "lane depth")).collect()
 }
 
-row!(LaneDepth { lane, waiting, head_created_at });
+/// Settings are told elsewhere.
+impl Row for LaneDepth {
+    fn take(values: &mut std::vec::IntoIter<Value>) -> Option<Self> {
+        Some(Self {
+            lane: Reading::read(values.next()?)?,
+            waiting: Reading::read(values.next()?)?,
+            head_created_at: Reading::read(values.next()?)?,
+            settings: None,
+        })
+    }
+}
+
 row!(QueueHead { lane, need, score, waiting });

@@ -19,8 +19,8 @@ use tokio::task::JoinSet;
 
 use super::partition::depths;
 use super::snapshot::snapshot;
-use super::{FIRST, ScriptBackend, call};
-use crate::calls::deployment::{ListLanes, ListLanesReply};
+use super::{CALLS_MAX, FIRST, ScriptBackend, call};
+use crate::calls::deployment::{ForgetLane, ListLanes, ListLanesReply};
 use crate::calls::describe::{
     DescribeExecution, ListAttempts, ListAttemptsReply, ReadPayload, ReadPayloadReply, ReadResult,
     ReadResultReply,
@@ -100,15 +100,26 @@ impl<H: Host + ?Sized> Reads for ScriptBackend<H> {
             let limit = query.checked_limit()? as usize;
             let only =
                 query.partition.map(|index| self.config.flow_partition(index)).transpose()?;
-            let mut lanes = self.all_lanes().await?;
+            let mut settings = self.lane_settings().await?;
+            let ListLanesReply::Lanes { lanes, unused } = self.call(FIRST, ListLanes {}).await?;
+            let mut lanes = lanes.0;
+            lanes.extend(settings.keys().cloned());
+            lanes.sort_unstable();
+            lanes.dedup();
             lanes.retain(|lane| query.cursor.as_ref().is_none_or(|after| lane > after));
             let more = lanes.len() > limit;
             lanes.truncate(limit);
             let next_cursor = if more { lanes.last().cloned() } else { None };
-            let lanes = match only {
+            let mut lanes = match only {
                 Some(partition) => depths(Arc::clone(&self.host), partition, lanes).await?,
                 None => self.summed_depths(lanes).await?,
             };
+            for depth in &mut lanes {
+                depth.settings = settings.remove(&depth.lane);
+            }
+            if only.is_none() {
+                self.forget_unused(&mut lanes, &unused.0).await?;
+            }
             Ok(LaneList { lanes, next_cursor })
         })
     }
@@ -150,14 +161,61 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         Ok(history)
     }
 
+    /// As many as are wanted, partition by partition, and where to go on. `page` answers some of
+    /// one partition, and where the next ones are there.
+    pub(super) async fn walk<T, F>(
+        &self,
+        filter: &ListFilter,
+        limit: u32,
+        page: impl Fn(Position, u32) -> F,
+    ) -> Result<(Vec<T>, Option<String>), EngineError>
+    where
+        F: Future<Output = Result<(Vec<T>, Option<String>), EngineError>>,
+    {
+        filter.validate(&self.config)?;
+        let mut at = Some(Position::first(filter, &self.config)?);
+        let (mut items, mut calls) = (Vec::new(), 0);
+        while let Some(position) = at.take() {
+            let wanted = limit - items.len() as u32;
+            if wanted == 0 || calls == CALLS_MAX {
+                at = Some(position);
+                break;
+            }
+            let (more, next) = page(position.clone(), wanted).await?;
+            items.extend(more);
+            at = position.next(next, filter, &self.config);
+            calls += 1;
+        }
+        Ok((items, at.map(|position| position.encode())))
+    }
+
     pub(super) async fn all_lanes(&self) -> Result<Vec<LaneId>, EngineError> {
-        let ListLanesReply::Lanes { lanes } = self.call(FIRST, ListLanes {}).await?;
+        let ListLanesReply::Lanes { lanes, .. } = self.call(FIRST, ListLanes {}).await?;
         Ok(lanes.0)
     }
 
+    /// Lanes that nobody has used for long, and in which nothing waits, go away.
+    async fn forget_unused(
+        &self,
+        lanes: &mut Vec<LaneDepth>,
+        unused: &[LaneId],
+    ) -> Result<(), EngineError> {
+        let goes =
+            |it: &LaneDepth| it.waiting == 0 && it.settings.is_none() && unused.contains(&it.lane);
+        for depth in lanes.iter().filter(|depth| goes(depth)) {
+            self.call(FIRST, ForgetLane { lane: depth.lane.clone() }).await?;
+        }
+        lanes.retain(|depth| !goes(depth));
+        Ok(())
+    }
+
     /// The depths of these lanes, all partitions together.
-    async fn summed_depths(&self, lanes: Vec<LaneId>) -> Result<Vec<LaneDepth>, EngineError> {
-        let none = |lane: LaneId| LaneDepth { lane, waiting: 0, head_created_at: None };
+    pub(super) async fn summed_depths(
+        &self,
+        lanes: Vec<LaneId>,
+    ) -> Result<Vec<LaneDepth>, EngineError> {
+        let none =
+            |lane: LaneId| LaneDepth { lane, waiting: 0, head_created_at: None, settings: None };
         let mut sums: BTreeMap<LaneId, LaneDepth> =
             lanes.iter().map(|lane| (lane.clone(), none(lane.clone()))).collect();
         let ask = |host, partition| depths(host, partition, lanes.clone());
@@ -245,7 +303,7 @@ fn add(sums: &mut BTreeMap<LaneId, LaneDepth>, part: LaneDepth) {
 }
 
 /// A place in a list over partitions: the partition, and the store's own cursor inside it.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Position {
     pub(super) partition: u16,
     pub(super) inside: Option<String>,

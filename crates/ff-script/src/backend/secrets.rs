@@ -2,29 +2,24 @@
 //! it, so each partition has its keys by itself. All are given one when a program opens the store,
 //! and one that was missed when it first needs one.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use ff_core::contracts::{
-    PartitionFailure, RotateWaitpointSecretRequest, RotateWaitpointSecretResponse,
-    WAITPOINT_GRACE_MS_DEFAULT,
+    RotateWaitpointSecretRequest, RotateWaitpointSecretResponse, WAITPOINT_GRACE_MS_DEFAULT,
 };
 use ff_core::error::{Code, EngineError};
 use ff_core::limits;
 use ff_core::partition::{Partition, PartitionConfig};
 use ff_core::types::ExecutionId;
-use tokio::task::JoinSet;
 
-use super::{ScriptBackend, call};
+use super::ScriptBackend;
+use super::everywhere::{Failed, failures, in_each};
 use crate::call::Call;
 use crate::calls::secret::{
     RotateWaitpointHmacSecret, RotateWaitpointHmacSecretReply as Reply, SecretHex,
 };
 use crate::host::Host;
 use crate::ids::{IdSource, SystemIds};
-
-/// Partitions that are called at the same time.
-const AT_ONCE_MAX: usize = 16;
 
 /// The id of a partition's first key.
 const FIRST_KID: &str = "k1";
@@ -97,8 +92,8 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         partitions: impl IntoIterator<Item = Partition>,
     ) -> Installed {
         let mut installed = Installed::default();
-        let host = Arc::clone(&self.host);
-        in_each(host, partitions.into_iter(), self.first_key(), |partition, answer| match answer {
+        let calls = partitions.into_iter().map(|partition| (partition, self.first_key()));
+        in_each(&self.host, calls, |partition, answer| match answer {
             Ok(Reply::Rotated { .. }) => installed.new += 1,
             Ok(Reply::RotatedBefore { .. }) => {}
             Err(error) => installed.failed.push((partition, error)),
@@ -139,21 +134,18 @@ pub async fn rotate_waitpoint_hmac_secret_all_partitions<H: Host + ?Sized>(
         only_first: false,
     };
     let (mut rotated, mut failed) = (0, Vec::new());
-    in_each(host, config.flow_partitions(), rotate, |partition, answer| match answer {
+    let calls = config.flow_partitions().map(|partition| (partition, rotate.clone()));
+    in_each(&host, calls, |partition, answer| match answer {
         Ok(_) => rotated += 1,
         Err(error) => failed.push((partition, error)),
     })
     .await;
     failed.sort_unstable_by_key(|(partition, _)| partition.index);
     tell(&request.new_kid, rotated, &failed);
-    let errors = failed.iter().map(|(partition, error)| PartitionFailure {
-        partition: partition.index,
-        reason: error.to_string(),
-    });
     let response = RotateWaitpointSecretResponse {
         rotated,
         failed: failed.iter().map(|(partition, _)| partition.index).collect(),
-        errors: errors.collect(),
+        errors: failures(&failed),
         new_kid: request.new_kid,
     };
     match failed.into_iter().next() {
@@ -163,7 +155,7 @@ pub async fn rotate_waitpoint_hmac_secret_all_partitions<H: Host + ?Sized>(
 }
 
 /// One line for each partition that was missed, and one for all.
-fn tell(new_kid: &str, rotated: u16, failed: &[(Partition, EngineError)]) {
+fn tell(new_kid: &str, rotated: u16, failed: &[Failed]) {
     // A key id that the library refused may be anything, a secret in the wrong place too.
     let kid = if rotated > 0 { new_kid } else { "" };
     for (partition, error) in failed {
@@ -178,30 +170,6 @@ fn tell(new_kid: &str, rotated: u16, failed: &[(Partition, EngineError)]) {
             failed,
             "the waitpoint secret was not rotated everywhere: repeat the same rotation"
         ),
-    }
-}
-
-/// Runs a call in these partitions, some at the same time, and hands each answer over.
-async fn in_each<H: Host + ?Sized>(
-    host: Arc<H>,
-    mut partitions: impl Iterator<Item = Partition>,
-    rotate: RotateWaitpointHmacSecret,
-    mut answered: impl FnMut(Partition, Result<Reply, EngineError>),
-) {
-    let (mut running, mut places) = (JoinSet::new(), HashMap::new());
-    loop {
-        for partition in partitions.by_ref().take(AT_ONCE_MAX - running.len()) {
-            let (host, rotate) = (Arc::clone(&host), rotate.clone());
-            let one = running.spawn(async move { call(host.as_ref(), partition, rotate).await });
-            places.insert(one.id(), partition);
-        }
-        let Some(ended) = running.join_next_with_id().await else { return };
-        let (id, answer) = ended.unwrap_or_else(|ended| {
-            (ended.id(), Err(EngineError::Unavailable { op: "rotate_waitpoint_secret" }))
-        });
-        if let Some(partition) = places.remove(&id) {
-            answered(partition, answer);
-        }
     }
 }
 

@@ -14,10 +14,10 @@ use ff_core::limits;
 use ff_core::partition::Partition;
 use ff_core::types::{ExecutionId, SignalId};
 
+use super::ScriptBackend;
 use super::executions::named;
 use super::reads::Position;
 use super::secrets::rotate_waitpoint_hmac_secret_all_partitions;
-use super::{CALLS_MAX, ScriptBackend};
 use crate::calls;
 use crate::calls::signal::DeliverSignalReply;
 use crate::calls::suspend::ResumeExecutionReply;
@@ -76,26 +76,15 @@ impl<H: Host + ?Sized> Signals for ScriptBackend<H> {
             let limit = query.checked_limit()?;
             let ListSuspended { partition, cursor, .. } = query;
             let filter = ListFilter { partition, cursor, ..ListFilter::default() };
-            filter.validate(&self.config)?;
-            let mut at = Some(Position::first(&filter, &self.config)?);
-            let (mut entries, mut calls) = (Vec::new(), 0);
-            while let Some(position) = at.take() {
-                let wanted = limit - entries.len() as u32;
-                if wanted == 0 || calls == CALLS_MAX {
-                    at = Some(position);
-                    break;
-                }
-                let call = calls::waits::ListSuspended {
-                    cursor: position.inside.clone().unwrap_or_default(),
-                    limit: wanted,
-                };
+            let page = async |at: Position, limit| {
+                let cursor = at.inside.unwrap_or_default();
+                let call = calls::waits::ListSuspended { cursor, limit };
                 let ListSuspendedReply::Page { suspended, next_cursor } =
-                    self.call(Partition::flow(position.partition), call).await?;
-                entries.extend(suspended.0);
-                at = position.next(next_cursor, &filter, &self.config);
-                calls += 1;
-            }
-            Ok(ListSuspendedPage { entries, next_cursor: at.map(|at| at.encode()) })
+                    self.call(Partition::flow(at.partition), call).await?;
+                Ok((suspended.0, next_cursor))
+            };
+            let (entries, next_cursor) = self.walk(&filter, limit, page).await?;
+            Ok(ListSuspendedPage { entries, next_cursor })
         })
     }
 

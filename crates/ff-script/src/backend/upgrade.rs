@@ -12,7 +12,7 @@ use crate::host::Host;
 impl<H: Host + ?Sized> ScriptBackend<H> {
     /// Moves what waits in each lane to its queues by need.
     pub(super) async fn upgrade(&self) -> Result<(), EngineError> {
-        let ListLanesReply::Lanes { lanes } = self.call(FIRST, ListLanes {}).await?;
+        let ListLanesReply::Lanes { lanes, .. } = self.call(FIRST, ListLanes {}).await?;
         for partition in self.config.flow_partitions() {
             for lane in &lanes.0 {
                 loop {

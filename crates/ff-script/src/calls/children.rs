@@ -1,6 +1,6 @@
 //! Children of a running execution.
 
-use ff_core::types::{AttemptId, ExecutionId, FlowId, LeaseEpoch, LeaseId};
+use ff_core::types::{ExecutionId, FlowId};
 
 use super::graph::{GraphEdge, GraphNode, NODE_WIDTH, encode};
 use crate::call::functions;
@@ -11,10 +11,7 @@ functions! {
     /// Adds members to the flow of a running execution, as its children. `flow_id` is that of the
     /// flow which is made if it is in none. The rest is as in `ff_submit_graph`.
     write ff_add_children(AddChildren {
-        execution_id: ExecutionId,
-        lease_id: LeaseId,
-        lease_epoch: LeaseEpoch,
-        attempt_id: AttemptId,
+        held,
         flow_id: FlowId,
         nodes: u64,
         node_width: u64,
@@ -24,8 +21,7 @@ functions! {
         "OK" => Added { flow_id: FlowId, added: List<ExecutionId> },
         "ALREADY_SATISFIED" => AddedBefore { flow_id: FlowId, added: List<ExecutionId> },
     }
-    refuses [ExecutionNotFound, ExecutionNotActive, FenceRequired, PartialFenceTriple, LeaseRevoked,
-        LeaseExpired, StaleLease, IdempotencyConflict, FlowNotFound, FlowCancelled, GraphTooLarge,
+    refuses held [IdempotencyConflict, FlowNotFound, FlowCancelled, GraphTooLarge,
         ExecutionNotInFlow, SelfReferencingEdge, CycleDetected, InvalidPolicyJson,
         InvalidCapabilities, InvalidTagKey,
         TooManyNeeds];

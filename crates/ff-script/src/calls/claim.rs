@@ -52,17 +52,17 @@ claims! {
     /// Starts a new attempt of a granted execution under a lease.
     ff_claim_execution(ClaimExecution { attempt_id }) -> ClaimExecutionReply
     refuses [ExecutionNotFound, ExecutionNotLeaseable, LeaseConflict, UseClaimResumedExecution,
-        InvalidClaimGrant, ClaimGrantExpired, DataLost, FlowCancelled];
+        InvalidClaimGrant, ClaimGrantExpired, DataLost, FlowCancelled, LanePaused];
 
     /// Goes on with the paused attempt of a granted execution under a new lease.
     ff_claim_resumed_execution(ClaimResumedExecution {}) -> ClaimResumedExecutionReply
     refuses [ExecutionNotFound, ExecutionNotLeaseable, LeaseConflict, NotAResumedExecution,
-        InvalidClaimGrant, ClaimGrantExpired, DataLost, FlowCancelled];
+        InvalidClaimGrant, ClaimGrantExpired, DataLost, FlowCancelled, LanePaused];
 
     /// Replaces an attempt whose lease was lost by a new one.
     ff_reclaim_execution(ReclaimExecution { attempt_id }) -> ReclaimExecutionReply
     refuses [ExecutionNotFound, ExecutionNotReclaimable, MaxRetriesExhausted, InvalidClaimGrant,
-        ClaimGrantExpired, DataLost, FlowCancelled];
+        ClaimGrantExpired, DataLost, FlowCancelled, LanePaused];
 }
 
 /// Everything a worker needs to begin.

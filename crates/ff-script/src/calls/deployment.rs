@@ -27,13 +27,18 @@ functions! {
     -> FinishUpgradeReply { "OK" => Finished {} }
     refuses [];
 
-    /// Adds a lane to the list of lanes in use.
+    /// Adds a lane to the list of lanes in use, or notes that it is still used.
     write ff_register_lane(RegisterLane { lane: LaneId })
     -> RegisterLaneReply { "OK" => Registered {}, "ALREADY_SATISFIED" => Known {} }
     refuses [];
 
-    /// Lists the lanes in use, sorted by name.
+    /// Takes a lane that nobody has used for long off the list.
+    write ff_forget_lane(ForgetLane { lane: LaneId })
+    -> ForgetLaneReply { "OK" => Forgotten {}, "ALREADY_SATISFIED" => Used {} }
+    refuses [];
+
+    /// Lists the lanes in use, sorted by name, and those that nobody has used for long.
     read ff_list_lanes(ListLanes {})
-    -> ListLanesReply { "OK" => Lanes { lanes: List<LaneId> } }
+    -> ListLanesReply { "OK" => Lanes { lanes: List<LaneId>, unused: List<LaneId> } }
     refuses [];
 }

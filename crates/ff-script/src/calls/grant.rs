@@ -25,7 +25,7 @@ functions! {
         "DUPLICATE" => Existing { execution_id: ExecutionId, grant_id: GrantId, grant_expires_at: TimestampMs },
     }
     refuses [ExecutionNotFound, ExecutionNotEligible, GrantAlreadyExists, InvalidCapabilities,
-        CapabilityMismatch, FlowCancelled];
+        CapabilityMismatch, FlowCancelled, LanePaused];
 
     /// Reserves the best execution of a lane that a worker could claim or take over. `kind` says
     /// which call the grant is for: `claim`, `resume` or `reclaim`.
@@ -74,5 +74,5 @@ functions! {
         "DUPLICATE" => Existing { execution_id: ExecutionId, grant_id: GrantId, grant_expires_at: TimestampMs },
     }
     refuses [ExecutionNotFound, ExecutionNotReclaimable, MaxRetriesExhausted, GrantAlreadyExists,
-        InvalidCapabilities, CapabilityMismatch, FlowCancelled];
+        InvalidCapabilities, CapabilityMismatch, FlowCancelled, LanePaused];
 }

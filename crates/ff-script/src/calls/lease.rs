@@ -1,23 +1,16 @@
 //! Extending, revoking and ending leases.
 
-use ff_core::types::{AttemptId, ExecutionId, LeaseEpoch, LeaseId, RequestId, TimestampMs};
+use ff_core::types::{ExecutionId, LeaseEpoch, LeaseId, RequestId, TimestampMs};
 
 use crate::call::functions;
 
 functions! {
     /// Extends the lease of a running attempt; never shortens it.
-    write ff_renew_lease(RenewLease {
-        execution_id: ExecutionId,
-        lease_id: LeaseId,
-        lease_epoch: LeaseEpoch,
-        attempt_id: AttemptId,
-        lease_ttl_ms: u64,
-    })
+    write ff_renew_lease(RenewLease { held, lease_ttl_ms: u64 })
     -> RenewLeaseReply {
         "OK" => Renewed { lease_expires_at: TimestampMs, lease_epoch: LeaseEpoch },
     }
-    refuses [ExecutionNotFound, ExecutionNotActive, FenceRequired, PartialFenceTriple, LeaseRevoked,
-        LeaseExpired, StaleLease];
+    refuses held [];
 
     /// Takes a lease away at once; the execution becomes claimable again as a new attempt.
     write ff_revoke_lease(RevokeLease {

@@ -1,7 +1,7 @@
 //! The output of attempts.
 
 use ff_core::backend::Frame;
-use ff_core::types::{AttemptId, AttemptIndex, ExecutionId, LeaseEpoch, LeaseId, TimestampMs};
+use ff_core::types::{AttemptIndex, ExecutionId, TimestampMs};
 
 use crate::args::Args;
 use crate::call::functions;
@@ -11,14 +11,7 @@ use crate::wire::{Argument, Reading, Rest, Row, Rows};
 functions! {
     /// Appends frames to the output of the running attempt, numbered from the first on. Frames that
     /// are there already are not added again; `last_sequence` is the number of the last one given.
-    write ff_append_frame(AppendFrame {
-        execution_id: ExecutionId,
-        lease_id: LeaseId,
-        lease_epoch: LeaseEpoch,
-        attempt_id: AttemptId,
-        first_sequence: u64,
-        frames: Rest<Frame>,
-    })
+    write ff_append_frame(AppendFrame { held, first_sequence: u64, frames: Rest<Frame> })
     -> AppendFrameReply {
         "OK" => Appended { last_sequence: u64 },
         "DUPLICATE" => AppendedBefore { last_sequence: u64 },

@@ -2,10 +2,7 @@
 
 use ff_core::contracts::{ResumeSignal, ResumedBy, Resumption, SuspensionReason, TimeoutBehavior};
 use ff_core::state::PublicState;
-use ff_core::types::{
-    AttemptId, ExecutionId, LeaseEpoch, LeaseId, RequestId, SuspensionId, WaitpointId,
-    WaitpointToken,
-};
+use ff_core::types::{ExecutionId, RequestId, SuspensionId, WaitpointId, WaitpointToken};
 
 use crate::call::functions;
 use crate::value::Value;
@@ -14,10 +11,7 @@ use crate::wire::{Packed, Reading, Row, to_the_end};
 functions! {
     /// Gives the lease back until signals, an operator or a timeout end the wait.
     write ff_suspend_execution(SuspendExecution {
-        execution_id: ExecutionId,
-        lease_id: LeaseId,
-        lease_epoch: LeaseEpoch,
-        attempt_id: AttemptId,
+        held,
         suspension_id: SuspensionId,
         waitpoint_id: WaitpointId,
         waitpoint_key: Option<String>,
@@ -52,8 +46,7 @@ functions! {
             resume: Option<Resumption>,
         },
     }
-    refuses [ExecutionNotFound, ExecutionNotActive, FenceRequired, PartialFenceTriple, LeaseRevoked,
-        LeaseExpired, StaleLease, WaitpointNotFound, WaitpointNotPending,
+    refuses held [WaitpointNotFound, WaitpointNotPending,
         InvalidWaitpointForExecution, PendingWaitpointExpired, WaitpointAlreadyExists,
         HmacSecretNotInitialized, InvalidSecret];
 
@@ -80,14 +73,7 @@ functions! {
     refuses [];
 
     /// Reads the signals that ended the latest wait of an execution, for its holder.
-    read ff_read_resume_signals(ReadResumeSignals {
-        execution_id: ExecutionId,
-        lease_id: LeaseId,
-        lease_epoch: LeaseEpoch,
-        attempt_id: AttemptId,
-        from: Option<u32>,
-        bytes_max: u64,
-    })
+    read ff_read_resume_signals(ReadResumeSignals { held, from: Option<u32>, bytes_max: u64 })
     -> ReadResumeSignalsReply {
         "OK" => Signals {
             ended_by: Option<ResumedBy>,
@@ -95,8 +81,7 @@ functions! {
             signals: Vec<ResumeSignal>,
         },
     }
-    refuses [ExecutionNotFound, ExecutionNotActive, FenceRequired, PartialFenceTriple, LeaseRevoked,
-        LeaseExpired, StaleLease];
+    refuses held [];
 }
 
 /// A signal: its packed parts, and its payload behind them.

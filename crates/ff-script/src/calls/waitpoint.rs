@@ -1,9 +1,7 @@
 //! Waitpoints before the execution is suspended on them.
 
 use ff_core::contracts::{OpenWaitpoint, SuspendedExecutionEntry, SuspensionRecord};
-use ff_core::types::{
-    AttemptId, ExecutionId, LeaseEpoch, LeaseId, TimestampMs, WaitpointId, WaitpointToken,
-};
+use ff_core::types::{ExecutionId, TimestampMs, WaitpointId, WaitpointToken};
 
 use crate::call::functions;
 use crate::wire::{List, row};
@@ -11,10 +9,7 @@ use crate::wire::{List, row};
 functions! {
     /// Opens a waitpoint for signals before the execution is suspended on it.
     write ff_create_pending_waitpoint(CreatePendingWaitpoint {
-        execution_id: ExecutionId,
-        lease_id: LeaseId,
-        lease_epoch: LeaseEpoch,
-        attempt_id: AttemptId,
+        held,
         waitpoint_id: WaitpointId,
         waitpoint_key: String,
         expires_in_ms: u64,
@@ -33,16 +28,12 @@ functions! {
             expires_at: Option<TimestampMs>,
         },
     }
-    refuses [ExecutionNotFound, ExecutionNotActive, FenceRequired, PartialFenceTriple, LeaseRevoked,
-        LeaseExpired, StaleLease, WaitpointAlreadyExists, WaitpointLimitExceeded,
+    refuses held [WaitpointAlreadyExists, WaitpointLimitExceeded,
         HmacSecretNotInitialized, InvalidSecret];
 
     /// Closes a waitpoint that the execution will not be suspended on.
     write ff_close_waitpoint(CloseWaitpoint {
-        execution_id: ExecutionId,
-        lease_id: LeaseId,
-        lease_epoch: LeaseEpoch,
-        attempt_id: AttemptId,
+        held,
         waitpoint_id: WaitpointId,
         reason: Option<String>,
     })
@@ -50,8 +41,7 @@ functions! {
         "OK" => Closed {},
         "ALREADY_SATISFIED" => ClosedBefore { reason: String },
     }
-    refuses [ExecutionNotFound, ExecutionNotActive, FenceRequired, PartialFenceTriple, LeaseRevoked,
-        LeaseExpired, StaleLease, WaitpointNotFound, WaitpointActive,
+    refuses held [WaitpointNotFound, WaitpointActive,
         InvalidWaitpointForExecution];
 
     /// Lists the open waitpoints of an execution, each with a token under the current key.

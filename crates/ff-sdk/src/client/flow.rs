@@ -84,8 +84,7 @@ impl Client {
         flow_id: &FlowId,
         query: GraphQuery,
     ) -> Result<FlowGraph, SdkError> {
-        let page = self.engine().read_graph(*flow_id, query).await;
-        page.map_err(|error| error.in_context("read_graph").into())
+        self.engine().read_graph(*flow_id, query).await.context("read_graph")
     }
 
     /// All members of a flow and all edges between them, a thousand in each request. A flow that
@@ -109,9 +108,8 @@ impl Client {
         &self,
         execution: impl Into<ExecutionRef>,
     ) -> Result<Option<FlowId>, SdkError> {
-        let id = self.connection().resolve(execution)?;
-        let flow = self.engine().resolve_execution_flow_id(id).await;
-        flow.map_err(|error| error.in_context("resolve_execution_flow_id").into())
+        let context = "resolve_execution_flow_id";
+        self.ask(execution, context, |engine, id| engine.resolve_execution_flow_id(id)).await
     }
 
     /// A page of flows, partition by partition.
@@ -139,7 +137,7 @@ impl Client {
         let mut whole = FailedReplayed::default();
         loop {
             let page = self.engine().replay_failed(*flow_id, request.clone()).await;
-            let page = page.map_err(|error| error.in_context("replay_failed"))?;
+            let page = page.context("replay_failed")?;
             whole.replayed.extend(page.replayed);
             whole.refused.extend(page.refused);
             request.from = page.next_from;
@@ -173,8 +171,7 @@ impl Client {
         flow_id: &FlowId,
         query: CancelReceiptQuery,
     ) -> Result<CancelReceipt, SdkError> {
-        let page = self.engine().read_cancel_receipt(*flow_id, query).await;
-        page.map_err(|error| error.in_context("read_cancel_receipt").into())
+        self.engine().read_cancel_receipt(*flow_id, query).await.context("read_cancel_receipt")
     }
 
     /// What a cancel meant for each member of a flow.
@@ -195,7 +192,7 @@ impl Client {
         let (mut whole, mut request) = (StuckRetried::default(), RetryStuck::default());
         loop {
             let tried = self.engine().retry_stuck_members(*flow_id, request).await;
-            let tried = tried.map_err(|error| error.in_context("retry_stuck_members"))?;
+            let tried = tried.context("retry_stuck_members")?;
             whole.tried_count += tried.tried_count;
             whole.settled_count += tried.settled_count;
             whole.stuck_count = tried.stuck_count;

@@ -44,8 +44,7 @@ impl Client {
         execution: impl Into<ExecutionRef>,
         request: DeliverSignal,
     ) -> Result<SignalOutcome, SdkError> {
-        let id = self.connection.resolve(execution)?;
-        self.engine().deliver_signal(id, request).await.context("deliver_signal")
+        self.ask(execution, "deliver_signal", |engine, id| engine.deliver_signal(id, request)).await
     }
 
     /// The open waitpoints of an execution, oldest first, each with a token under the current key:
@@ -54,10 +53,9 @@ impl Client {
         &self,
         execution: impl Into<ExecutionRef>,
     ) -> Result<Vec<OpenWaitpoint>, SdkError> {
-        let name = execution.into();
-        let open = self.engine().pending_waitpoints(self.connection.resolve(name)?).await;
-        let open = open.map_err(|error| name.advise(error).in_context("pending_waitpoints"))?;
-        Ok(open.waitpoints)
+        let open =
+            self.ask(execution, "pending_waitpoints", |engine, id| engine.pending_waitpoints(id));
+        Ok(open.await?.waitpoints)
     }
 
     /// Ends the wait of a suspended execution, whatever its condition. It finds no signals.
@@ -66,12 +64,11 @@ impl Client {
         execution: impl Into<ExecutionRef>,
         requested_by: &str,
     ) -> Result<(), SdkError> {
-        let name = execution.into();
-        let id = self.connection.resolve(name)?;
         let requested_by = requested_by.to_owned();
         let request = ResumeExecution { requested_by, ..ResumeExecution::default() };
-        let resumed = self.engine().resume_execution(id, request).await;
-        resumed.map(drop).map_err(|error| name.advise(error).in_context("resume").into())
+        let resumed =
+            self.ask(execution, "resume", |engine, id| engine.resume_execution(id, request)).await;
+        resumed.map(drop)
     }
 
     /// What is suspended, partition by partition, longest first.

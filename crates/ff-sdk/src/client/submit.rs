@@ -14,6 +14,7 @@ use ff_core::types::{
 
 use super::Client;
 use crate::error::{SUBMISSION as CONTEXT, SdkError};
+use crate::kind::Takes;
 
 /// The lane of those who name none.
 pub(crate) const DEFAULT_LANE: &str = "default";
@@ -30,13 +31,18 @@ pub struct Submission<To = Client> {
 }
 
 impl<To> Submission<To> {
-    pub(crate) fn to(to: To, kind: &str, payload: Result<Vec<u8>, serde_json::Error>) -> Self {
-        let request = match (ExecutionKind::try_new(kind), payload) {
+    pub(crate) fn to<I: ?Sized>(
+        to: To,
+        kind: impl Takes<I>,
+        payload: Result<Vec<u8>, serde_json::Error>,
+    ) -> Self {
+        let request = match (ExecutionKind::try_new(kind.kind_name()), payload) {
             (Ok(kind), Ok(payload)) => Ok(CreateExecution::new(kind).with_payload(payload)),
             (Err(error), _) => Err(wrong_name(error)),
             (_, Err(error)) => Err(SdkError::config(CONTEXT, "input", error)),
         };
-        Self { to, request, required_capabilities: Vec::new() }
+        let submission = Self { to, request, required_capabilities: Vec::new() };
+        submission.set(|request| request.policy = kind.kind_policy())
     }
 
     fn set(mut self, change: impl FnOnce(&mut CreateExecution)) -> Self {
@@ -85,12 +91,12 @@ impl<To> Submission<To> {
         self.set(|request| request.correlation_id = id.into())
     }
 
-    /// Retries, timeouts, routing and keeping, all at once.
+    /// Retries, timeouts, routing and keeping, all at once, instead of what its kind says.
     pub fn policy(self, policy: ExecutionPolicy) -> Self {
         self.set(|request| request.policy = Some(policy))
     }
 
-    /// How failures are retried; not at all if not said.
+    /// How failures are retried; as its kind says, or not at all, if not said.
     pub fn retry(self, retry: RetryPolicy) -> Self {
         self.set(|request| policy_of(request).retry_policy = Some(retry))
     }
@@ -160,9 +166,9 @@ impl<To> Submission<To> {
 }
 
 impl Submission {
-    pub(super) fn new(
+    pub(super) fn new<I: ?Sized>(
         client: &Client,
-        kind: &str,
+        kind: impl Takes<I>,
         payload: Result<Vec<u8>, serde_json::Error>,
     ) -> Self {
         let namespace = client.namespace.clone();

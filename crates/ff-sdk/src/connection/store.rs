@@ -10,7 +10,7 @@ use ff_core::work_source::WorkSource;
 use ff_engine::Engine;
 use ff_script::backend::Completions;
 use ff_script::ids::SystemIds;
-use ff_store::{FirstSecrets, OpenError, Store, StoreConfig, StoreHost};
+use ff_store::{FirstSecrets, KeptFacts, OpenError, Store, StoreConfig, StoreHost};
 use futures_core::future::BoxFuture;
 use tokio::sync::{Mutex, OnceCell};
 
@@ -39,7 +39,7 @@ pub(super) async fn open(
         completion: Some(completion),
         work: OnceCell::new(),
         opener: Box::new(Opened {
-            first_secrets: Mutex::new(Some(store.install_first_secrets())),
+            kept: Mutex::new(Some((store.install_first_secrets(), store.keep_facts()))),
             engine: Mutex::new(engine),
             store,
         }),
@@ -61,7 +61,8 @@ fn not_opened(error: OpenError) -> SdkError {
 struct Opened {
     store: Store,
     engine: Mutex<Option<Engine>>,
-    first_secrets: Mutex<Option<FirstSecrets>>,
+    /// What is told to all partitions.
+    kept: Mutex<Option<(FirstSecrets, KeptFacts)>>,
 }
 
 impl Opener for Opened {
@@ -91,7 +92,7 @@ impl Opener for Opened {
 
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
-            drop(self.first_secrets.lock().await.take());
+            drop(self.kept.lock().await.take());
             if let Some(engine) = self.engine.lock().await.take() {
                 engine.shutdown().await;
             }

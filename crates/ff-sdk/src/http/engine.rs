@@ -210,6 +210,23 @@ impl Reads for HttpBackend {
     }
 }
 
+impl Lanes for HttpBackend {
+    sends! {
+        describe_lane(on): DescribeLane;
+        set_lane(on, it): SetLane;
+    }
+}
+
+impl Kinds for HttpBackend {
+    sends! {
+        register_kinds(it): RegisterKinds;
+        list_kinds(): ListKinds;
+        describe_kind(on): DescribeKind;
+        set_kind(on, it): SetKind;
+        set_defaults(it): SetDefaults;
+    }
+}
+
 impl Workers for HttpBackend {
     sends! {
         heartbeat_worker(on, it): Heartbeat;

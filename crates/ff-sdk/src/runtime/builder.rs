@@ -1,11 +1,12 @@
 //! Putting a worker together.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ff_core::limits;
+use ff_core::limits::KINDS_MAX;
+use ff_core::policy::ExecutionPolicy;
 use ff_core::types::{ExecutionKind, LaneId, NameError, Namespace, WorkerId, WorkerInstanceId};
 use ff_script::ids::{IdSource, SystemIds};
 use serde::Serialize;
@@ -27,24 +28,6 @@ const CONTEXT: &str = "worker_builder";
 const LEASE_TTL: Duration = Duration::from_secs(30);
 const DRAIN: Duration = Duration::from_secs(30);
 
-/// Settings of one kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct KindOptions {
-    /// How many executions of this kind may run at a time in this worker; as many as the worker
-    /// has room for if absent. What there is no room for is left to other workers: a claim asks for
-    /// no more than the tightest kind has room for, and not at all for one that is full. A worker
-    /// that must fill many places in one claim keeps such kinds in a worker of their own.
-    pub concurrency: Option<usize>,
-}
-
-impl KindOptions {
-    /// At most so many at a time.
-    pub fn concurrency(count: usize) -> Self {
-        Self { concurrency: Some(count) }
-    }
-}
-
 /// A worker being put together; see [`Worker`]. A wrong setting is reported by
 /// [`build`](Self::build), by its name.
 #[must_use = "a worker is made by `build`"]
@@ -54,7 +37,9 @@ pub struct WorkerBuilder<S> {
     state: Arc<S>,
     /// The state came after handlers, which know another one.
     late_state: bool,
-    handlers: Vec<(String, KindOptions, Handler<S>)>,
+    handlers: Vec<(String, Handler<S>)>,
+    /// What the kinds say.
+    policies: Vec<(String, ExecutionPolicy)>,
 }
 
 /// What is the same whatever the handlers share.
@@ -65,6 +50,8 @@ struct Settings {
     lanes: Vec<String>,
     capabilities: Vec<String>,
     concurrency: usize,
+    /// How many of a kind may run at a time, where that is limited.
+    kind_limits: Vec<(String, usize)>,
     lease_ttl: Duration,
     drain: Duration,
 }
@@ -84,11 +71,13 @@ impl WorkerBuilder<()> {
             lanes: Vec::new(),
             capabilities: Vec::new(),
             concurrency: 1,
+            kind_limits: Vec::new(),
             lease_ttl: LEASE_TTL,
             drain: DRAIN,
         };
         let state = Arc::new(());
-        Self { settings, backend: None, state, late_state: false, handlers: Vec::new() }
+        let (handlers, policies) = (Vec::new(), Vec::new());
+        Self { settings, backend: None, state, late_state: false, handlers, policies }
     }
 
     /// What all handlers share, reached by [`Context::state`]. To be said before the handlers:
@@ -100,6 +89,7 @@ impl WorkerBuilder<()> {
             state: Arc::new(state),
             late_state: !self.handlers.is_empty(),
             handlers: Vec::new(),
+            policies: Vec::new(),
         }
     }
 }
@@ -153,6 +143,15 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
         self
     }
 
+    /// How many executions of this kind may run at a time; as many as the worker has room for if not
+    /// said. What there is no room for is left to other workers: a claim asks for no more than the
+    /// tightest kind has room for, and not at all for one that is full. A worker that must fill
+    /// many places in one claim keeps such kinds in a worker of their own.
+    pub fn concurrency_of(mut self, kind: impl Into<String>, count: usize) -> Self {
+        self.settings.kind_limits.push((kind.into(), count));
+        self
+    }
+
     /// How long a lease lasts without renewal; 30 seconds if not said.
     pub fn lease_ttl(mut self, ttl: Duration) -> Self {
         self.settings.lease_ttl = ttl;
@@ -168,84 +167,50 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
 
     /// The handler of a kind: an async function of a [`Context`] and an input that is read as JSON,
     /// with an output that is written as JSON.
-    pub fn on<I, O, F, Fut>(self, kind: impl Into<String>, handler: F) -> Self
+    pub fn on<I, O, E, F, Fut>(self, kind: impl Into<String>, handler: F) -> Self
     where
         I: DeserializeOwned + Send + 'static,
         O: Serialize + 'static,
+        E: Into<TaskError> + 'static,
         F: Fn(Context<S>, I) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<O, TaskError>> + Send + 'static,
+        Fut: Future<Output = Result<O, E>> + Send + 'static,
     {
-        self.add(kind, KindOptions::default(), handler::typed(handler))
-    }
-
-    /// The same, with options.
-    pub fn on_with<I, O, F, Fut>(
-        self,
-        kind: impl Into<String>,
-        options: KindOptions,
-        handler: F,
-    ) -> Self
-    where
-        I: DeserializeOwned + Send + 'static,
-        O: Serialize + 'static,
-        F: Fn(Context<S>, I) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<O, TaskError>> + Send + 'static,
-    {
-        self.add(kind, options, handler::typed(handler))
+        self.add(kind, handler::typed(handler))
     }
 
     /// The handler of a kind whose input and output are bytes.
-    pub fn on_raw<F, Fut>(self, kind: impl Into<String>, handler: F) -> Self
+    pub fn on_raw<E, F, Fut>(self, kind: impl Into<String>, handler: F) -> Self
     where
+        E: Into<TaskError> + 'static,
         F: Fn(Context<S>, Vec<u8>) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Vec<u8>, TaskError>> + Send + 'static,
+        Fut: Future<Output = Result<Vec<u8>, E>> + Send + 'static,
     {
-        self.add(kind, KindOptions::default(), handler::raw(handler))
-    }
-
-    /// The same, with options.
-    pub fn on_raw_with<F, Fut>(
-        self,
-        kind: impl Into<String>,
-        options: KindOptions,
-        handler: F,
-    ) -> Self
-    where
-        F: Fn(Context<S>, Vec<u8>) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Vec<u8>, TaskError>> + Send + 'static,
-    {
-        self.add(kind, options, handler::raw(handler))
+        self.add(kind, handler::raw(handler))
     }
 
     /// The handler of a kind that blocks the thread it runs on: a plain function, run where it may
     /// do so, beside the others. It cannot be dropped when its lease is lost: a long one looks at
     /// [`Context::is_cancelled`] now and then. A runtime that ends waits for it.
-    pub fn on_blocking<I, O, F>(self, kind: impl Into<String>, handler: F) -> Self
+    pub fn on_blocking<I, O, E, F>(self, kind: impl Into<String>, handler: F) -> Self
     where
         I: DeserializeOwned + Send + 'static,
         O: Serialize + 'static,
-        F: Fn(Context<S>, I) -> Result<O, TaskError> + Send + Sync + 'static,
+        E: Into<TaskError> + 'static,
+        F: Fn(Context<S>, I) -> Result<O, E> + Send + Sync + 'static,
     {
-        self.add(kind, KindOptions::default(), handler::blocking(handler))
+        self.add(kind, handler::blocking(handler))
     }
 
-    /// The same, with options.
-    pub fn on_blocking_with<I, O, F>(
-        self,
-        kind: impl Into<String>,
-        options: KindOptions,
-        handler: F,
-    ) -> Self
-    where
-        I: DeserializeOwned + Send + 'static,
-        O: Serialize + 'static,
-        F: Fn(Context<S>, I) -> Result<O, TaskError> + Send + Sync + 'static,
-    {
-        self.add(kind, options, handler::blocking(handler))
+    fn add(mut self, kind: impl Into<String>, handler: Handler<S>) -> Self {
+        self.handlers.push((kind.into(), handler));
+        self
     }
 
-    fn add(mut self, kind: impl Into<String>, options: KindOptions, handler: Handler<S>) -> Self {
-        self.handlers.push((kind.into(), options, handler));
+    /// The policy of a kind, for its executions as far as they say nothing themselves. The worker
+    /// tells it when it starts: see [`FlowFabricWorker::register_kinds`]. A
+    /// [`Kind`](crate::Kind) has its own.
+    pub fn policy_of(mut self, kind: impl Into<String>, policy: ExecutionPolicy) -> Self {
+        self.policies.push((kind.into(), policy));
         self
     }
 
@@ -254,7 +219,8 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
         if self.late_state {
             return Err(SdkError::config(CONTEXT, "state", "must come before the handlers"));
         }
-        let (by_name, drain) = (kinds(self.handlers)?, self.settings.drain);
+        let by_name = kinds(self.handlers, &self.settings.kind_limits)?;
+        let drain = self.settings.drain;
         let (source, config) = match self.backend {
             Some(Backend::Config(backend)) => (Source::Own, self.settings.check(backend)?),
             Some(Backend::Connection(shared)) => {
@@ -266,8 +232,9 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
             }
             None => return Err(SdkError::config(CONTEXT, "backend", "must be given")),
         };
+        let policies = policies(self.policies)?;
         let kinds = Arc::new(Kinds { state: self.state, by_name, freed: Notify::new() });
-        Ok(Worker { source, config, kinds, drain, stop: watch::Sender::new(false) })
+        Ok(Worker { source, config, kinds, policies, drain, stop: watch::Sender::new(false) })
     }
 }
 
@@ -293,26 +260,52 @@ impl Settings {
 }
 
 fn kinds<S>(
-    handlers: Vec<(String, KindOptions, Handler<S>)>,
+    handlers: Vec<(String, Handler<S>)>,
+    limits: &[(String, usize)],
 ) -> Result<HashMap<ExecutionKind, Registered<S>>, SdkError> {
     if handlers.is_empty() {
         return Err(SdkError::config(CONTEXT, "handlers", "there must be at least one"));
     }
-    if handlers.len() as u64 > limits::KINDS_MAX {
-        let message = format!("there may be at most {}", limits::KINDS_MAX);
+    if handlers.len() as u64 > KINDS_MAX {
+        let message = format!("there may be at most {KINDS_MAX}");
         return Err(SdkError::config(CONTEXT, "handlers", message));
     }
     let mut by_name = HashMap::new();
-    for (name, options, handler) in handlers {
+    for (name, handler) in handlers {
         let name = ExecutionKind::try_new(name).map_err(wrong_name)?;
-        let limit = options.concurrency.map(|count| positive("kind.concurrency", count));
-        let permits = limit.transpose()?.map(|count| Arc::new(Semaphore::new(count)));
-        if by_name.insert(name.clone(), Registered { handler, permits }).is_some() {
+        if by_name.insert(name.clone(), Registered { handler, permits: None }).is_some() {
             let message = format!("there are two handlers for {:?}", name.as_str());
             return Err(SdkError::config(CONTEXT, "handlers", message));
         }
     }
+    limits.iter().try_for_each(|(kind, count)| limit(&mut by_name, kind, *count))?;
     Ok(by_name)
+}
+
+fn policies(
+    told: Vec<(String, ExecutionPolicy)>,
+) -> Result<BTreeMap<ExecutionKind, ExecutionPolicy>, SdkError> {
+    let check = |(kind, policy): (String, ExecutionPolicy)| {
+        let wrong = |error| SdkError::config(CONTEXT, "policy_of", error);
+        policy.validate().map_err(wrong)?;
+        Ok((ExecutionKind::try_new(kind).map_err(wrong_name)?, policy))
+    };
+    told.into_iter().map(check).collect()
+}
+
+fn limit<S>(
+    by_name: &mut HashMap<ExecutionKind, Registered<S>>,
+    kind: &str,
+    count: usize,
+) -> Result<(), SdkError> {
+    let permits = Arc::new(Semaphore::new(positive("concurrency_of", count)?));
+    let named = ExecutionKind::try_new(kind).ok().and_then(|kind| by_name.get_mut(&kind));
+    let Some(registered) = named else {
+        let message = format!("there is no handler for {kind:?}");
+        return Err(SdkError::config(CONTEXT, "concurrency_of", message));
+    };
+    registered.permits = Some(permits);
+    Ok(())
 }
 
 fn positive(field: &'static str, count: usize) -> Result<usize, SdkError> {
@@ -376,8 +369,12 @@ mod tests {
                 "worker_builder.concurrency: must be at least 1, got 0",
             ),
             (
-                refused(builder().on_with("echo", KindOptions::concurrency(0), echo)),
-                "worker_builder.kind.concurrency: must be at least 1, got 0",
+                refused(builder().on("echo", echo).concurrency_of("echo", 0)),
+                "worker_builder.concurrency_of: must be at least 1, got 0",
+            ),
+            (
+                refused(builder().on("echo", echo).concurrency_of("ohce", 1)),
+                "worker_builder.concurrency_of: there is no handler for \"ohce\"",
             ),
             (
                 refused(builder().on("echo", echo).lease_ttl(Duration::ZERO)),

@@ -1,21 +1,26 @@
 //! What a handler knows about its attempt, and can do besides returning.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ff_core::backend::HandleKind;
 use ff_core::contracts::{
-    ChildrenAdded, Claimed, GraphTask, PassedInput, ResumeSignal, ResumedBy, Tags,
+    ChildrenAdded, Claimed, GraphTask, PassedInput, ResumeSignal, ResumedBy, SuspendRequest, Tags,
 };
 use ff_core::types::{
-    AttemptIndex, ExecutionId, LaneId, LeaseFence, Namespace, WaitpointId, WaitpointToken,
+    AttemptIndex, ExecutionId, LaneId, LeaseFence, Namespace, TimestampMs, WaitpointId,
+    WaitpointToken,
 };
-
+use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
 
 use super::TaskError;
+use crate::client::{Client, Submission};
 use crate::error::SdkError;
 use crate::flow::Input;
 use crate::json;
+use crate::kind::Takes;
 use crate::task::{Child, Frames, LeaseLoss, LeaseMonitor, TaskCore};
 
 /// What a handler knows about its attempt: which execution, which try, the shared state, and
@@ -23,17 +28,20 @@ use crate::task::{Child, Frames, LeaseLoss, LeaseMonitor, TaskCore};
 pub struct Context<S = ()> {
     core: Arc<TaskCore>,
     state: Arc<S>,
+    /// Ends the handler with what is no failure.
+    end: mpsc::Sender<TaskError>,
 }
 
 impl<S> Clone for Context<S> {
     fn clone(&self) -> Self {
-        Self { core: Arc::clone(&self.core), state: Arc::clone(&self.state) }
+        let (core, state) = (Arc::clone(&self.core), Arc::clone(&self.state));
+        Self { core, state, end: self.end.clone() }
     }
 }
 
 impl<S> Context<S> {
-    pub(super) fn new(core: Arc<TaskCore>, state: Arc<S>) -> Self {
-        Self { core, state }
+    pub(super) fn new(core: Arc<TaskCore>, state: Arc<S>, end: mpsc::Sender<TaskError>) -> Self {
+        Self { core, state, end }
     }
 
     /// What all handlers of the worker share.
@@ -93,15 +101,16 @@ impl<S> Context<S> {
     }
 
     /// What an upstream of its flow passes under a name, read as JSON; none if nothing is.
-    pub async fn input<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, TaskError> {
+    pub async fn input<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, SdkError> {
         let Some(bytes) = self.core.input(name).await? else { return Ok(None) };
-        let wrong = |error| TaskError::fail(format!("input {name} has another shape: {error}"));
-        json::decode(&bytes).map(Some).map_err(wrong)
+        let wrong = |error| format!("input {name} has another shape: {error}");
+        json::decode(&bytes).map(Some).map_err(|error| SdkError::wrong_input(wrong(error)))
     }
 
-    /// What is passed under a name whose type is known. Fails the attempt for good if nothing is.
-    pub async fn passed<T: DeserializeOwned>(&self, input: &Input<T>) -> Result<T, TaskError> {
-        let missing = || TaskError::fail(format!("nothing is passed as {}", input.name()));
+    /// What is passed under a name whose type is known. That nothing is, is an error which as a
+    /// [`TaskError`] is final.
+    pub async fn passed<T: DeserializeOwned>(&self, input: &Input<T>) -> Result<T, SdkError> {
+        let missing = || SdkError::wrong_input(format!("nothing is passed as {}", input.name()));
         self.input(input.name()).await?.ok_or_else(missing)
     }
 
@@ -120,22 +129,19 @@ impl<S> Context<S> {
     /// what it needs, and waits while some of it is not there:
     ///
     /// ```
-    /// use ff_sdk::{Context, CreateExecution, ExecutionKind, GraphTask, TaskError};
+    /// use ff_sdk::{Context, Kind};
     ///
-    /// async fn total(context: Context, pages: Vec<String>) -> Result<u64, TaskError> {
-    ///     let count = ExecutionKind::try_new("count")?;
-    ///     let task = |page: &String| {
-    ///         let mut counting = CreateExecution::new(count.clone());
-    ///         counting.payload_text = Some(format!("{page:?}"));
-    ///         GraphTask::new(page.clone(), counting)
-    ///     };
-    ///     context.add_children(pages.iter().map(task)).await?;
+    /// const COUNT: Kind<String, u64> = Kind::new("count").retries(3);
+    ///
+    /// async fn total(context: Context, pages: Vec<String>) -> anyhow::Result<u64> {
+    ///     let tasks = pages.iter().map(|page| COUNT.task(page, page));
+    ///     context.add_children(tasks.collect::<Result<Vec<_>, _>>()?).await?;
     ///     if context.has_open_children() {
-    ///         return Err(TaskError::wait_children());
+    ///         context.wait_children().await;
     ///     }
     ///     let mut words = 0;
     ///     for child in context.children() {
-    ///         words += child.result::<u64>().await?;
+    ///         words += child.result_of(&COUNT).await?;
     ///     }
     ///     Ok(words)
     /// }
@@ -221,6 +227,99 @@ impl<S> Context<S> {
         expires_in_ms: u64,
     ) -> Result<(WaitpointId, WaitpointToken), SdkError> {
         self.core.create_pending_waitpoint(waitpoint_key, expires_in_ms).await
+    }
+
+    /// An execution for the handler of a name or a [`Kind`](crate::Kind), in the namespace of this
+    /// one: see [`Client::submit`]. An attempt that follows this one would submit it again: an
+    /// [`idempotency_key`](crate::Submission::idempotency_key) made of this execution's UUID keeps
+    /// it from being a second one.
+    ///
+    /// ```
+    /// use ff_sdk::{Context, Kind, TaskError};
+    ///
+    /// const INVOICE: Kind<u64, ()> = Kind::new("invoice");
+    ///
+    /// async fn order(context: Context, cents: u64) -> Result<(), TaskError> {
+    ///     let key = format!("invoice-of-{}", context.execution_id().uuid());
+    ///     context.submit(&INVOICE, &cents).idempotency_key(key).await?;
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn submit<I: Serialize + ?Sized>(&self, kind: impl Takes<I>, input: &I) -> Submission {
+        self.client().submit(kind, input)
+    }
+
+    /// A client over the worker's connection, in the namespace of this execution: to wait for other
+    /// executions, to cancel them, to look at them.
+    pub fn client(&self) -> Client {
+        Client::new(&self.core.connection).with_namespace(self.namespace().clone())
+    }
+
+    /// Gives the execution back for a while, by the store's clock. The handler ends here and is
+    /// dropped; when the time has come it is run again, in the same attempt.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ff_sdk::Context;
+    ///
+    /// # async fn is_uploaded(_: &str) -> anyhow::Result<bool> { Ok(true) }
+    /// async fn transcode(context: Context, clip: String) -> anyhow::Result<String> {
+    ///     if !is_uploaded(&clip).await? {
+    ///         context.delay_for(Duration::from_secs(60)).await;
+    ///     }
+    ///     Ok(format!("{clip}.webm"))
+    /// }
+    /// ```
+    ///
+    /// A handler that blocks its thread cannot be dropped: it returns [`TaskError::delay_for`],
+    /// and so for all that end a handler from within.
+    pub async fn delay_for(&self, pause: Duration) -> ! {
+        self.end_with(TaskError::delay_for(pause)).await
+    }
+
+    /// The same until a time of the store's clock.
+    pub async fn delay_until(&self, time: TimestampMs) -> ! {
+        self.end_with(TaskError::delay_until(time)).await
+    }
+
+    /// Ends the execution as cancelled, by its worker. The handler ends here and is dropped.
+    pub async fn cancel(&self, reason: &str) -> ! {
+        self.end_with(TaskError::cancel(reason)).await
+    }
+
+    /// Gives the execution back until it is signalled: see [`TaskError::suspend`]. The handler ends
+    /// here and is dropped; then it is run again, in the same attempt.
+    pub async fn suspend(&self, request: SuspendRequest) -> ! {
+        self.end_with(TaskError::suspend(request)).await
+    }
+
+    /// Gives the execution back until its children have ended: see [`TaskError::wait_children`].
+    /// The handler ends here and is dropped; then it is run again, in the same attempt.
+    pub async fn wait_children(&self) -> ! {
+        self.end_with(TaskError::wait_children()).await
+    }
+
+    /// Fails the attempt with all that a [`TaskError`] can say, whatever the type of the handler's
+    /// own errors is. The handler ends here and is dropped.
+    ///
+    /// ```
+    /// use ff_sdk::{Context, TaskError};
+    ///
+    /// async fn charge(context: Context, cents: i64) -> anyhow::Result<()> {
+    ///     if cents < 0 {
+    ///         context.fail(TaskError::fail("a charge cannot be negative")).await;
+    ///     }
+    ///     anyhow::bail!("the bank is busy, which may be tried again")
+    /// }
+    /// ```
+    pub async fn fail(&self, error: TaskError) -> ! {
+        self.end_with(error).await
+    }
+
+    async fn end_with(&self, outcome: TaskError) -> ! {
+        // Who listens drops the handler. Should nobody listen any more, it is being dropped.
+        let _ = self.end.send(outcome).await;
+        std::future::pending().await
     }
 
     /// The lease, for whoever must know until when it holds.

@@ -20,30 +20,32 @@ pub(super) type Handler<S> =
     Arc<dyn Fn(Context<S>) -> BoxFuture<'static, Result<Vec<u8>, TaskError>> + Send + Sync>;
 
 /// A handler with JSON in and out.
-pub(super) fn typed<S, I, O, F, Fut>(handler: F) -> Handler<S>
+pub(super) fn typed<S, I, O, E, F, Fut>(handler: F) -> Handler<S>
 where
     S: Send + Sync + 'static,
     I: DeserializeOwned + Send + 'static,
     O: Serialize + 'static,
+    E: Into<TaskError> + 'static,
     F: Fn(Context<S>, I) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<O, TaskError>> + Send + 'static,
+    Fut: Future<Output = Result<O, E>> + Send + 'static,
 {
     Arc::new(move |context| match decode(context.payload()) {
         Err(error) => Box::pin(std::future::ready(Err(error))),
         Ok(input) => {
             let running = handler(context, input);
-            Box::pin(async move { encode(&running.await?) })
+            Box::pin(async move { encode(&running.await.map_err(E::into)?) })
         }
     })
 }
 
 /// A handler with JSON in and out that blocks its thread, and so gets one where it may.
-pub(super) fn blocking<S, I, O, F>(handler: F) -> Handler<S>
+pub(super) fn blocking<S, I, O, E, F>(handler: F) -> Handler<S>
 where
     S: Send + Sync + 'static,
     I: DeserializeOwned + Send + 'static,
     O: Serialize + 'static,
-    F: Fn(Context<S>, I) -> Result<O, TaskError> + Send + Sync + 'static,
+    E: Into<TaskError> + 'static,
+    F: Fn(Context<S>, I) -> Result<O, E> + Send + Sync + 'static,
 {
     let handler = Arc::new(handler);
     Arc::new(move |context| {
@@ -51,7 +53,7 @@ where
         let work = move || {
             let _entered = span.enter();
             let input = decode(context.payload())?;
-            encode(&handler(context, input)?)
+            encode(&handler(context, input).map_err(E::into)?)
         };
         Box::pin(async move {
             match tokio::task::spawn_blocking(work).await {
@@ -76,15 +78,17 @@ fn encode<O: Serialize>(output: &O) -> Result<Vec<u8>, TaskError> {
 }
 
 /// A handler with bytes in and out.
-pub(super) fn raw<S, F, Fut>(handler: F) -> Handler<S>
+pub(super) fn raw<S, E, F, Fut>(handler: F) -> Handler<S>
 where
     S: Send + Sync + 'static,
+    E: Into<TaskError> + 'static,
     F: Fn(Context<S>, Vec<u8>) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<Vec<u8>, TaskError>> + Send + 'static,
+    Fut: Future<Output = Result<Vec<u8>, E>> + Send + 'static,
 {
     Arc::new(move |context| {
         let input = context.payload().to_vec();
-        Box::pin(handler(context, input))
+        let running = handler(context, input);
+        Box::pin(async move { running.await.map_err(E::into) })
     })
 }
 

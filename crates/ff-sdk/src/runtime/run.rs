@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ff_core::error::{Code, EngineError};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tracing::Instrument as _;
@@ -13,7 +13,9 @@ use tracing::Instrument as _;
 use super::context::Context;
 use super::handler;
 use super::task_error::TaskError;
-use super::{INVALID_OUTPUT, INVALID_SUSPENSION, Kinds, Place, Source, UNKNOWN_KIND, Worker};
+use super::{
+    INVALID_DELAY, INVALID_OUTPUT, INVALID_SUSPENSION, Kinds, Place, Source, UNKNOWN_KIND, Worker,
+};
 use crate::connection::Connection;
 use crate::error::{SdkError, TerminalError};
 use crate::task::{ClaimedTask, Outcome};
@@ -58,6 +60,9 @@ impl<S: Send + Sync + 'static> Worker<S> {
                 FlowFabricWorker::connect_to(self.config, &connection).await?
             }
         };
+        if !self.policies.is_empty() {
+            worker.register_kinds(self.policies).await?;
+        }
         let mut attempts = JoinSet::new();
         let mut stopped = self.stop.subscribe();
         let outcome = tokio::select! {
@@ -190,8 +195,13 @@ async fn handle<S: Send + Sync + 'static>(
     if place.is_none() {
         *place = kinds.wait_for_place(&task.core().claimed.kind).await;
     }
-    let context = Context::new(Arc::clone(task.core()), Arc::clone(&kinds.state));
-    handler::run(Arc::clone(&kind.handler), context).await
+    // A handler may also end from within, whatever the type of its errors.
+    let (end, mut ended) = mpsc::channel(1);
+    let context = Context::new(Arc::clone(task.core()), Arc::clone(&kinds.state), end);
+    tokio::select! {
+        result = handler::run(Arc::clone(&kind.handler), context) => result,
+        Some(instead) = ended.recv() => Err(instead),
+    }
 }
 
 /// Reports what became of an attempt for as long as its lease holds. Only a refusal of the output
@@ -233,6 +243,7 @@ fn refusal(outcome: &Outcome, source: &SdkError) -> Option<TaskError> {
     let (what, category) = match outcome {
         Outcome::Complete(_) if refuses_output(source) => ("result", INVALID_OUTPUT),
         Outcome::Suspend(_) if is_final(source) => ("suspension", INVALID_SUSPENSION),
+        Outcome::Delay(_) if is_final(source) => ("delay", INVALID_DELAY),
         _ => return None,
     };
     let error = TaskError::fail(format!("the {what} was refused: {source}"));
@@ -258,13 +269,9 @@ fn is_final(error: &SdkError) -> bool {
 }
 
 fn outcome_of(error: TaskError) -> Outcome {
-    if let Some(request) = error.suspension() {
-        return Outcome::suspend(request.clone());
+    let outcome = error.into_outcome();
+    if let Outcome::Fail(reason, class) = &outcome {
+        tracing::info!(category = class.category(), reason = reason.message, "the attempt failed");
     }
-    if error.waits_for_children() {
-        return Outcome::WaitChildren;
-    }
-    tracing::info!(category = error.category(), reason = error.message(), "the attempt failed");
-    let (reason, class) = error.into_report();
-    Outcome::Fail(reason, class)
+    outcome
 }

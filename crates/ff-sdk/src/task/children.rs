@@ -11,7 +11,7 @@ use super::outcome::until_answered;
 use super::{ClaimedTask, TaskCore};
 use crate::error::SdkError;
 use crate::json;
-use crate::runtime::TaskError;
+use crate::kind::Kind;
 
 /// The children that a task knows of: those that its claim told of, and those that it has added
 /// since, which are not over as far as it knows.
@@ -48,7 +48,7 @@ impl TaskCore {
         tasks: Vec<GraphTask>,
     ) -> Result<ChildrenAdded, SdkError> {
         self.check_held()?;
-        let send = || self.engine.add_children(self.handle(), tasks.clone());
+        let send = || self.engine().add_children(self.handle(), tasks.clone());
         let added = until_answered(self, "add_children", &mut false, send).await;
         let added = added.map_err(|error| error.in_context("add_children"))?;
         self.family.add(&added.children);
@@ -108,16 +108,22 @@ impl Child {
         self.told.is_completed()
     }
 
-    /// Its result, read as JSON. One that did not succeed has none, which is a failure of its
-    /// parent, for good, unless the handler looks at [`is_completed`](Self::is_completed) first.
-    pub async fn result<T: DeserializeOwned>(&self) -> Result<T, TaskError> {
+    /// Its result, read as JSON. One that did not succeed has none, which is an error that as a
+    /// [`TaskError`](crate::TaskError) is final, unless the handler looks at
+    /// [`is_completed`](Self::is_completed) first.
+    pub async fn result<T: DeserializeOwned>(&self) -> Result<T, SdkError> {
         let name = self.name();
         if !self.is_completed() {
-            return Err(TaskError::fail(format!("child {name} is {}", self.state())));
+            return Err(SdkError::wrong_input(format!("child {name} is {}", self.state())));
         }
         let bytes = self.result_raw().await?;
-        let wrong = |error| TaskError::fail(format!("child {name} has another result: {error}"));
-        json::decode(&bytes).map_err(wrong)
+        let wrong = |error| format!("child {name} has another result: {error}");
+        json::decode(&bytes).map_err(|error| SdkError::wrong_input(wrong(error)))
+    }
+
+    /// The same of a child of a [`Kind`], which knows the type of its result.
+    pub async fn result_of<I, O: DeserializeOwned>(&self, _: &Kind<I, O>) -> Result<O, SdkError> {
+        self.result().await
     }
 
     /// Its result as it is; empty if there is none. What was too large for the claim is read now.
@@ -128,7 +134,7 @@ impl Child {
         if !self.is_completed() {
             return Ok(Vec::new());
         }
-        let read = self.core.engine.read_result(self.execution_id()).await;
+        let read = self.core.engine().read_result(self.execution_id()).await;
         Ok(read.map_err(|error| error.in_context("child"))?.unwrap_or_default())
     }
 }

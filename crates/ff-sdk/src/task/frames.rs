@@ -152,7 +152,7 @@ impl Writer {
         let (queue, messages) = mpsc::channel(QUEUE_FRAMES);
         let error = Arc::new(Mutex::new(None));
         let appender = Appender {
-            engine: Arc::clone(&core.engine),
+            engine: Arc::clone(core.engine()),
             handle: core.handle().clone(),
             lease: Arc::clone(&core.lease),
             next: core.claimed.next_frame,

@@ -51,7 +51,7 @@ impl Outcome {
     }
 
     async fn send(&self, core: &TaskCore) -> Result<Landed, EngineError> {
-        let (engine, handle) = (&core.engine, &core.claimed.handle);
+        let (engine, handle) = (core.engine(), &core.claimed.handle);
         let done = match self {
             Self::Complete(result) => engine.complete(handle, result.clone()).await,
             Self::Fail(reason, class) => {

@@ -71,7 +71,7 @@ impl TaskCore {
             Some(Resumption { complete: true, signals, .. }) => Ok(signals),
             Some(_) => {
                 self.check_held()?;
-                self.engine.observe_signals(self.handle()).await.context("resume_signals")
+                self.engine().observe_signals(self.handle()).await.context("resume_signals")
             }
         }
     }
@@ -87,7 +87,7 @@ impl TaskCore {
             expires_in_ms,
             waitpoint_id: Some(WaitpointId::from_uuid(SystemIds.random())),
         };
-        let send = || self.engine.create_waitpoint(self.handle(), request.clone());
+        let send = || self.engine().create_waitpoint(self.handle(), request.clone());
         let opened = until_answered(self, "create_waitpoint", &mut false, send)
             .await
             .context("create_pending_waitpoint")?;

@@ -1,17 +1,21 @@
 //! A worker's entry in the registry: made at the start, kept alive by one heartbeat, taken off at
 //! the end.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ff_core::contracts::{Disconnect, Heartbeat, WorkerRegistration};
+use ff_core::contracts::{
+    Disconnect, Heartbeat, KindOutcome, KindsRegistered, RegisterKinds, WorkerRegistration,
+};
 use ff_core::engine_backend::EngineBackend;
 use ff_core::error::{Code, EngineError};
-use ff_core::types::TimestampMs;
+use ff_core::policy::ExecutionPolicy;
+use ff_core::types::{ExecutionKind, TimestampMs};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Shared, WorkerStatus};
-use crate::error::SdkError;
+use crate::error::{Context as _, SdkError};
 
 /// Makes the worker known. Refuses if a live process has its instance id.
 pub(super) async fn register(shared: &Shared) -> Result<(), SdkError> {
@@ -24,6 +28,25 @@ pub(super) async fn register(shared: &Shared) -> Result<(), SdkError> {
         Err(error) => Err(error.in_context("register_worker").into()),
         Ok(()) => Ok(()),
     }
+}
+
+/// Tells the defaults of the worker's kinds.
+pub(super) async fn register_kinds(
+    shared: &Shared,
+    kinds: BTreeMap<ExecutionKind, ExecutionPolicy>,
+) -> Result<KindsRegistered, SdkError> {
+    let request = RegisterKinds {
+        worker_instance_id: shared.config.worker_instance_id.clone(),
+        started_ms_ago: u64::try_from(shared.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+        kinds,
+    };
+    let registered = shared.engine().register_kinds(request).await.context("register_kinds")?;
+    for (kind, outcome) in &registered.kinds {
+        if matches!(outcome, KindOutcome::Newer | KindOutcome::Pinned) {
+            tracing::warn!(%kind, ?outcome, "other defaults of the kind hold than this worker's");
+        }
+    }
+    Ok(registered)
 }
 
 async fn try_register(shared: &Shared, engine: &Arc<dyn EngineBackend>) -> Result<(), EngineError> {

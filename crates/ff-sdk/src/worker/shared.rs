@@ -31,6 +31,7 @@ pub(crate) struct Shared {
     pub(crate) connection: Connection,
     pub(crate) ids: Arc<dyn IdSource>,
     pub(crate) session: WorkerSession,
+    pub(crate) started: Instant,
     pub(crate) permits: Arc<Semaphore>,
     pub(crate) clock: StoreClock,
     pub(crate) status: watch::Sender<WorkerStatus>,

@@ -9,7 +9,9 @@ use ff_core::engine_backend::{Answer, EngineBackend};
 use ff_core::error::EngineError;
 use ff_core::operation::Nothing;
 use ff_core::partition::PartitionConfig;
-use ff_core::types::{AttemptIndex, ExecutionId, FlowId, Moment, WaitpointId, WorkerInstanceId};
+use ff_core::types::{
+    AttemptIndex, ExecutionId, ExecutionKind, FlowId, LaneId, Moment, WaitpointId, WorkerInstanceId,
+};
 use ff_core::work_source::WorkSource;
 use ff_sdk::Connection;
 use futures_core::future::BoxFuture;
@@ -227,6 +229,23 @@ impl Reads for Recorder {
         fn count_kinds<'a>() -> KindCounts;
         fn list_lanes<'a>(query: LaneQuery) -> LaneList;
         fn read_events<'a>(query: EventQuery) -> EventPage;
+    }
+}
+
+impl Lanes for Recorder {
+    pass_on! {
+        fn describe_lane<'a>(lane: LaneId) -> LaneDepth;
+        fn set_lane<'a>(lane: LaneId, request: SetLane) -> LaneChanged;
+    }
+}
+
+impl Kinds for Recorder {
+    pass_on! {
+        fn register_kinds<'a>(request: RegisterKinds) -> KindsRegistered;
+        fn list_kinds<'a>() -> KindList;
+        fn describe_kind<'a>(kind: ExecutionKind) -> KindRecord;
+        fn set_kind<'a>(kind: ExecutionKind, request: SetKind) -> KindChanged;
+        fn set_defaults<'a>(request: SetDefaults) -> KindChanged;
     }
 }
 

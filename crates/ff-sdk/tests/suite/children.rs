@@ -140,7 +140,7 @@ pub(crate) async fn a_child_is_told_as_it_ended(site: Site) {
         for child in context.children() {
             let said = match child.result::<String>().await {
                 Ok(text) => text.len().to_string(),
-                Err(error) => error.message().to_owned(),
+                Err(error) => error.to_string(),
             };
             told.push(format!("{}: {said}", child.name()));
         }

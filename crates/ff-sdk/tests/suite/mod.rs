@@ -4,6 +4,7 @@ pub(crate) mod children;
 pub(crate) mod claim;
 pub(crate) mod client;
 pub(crate) mod flows;
+pub(crate) mod handler;
 pub(crate) mod lease;
 pub(crate) mod output;
 pub(crate) mod registry;

@@ -6,28 +6,28 @@ use std::time::Duration;
 
 use ff_core::contracts::ExecutionSnapshot;
 use ff_sdk::{
-    AwaitError, Backoff, Client, Context, ExecutionId, KindOptions, PublicState, RetryPolicy,
-    SdkError, ShutdownHandle, ShutdownReport, TaskError, Worker,
+    AwaitError, Backoff, Client, Context, ExecutionId, PublicState, RetryPolicy, SdkError,
+    ShutdownHandle, ShutdownReport, TaskError, Worker,
 };
 use serde::{Deserialize, Serialize};
-use tokio::sync::Notify;
+use tokio::sync::{Barrier, Notify};
 use tokio::task::JoinHandle;
 
 use crate::site::{LANE, LONG, Site, claim, eventually};
 
 /// A worker that runs until it is told to stop.
-struct Running {
+pub(crate) struct Running {
     stop: ShutdownHandle,
     running: JoinHandle<Result<ShutdownReport, SdkError>>,
 }
 
 impl Running {
-    fn start<S: Send + Sync + 'static>(worker: Worker<S>) -> Self {
+    pub(crate) fn start<S: Send + Sync + 'static>(worker: Worker<S>) -> Self {
         let stop = worker.shutdown_handle();
         Self { stop, running: tokio::spawn(worker.run()) }
     }
 
-    async fn stop(self) -> ShutdownReport {
+    pub(crate) async fn stop(self) -> ShutdownReport {
         self.stop.shutdown();
         self.running.await.expect("no panic").expect("it could go on")
     }
@@ -81,10 +81,10 @@ pub(crate) async fn handlers_share_the_state(site: Site) {
         .state(AtomicUsize::new(0))
         .concurrency(4)
         .on("count", |context: Context<AtomicUsize>, by: usize| async move {
-            Ok(context.state().fetch_add(by, Ordering::Relaxed) + by)
+            Ok::<_, TaskError>(context.state().fetch_add(by, Ordering::Relaxed) + by)
         })
         .on("read", |context: Context<AtomicUsize>, (): ()| async move {
-            Ok(context.state().load(Ordering::Relaxed))
+            Ok::<_, TaskError>(context.state().load(Ordering::Relaxed))
         });
     let running = Running::start(worker.build().expect("valid"));
     let submissions = (0..20).map(|_| site.client.submit("count", &1usize).lane(LANE));
@@ -138,13 +138,13 @@ pub(crate) async fn a_panic_is_a_failure_of_its_own_category(site: Site) {
             if true {
                 panic!("out of {}", "cheese");
             }
-            Ok(())
+            Ok::<_, TaskError>(())
         })
         .on("early", |_: Context, number: u32| {
             assert!(number > 100, "too small");
-            async { Ok(()) }
+            async { Ok::<_, TaskError>(()) }
         })
-        .on("fine", |_: Context, (): ()| async { Ok("still here") });
+        .on("fine", |_: Context, (): ()| async { Ok::<_, TaskError>("still here") });
     let running = Running::start(worker.build().expect("valid"));
     let snapshot = end_of(&site.client, "late", &()).await;
     assert_eq!(failure(&snapshot), (4, "panic", "the handler panicked: out of cheese"));
@@ -167,7 +167,7 @@ pub(crate) async fn input_that_cannot_be_decoded_fails_without_retries(site: Sit
 }
 
 pub(crate) async fn a_kind_without_a_handler_waits_for_a_worker_that_has_one(site: Site) {
-    let nothing = |_: Context, (): ()| async { Ok(()) };
+    let nothing = |_: Context, (): ()| async { Ok::<_, TaskError>(()) };
     let running = Running::start(site.handlers().on("known", nothing).build().expect("valid"));
     let waiting = submit(&site, "other").await;
     assert_eq!(end_of(&site.client, "known", &()).await.public_state(), PublicState::Completed);
@@ -182,9 +182,9 @@ pub(crate) async fn a_kind_without_a_handler_waits_for_a_worker_that_has_one(sit
 pub(crate) async fn a_result_that_the_store_refuses_is_a_failure(site: Site) {
     let worker = site
         .handlers()
-        .on_raw("large", |_: Context, _| async { Ok(vec![b'x'; (8 << 20) + 1]) })
+        .on_raw("large", |_: Context, _| async { Ok::<_, TaskError>(vec![b'x'; (8 << 20) + 1]) })
         .on("strange", |_: Context, (): ()| async {
-            Ok(std::collections::BTreeMap::from([(vec![1u8], 1u8)]))
+            Ok::<_, TaskError>(std::collections::BTreeMap::from([(vec![1u8], 1u8)]))
         });
     let running = Running::start(worker.build().expect("valid"));
     let snapshot = end_of(&site.client, "large", &()).await;
@@ -199,7 +199,7 @@ pub(crate) async fn a_result_that_the_store_refuses_is_a_failure(site: Site) {
 pub(crate) async fn a_raw_handler_sees_the_bytes(site: Site) {
     let worker = site.handlers().on_raw("reverse", |_: Context, mut bytes: Vec<u8>| async move {
         bytes.reverse();
-        Ok(bytes)
+        Ok::<_, TaskError>(bytes)
     });
     let running = Running::start(worker.build().expect("valid"));
     let bytes: Vec<u8> = (0..=255).collect();
@@ -218,10 +218,10 @@ struct Gauge {
 }
 
 impl Gauge {
-    async fn pass(&self) {
+    async fn pass(&self, meanwhile: impl Future<Output: Sized>) {
         let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(now, Ordering::SeqCst);
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        meanwhile.await;
         self.now.fetch_sub(1, Ordering::SeqCst);
     }
 
@@ -231,23 +231,22 @@ impl Gauge {
 }
 
 pub(crate) async fn no_more_run_at_a_time_than_the_worker_and_the_kind_allow(site: Site) {
-    let gauges: Arc<(Gauge, Gauge)> = Arc::default();
+    type Gauges = Arc<(Gauge, Gauge, Barrier)>;
+    let gauges: Gauges = Arc::new((Gauge::default(), Gauge::default(), Barrier::new(2)));
     let worker = site
         .handlers()
         .state(Arc::clone(&gauges))
         .concurrency(4)
-        .on("free", |context: Context<Arc<(Gauge, Gauge)>>, (): ()| async move {
-            context.state().0.pass().await;
-            Ok(())
+        .on("free", |context: Context<Gauges>, (): ()| async move {
+            // Each waits for another one: they do run side by side.
+            context.state().0.pass(context.state().2.wait()).await;
+            Ok::<_, TaskError>(())
         })
-        .on_with(
-            "narrow",
-            KindOptions::concurrency(1),
-            |context: Context<Arc<(Gauge, Gauge)>>, (): ()| async move {
-                context.state().1.pass().await;
-                Ok(())
-            },
-        );
+        .on("narrow", |context: Context<Gauges>, (): ()| async move {
+            context.state().1.pass(tokio::time::sleep(Duration::from_millis(10))).await;
+            Ok::<_, TaskError>(())
+        })
+        .concurrency_of("narrow", 1);
     let running = Running::start(worker.build().expect("valid"));
     let mut ids = Vec::new();
     for kind in ["free", "narrow"] {
@@ -267,23 +266,21 @@ pub(crate) async fn no_more_run_at_a_time_than_the_worker_and_the_kind_allow(sit
 pub(crate) async fn what_a_full_kind_has_no_room_for_is_left_to_others(site: Site) {
     let (started, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let seen = (Arc::clone(&started), Arc::clone(&go_on));
-    let busy = site.handlers().concurrency(4).on_with(
-        "narrow",
-        KindOptions::concurrency(1),
-        move |_: Context, (): ()| {
-            let (started, go_on) = seen.clone();
-            async move {
-                started.notify_one();
-                go_on.notified().await;
-                Ok(1)
-            }
-        },
-    );
+    let busy = site.handlers().concurrency(4).concurrency_of("narrow", 1);
+    let busy = busy.on("narrow", move |_: Context, (): ()| {
+        let (started, go_on) = seen.clone();
+        async move {
+            started.notify_one();
+            go_on.notified().await;
+            Ok::<_, TaskError>(1)
+        }
+    });
     let busy = Running::start(busy.build().expect("valid"));
     let first = submit(&site, "narrow").await;
     started.notified().await;
     let second = submit(&site, "narrow").await;
-    let idle = site.handlers().on("narrow", |_: Context, (): ()| async move { Ok(2) });
+    let idle =
+        site.handlers().on("narrow", |_: Context, (): ()| async move { Ok::<_, TaskError>(2) });
     let idle = Running::start(idle.build().expect("valid"));
     let by: i32 = site.client.await_result(&second, LONG).await.expect("the other runs it");
     assert_eq!(by, 2);
@@ -335,7 +332,7 @@ pub(crate) async fn a_stopped_worker_finishes_what_it_has_begun(site: Site) {
         async move {
             started.notify_one();
             go_on.notified().await;
-            Ok("finished")
+            Ok::<_, TaskError>("finished")
         }
     });
     let running = Running::start(worker.build().expect("valid"));
@@ -374,7 +371,13 @@ pub(crate) async fn a_handler_reports_progress_and_knows_its_attempt(site: Site)
         context.progress(50, "half way").await?;
         let owner = context.tags().get("team.owner").cloned().unwrap_or_default();
         let epoch = context.fence().lease_epoch.get();
-        Ok((context.execution_id(), context.attempt(), epoch, owner, context.kind().to_owned()))
+        Ok::<_, TaskError>((
+            context.execution_id(),
+            context.attempt(),
+            epoch,
+            owner,
+            context.kind().to_owned(),
+        ))
     });
     let running = Running::start(worker.build().expect("valid"));
     let submission = site.client.submit("tell", &()).lane(LANE).tag("team.owner", "ann");

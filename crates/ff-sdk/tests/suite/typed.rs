@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use ff_sdk::{
     AwaitError, CancelFlowWait, Context, EngineError, FailurePolicy, Flow, FlowActivity,
-    FlowPosition, FlowState, FlowTask, Input, Kind, MemberFate, PublicState, TaskError,
+    FlowPosition, FlowState, FlowTask, Input, Kind, MemberFate, PublicState, TaskError, TaskResult,
     WorkerBuilder,
 };
 use serde::{Deserialize, Serialize};
@@ -46,14 +46,14 @@ async fn mux(context: Context, (): ()) -> Result<String, TaskError> {
 fn handlers(site: &Site) -> WorkerBuilder<()> {
     site.handlers()
         .concurrency(4)
-        .handle(&SPLIT, |_, clip| async move {
+        .handle(&SPLIT, async |_, clip| -> TaskResult<_> {
             Ok((0..clip.seconds).map(|second| format!("{}-{second}", clip.name)).collect())
         })
-        .handle_blocking(&COUNT, |_, parts| Ok(parts.len()))
-        .handle(&ENCODE, |_, number| async move { Ok(format!("e{number}")) })
+        .handle_blocking(&COUNT, |_, parts| -> TaskResult<_> { Ok(parts.len()) })
+        .handle(&ENCODE, async |_, number| -> TaskResult<_> { Ok(format!("e{number}")) })
         .handle(&MUX, mux)
         .handle(&REFUSE, |_, ()| async { Err(TaskError::fail("no")) })
-        .handle(&UNDO, |_, what| async move { Ok(format!("undid {what}")) })
+        .handle(&UNDO, async |_, what| -> TaskResult<_> { Ok(format!("undid {what}")) })
 }
 
 fn in_lane<O>(task: FlowTask<O>) -> FlowTask<O> {

@@ -10,7 +10,9 @@ use ff_api::approval::LinkText;
 use ff_core::contracts::{AttemptOf, EdgeOf};
 use ff_core::error::EngineError;
 use ff_core::operation::Nothing;
-use ff_core::types::{ExecutionId, ExecutionRef, FlowId, WorkerId, WorkerInstanceId};
+use ff_core::types::{
+    ExecutionId, ExecutionKind, ExecutionRef, FlowId, LaneId, WorkerId, WorkerInstanceId,
+};
 use utoipa::ToSchema;
 
 use super::path::{AttemptPath, ExecutionPath, NamePath, parameter};
@@ -126,6 +128,24 @@ impl Target for WorkerId {
 impl Target for WorkerInstanceId {
     type Schema = Self;
     const ABOUT: Option<&'static str> = Some("The worker's instance id, percent-encoded.");
+
+    async fn read(parts: &mut Parts, app: &Arc<App>) -> Result<On<Self>, Refusal> {
+        NamePath::from_request_parts(parts, app).await.map(|path| On(path.0, None))
+    }
+}
+
+impl Target for LaneId {
+    type Schema = Self;
+    const ABOUT: Option<&'static str> = Some("The lane, percent-encoded.");
+
+    async fn read(parts: &mut Parts, app: &Arc<App>) -> Result<On<Self>, Refusal> {
+        NamePath::from_request_parts(parts, app).await.map(|path| On(path.0, None))
+    }
+}
+
+impl Target for ExecutionKind {
+    type Schema = Self;
+    const ABOUT: Option<&'static str> = Some("The kind, percent-encoded.");
 
     async fn read(parts: &mut Parts, app: &Arc<App>) -> Result<On<Self>, Refusal> {
         NamePath::from_request_parts(parts, app).await.map(|path| On(path.0, None))

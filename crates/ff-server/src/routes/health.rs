@@ -1,4 +1,4 @@
-//! The deployment and its health: lanes, event logs, metrics, and the document of this API.
+//! The deployment and its health: event logs, metrics, and the document of this API.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,6 @@ pub(crate) type Readiness = Mutex<Option<(Instant, Result<(), EngineError>)>>;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        direct::<LaneQuery, _>(|engine, _, query| engine.list_lanes(query)),
         direct::<CountExecutions, _>(|engine, _, _| engine.count_executions()),
         direct::<CountKinds, _>(|engine, _, _| engine.count_kinds()),
         direct::<EventQuery, _>(|engine, _, query| engine.read_events(query)),

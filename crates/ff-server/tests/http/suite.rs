@@ -10,6 +10,7 @@ pub(crate) mod grant;
 pub(crate) mod health;
 pub(crate) mod ids;
 pub(crate) mod interventions;
+pub(crate) mod lanes;
 pub(crate) mod list;
 pub(crate) mod many;
 pub(crate) mod submit;

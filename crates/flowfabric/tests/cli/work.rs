@@ -49,6 +49,17 @@ fn a_failure_is_tried_again_as_the_policy_says() {
 }
 
 #[test]
+fn a_worker_s_policy_holds_for_submissions_that_say_nothing() {
+    let site = Site::start();
+    let program = r#"[ "$FLOWFABRIC_ATTEMPT" = 3 ] && echo "$FLOWFABRIC_KIND worked""#;
+    let options = ["--kind", "flaky", "--retries", "2", "--backoff", "1ms"];
+    let _worker = site.worker(&options, &["sh", "-c", program]);
+    eventually(|| site.get("/v1/kinds/flaky", "none")["told_by"].is_string());
+    assert_eq!(site.run(&["submit", "flaky", "--wait"]).text(), "flaky worked");
+    site.run(&["submit", "flaky", "--retries", "1", "--wait"]).complaint(3);
+}
+
+#[test]
 fn bytes_are_bytes_also_many_of_them() {
     let site = Site::start();
     let scratch = Scratch::new("bytes");

@@ -133,7 +133,7 @@ fn inside(
         }
         "deployment" => rule(seen.sent.name() == "ff_open_deployment", || rest.to_owned()),
         "secrets" => rule(seen.sent.name().starts_with("ff_rotate_"), || rest.to_owned()),
-        "lanes" => rule(seen.sent.name() == "ff_register_lane", || rest.to_owned()),
+        "lanes" | "lane-uses" => rule(seen.sent.name() == "ff_register_lane", || rest.to_owned()),
         "workers" => {
             let name = seen.sent.name();
             rule(name.ends_with("_worker") || name == "ff_tick", || rest.to_owned())

@@ -41,6 +41,7 @@ local function build(key, family)
     first_read = nil, read = nil,         -- what this call has read: an execution, others by uuid
     waitpoints = nil, flows_read = nil,   -- and waitpoints and flows, by id
     facts_read = nil,                     -- and facts, by name
+    facts_revision = nil, facts_known = nil, facts_count = 0, -- what calls have read of them
     ready_channel = key .. ':ready',
     ended_channel = key .. ':ended',
     due_channel = key .. ':due',

@@ -11,7 +11,6 @@ local record = require('model.record')
 local reply = require('kernel.reply')
 local writes = require('kernel.writes')
 local commit = require('model.commit')
-local fact = require('model.fact')
 local kind = require('model.kind')
 local lane = require('model.lane')
 local policy = require('model.policy')
@@ -156,7 +155,6 @@ end
 function creation.compile(p, a)
   local said, code, detail = policy.read(a.policy_json)
   if not said then return nil, reply.refuse(code, detail) end
-  fact.load(p, lane.fact(a.lane), kind.fact(a.kind), kind.ALL)
   local tag_pairs
   tag_pairs, code, detail = tags.read(a.tags_json)
   if not tag_pairs then return nil, reply.refuse(code, detail) end

@@ -21,22 +21,45 @@ fact.GIVES = {
   facts_limit_exceeded = {},
 }
 
--- Reads three facts at once, for a call that will need them, unless it has read some before.
-function fact.load(p, one, two, three)
-  if p.facts_read then return end
-  local values = redis.call('HMGET', p.facts, one, two, three)
-  p.facts_read = { [one] = values[1], [two] = values[2], [three] = values[3] }
+-- What was read at the latest revision, by name; false if there are no facts. The revision is asked
+-- for once per call: as long as it is the same, so are the facts.
+local function latest(p)
+  local revision = redis.call('HGET', p.facts, REVISION)
+  if not revision then
+    p.facts_read = false
+    return false
+  end
+  if revision ~= p.facts_revision then
+    p.facts_revision, p.facts_known, p.facts_count = revision, {}, 0
+  end
+  p.facts_read = p.facts_known
+  return p.facts_known
 end
 
--- One fact, read at most once per call; false if there is none.
-function fact.get(p, name)
-  local known = p.facts_read
-  local value = known and known[name]
-  if value ~= nil then return value end
-  value = redis.call('HGET', p.facts, name)
-  if known then known[name] = value else p.facts_read = { [name] = value } end
+-- How many facts of a partition are remembered, those that are not there among them.
+local KNOWN_MAX = 256
+
+local function look(p, known, name)
+  local value = redis.call('HGET', p.facts, name)
+  if p.facts_count < KNOWN_MAX then
+    known[name], p.facts_count = value, p.facts_count + 1
+  end
   return value
 end
+
+-- One fact, by the word that its name begins with and the rest of it; false if there is none.
+function fact.get(p, word, rest)
+  local known = p.facts_read
+  if known == nil then known = latest(p) end
+  if not known then return false end
+  local name = word .. rest
+  local value = known[name]
+  if value == nil then return look(p, known, name) end
+  return value
+end
+
+-- One fact by its whole name, as it is stored; the empty text if there is none.
+function fact.stored(p, name) return redis.call('HGET', p.facts, name) or '' end
 
 -- The revision of the whole, and the one that all partitions were seen at.
 function fact.revision(p)
@@ -88,7 +111,7 @@ end
 -- Changes a fact in the first partition; gives the answer. A revision is a time, so that none comes
 -- twice, even if the store forgets the latest ones.
 function fact.change(w, p, now, name, value)
-  local old = fact.get(p, name) or ''
+  local old = fact.stored(p, name)
   local before, installed = fact.revision(p)
   if old == value then return reply.already(before, installed, value) end
   if value ~= '' and not has_room(p, name, value) then

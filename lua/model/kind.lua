@@ -10,9 +10,6 @@ local kind = {}
 
 local NAME = 'kind:'
 
--- The fact about all kinds.
-kind.ALL = NAME
-
 -- The name of the fact about a kind.
 function kind.fact(name) return NAME .. name end
 
@@ -39,7 +36,7 @@ end)
 
 -- What is known of a kind, which is not to be changed.
 function kind.defaults(p, name)
-  local text = fact.get(p, NAME .. name)
+  local text = fact.get(p, NAME, name)
   return text and read(text) or NONE
 end
 

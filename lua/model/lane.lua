@@ -38,7 +38,7 @@ function lane.fact(name) return NAME .. name end
 
 -- The settings of a lane, which are not to be changed.
 function lane.settings(p, name)
-  local text = fact.get(p, NAME .. name)
+  local text = fact.get(p, NAME, name)
   return text and read(text) or PLAIN
 end
 

@@ -37,7 +37,7 @@ end
 local function install(w, p, a)
   if a.whole == 1 then remove_others(w, p, a.facts) end
   for i = 1, #a.facts, 2 do
-    local old = fact.get(p, a.facts[i]) or ''
+    local old = fact.stored(p, a.facts[i])
     if old ~= a.facts[i + 1] then fact.put(w, p, a.facts[i], a.facts[i + 1], old) end
   end
   fact.revise(w, p, a.revision)

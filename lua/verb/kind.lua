@@ -51,7 +51,7 @@ define {
     local why = kept(before, text, started_at)
     if why then
       local revision, installed = fact.revision(p)
-      return reply.already(revision, installed, fact.get(p, kind.fact(a.kind)) or '', why)
+      return reply.already(revision, installed, fact.stored(p, kind.fact(a.kind)), why)
     end
     return fact.change(w, p, now, kind.fact(a.kind), kind.text {
       policy = text, told_by = a.worker_instance_id, started_at = started_at })

@@ -1,5 +1,8 @@
 //! `flowfabric kind`: the defaults of kinds and of the deployment.
 
+use std::time::Duration;
+
+use ff_core::limits;
 use ff_sdk::{
     Client, ExecutionKind, ExecutionPolicy, KindChanged, KindRecord, SetDefaults, SetKind,
 };
@@ -102,8 +105,19 @@ async fn list(client: &Client, json: bool) -> Result<(), Failure> {
     if list.defaults != ExecutionPolicy::default() {
         say!("all kinds: {}", serde_json::to_string(&list.defaults)?);
     }
-    note!("{} kinds have defaults", list.kinds.len());
+    note!("{} kinds have defaults; where nobody says anything: {}", list.kinds.len(), built_in());
     Ok(())
+}
+
+/// What holds where nobody says anything.
+fn built_in() -> String {
+    let kept = Duration::from_millis(limits::RETENTION_MS_DEFAULT);
+    format!(
+        "no retries, {} reclaims, {} replays, kept for {} h",
+        limits::RECLAIMS_DEFAULT,
+        limits::REPLAYS_DEFAULT,
+        kept.as_secs() / 3600
+    )
 }
 
 fn show(record: &KindRecord, json: bool) -> Result<(), Failure> {

@@ -16,6 +16,7 @@ local function build(key, family)
     due = key .. ':due',                  -- zset: what happens later, but to what runs
     leases = key .. ':leases',            -- zset: what runs, by the next time it needs attention
     suspended = key .. ':suspended',      -- zset: what is suspended, by since when
+    parked = key .. ':parked',            -- zset: what must not be claimed, by since when
     all = key .. ':all',                  -- zset: every execution by creation time
     log = key .. ':log',                  -- stream: events
     trimmed = key .. ':trimmed',          -- string: there once events were trimmed away

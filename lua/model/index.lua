@@ -4,6 +4,7 @@
 --   queue of its lane   claimable and not reserved by a grant
 --   leases              running, by the next time it needs attention
 --   suspended           suspended, by since when
+--   parked              live and not to be claimed (any more), by since when
 --   due                 live but not running, with a time to come
 --   ended:<outcome>     over; scored by the time of the purge
 --   all                 always
@@ -96,6 +97,7 @@ local function write_ended(call, w, x, queue)
   if queue then call('ZREM', queue, uuid) end
   if before then call('ZREM', before, uuid) end
   if x.was == 'suspended' then call('ZREM', p.suspended, uuid) end
+  if x.was_parked_at then call('ZREM', p.parked, uuid) end
   call('ZADD', ended, purge_at, uuid)
   push(w, p.ended_channel, uuid)
 end
@@ -107,6 +109,18 @@ local function list_suspended(call, p, x)
     call('ZADD', p.suspended, stored(x.transition_at, 0), x.uuid)
   elseif x.was == 'suspended' then
     call('ZREM', p.suspended, x.uuid)
+  end
+end
+
+-- What must not be claimed is listed from when somebody said so, also while it still runs or waits
+-- for something else.
+local function list_parked(call, p, x)
+  local at = x.parked_at
+  if at == x.was_parked_at then return end
+  if at then
+    call('ZADD', p.parked, stored(at, 0), x.uuid)
+  else
+    call('ZREM', p.parked, x.uuid)
   end
 end
 
@@ -129,6 +143,7 @@ local function write_live(call, w, x, queue, queued)
   end
   if before and before ~= after then call('ZREM', before, uuid) end
   list_suspended(call, p, x)
+  list_parked(call, p, x)
   if ENDED[x.was] then call('ZREM', p.ended[x.was], uuid) end
 end
 

@@ -16,14 +16,15 @@ local OUTCOME_OF = { completed = 'success', failed = 'failed', cancelled = 'canc
 local read = record.reader { 'namespace', 'lane', 'kind', 'priority', 'created_at', 'ended_at',
   'attempt_count', 'worker_id', 'grant_expires_at' }
 
--- The indexes to read for a state, as named in a cursor: all, leases, due, ended:<outcome>,
--- q:<lane>.
+-- The indexes to read for a state, as named in a cursor: all, leases, due, parked, suspended,
+-- ended:<outcome>, q:<lane>.
 local function sources(a)
   if not a.state then return { 'all' } end
   if OUTCOME_OF[a.state] then return { 'ended:' .. OUTCOME_OF[a.state] } end
   if a.state == 'suspended' then return { 'suspended' } end
   if a.state == 'waiting_children' then return { 'all' } end
   local list = a.state == 'active' and { 'leases', 'due' } or { 'due' }
+  if a.state == 'waiting' then list[2] = 'parked' end
   if a.state == 'waiting' or a.state == 'active' then
     for i = 1, #a.lanes do
       if not a.lane or a.lane == a.lanes[i] then list[#list + 1] = 'q:' .. a.lanes[i] end
@@ -62,8 +63,10 @@ local function parse_cursor(text, list)
   return nil
 end
 
--- What is in `due` and in a queue that is walked too is listed once, with the queue.
+-- What is in `due` and in a queue that is walked too, or among what is parked, is listed once,
+-- there.
 local function elsewhere(a, source, x)
+  if source == 'due' and x.state == 'parked' then return true end
   if source ~= 'due' or not state.CLAIMABLE[x.state] or x.grant_expires_at then return false end
   for i = 1, #a.lanes do if a.lanes[i] == x.lane then return true end end
   return false

@@ -9,7 +9,8 @@ use crate::partition::{Partition, PartitionConfig};
 use crate::types::{LaneId, WorkerId};
 
 pub use crate::contracts::{
-    Approvals, Executions, Flows, Grants, Reads, Signals, Streams, Suspensions, Tasks, Workers,
+    Approvals, Executions, Flows, Grants, Holds, Reads, Signals, Streams, Suspensions, Tasks,
+    Workers,
 };
 
 /// What a call answers in the end.
@@ -20,7 +21,7 @@ pub type Answer<'a, T> = BoxFuture<'a, Result<T, EngineError>>;
 /// Every change is atomic: it happened as a whole or not at all. Every call may be repeated when
 /// its answer was lost: terminal calls recognise their own fence, claims their own lease id.
 pub trait EngineBackend:
-    Executions + Flows + Tasks + Suspensions + Signals + Streams + Grants + Workers + Reads
+    Executions + Holds + Flows + Tasks + Suspensions + Signals + Streams + Grants + Workers + Reads
 where
     Self: 'static,
 {
@@ -70,7 +71,7 @@ const _: fn(&dyn PartitionBackend) -> &dyn EngineBackend = |store| store;
 /// Every call of a backend whose type is known: `use ff_core::engine_backend::roles::*`.
 pub mod roles {
     pub use super::{
-        Approvals as _, EngineBackend as _, Executions as _, Flows as _, Grants as _,
+        Approvals as _, EngineBackend as _, Executions as _, Flows as _, Grants as _, Holds as _,
         PartitionBackend as _, Reads as _, Signals as _, Streams as _, Suspensions as _,
         Tasks as _, Workers as _,
     };

@@ -9,6 +9,8 @@ mod flow_rows;
 mod flows;
 mod following;
 mod grants;
+mod holds;
+mod listing;
 mod partition;
 mod reads;
 mod secrets;

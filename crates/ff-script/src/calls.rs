@@ -20,6 +20,7 @@ pub mod flow_events;
 pub mod flow_reads;
 pub mod grant;
 pub mod graph;
+pub mod hold;
 pub mod inputs;
 pub mod lease;
 pub mod library;
@@ -68,6 +69,7 @@ pub fn contracts() -> impl Iterator<Item = Contract> {
         describe::CONTRACTS,
         list::CONTRACTS,
         waits::CONTRACTS,
+        hold::CONTRACTS,
         flow::CONTRACTS,
         edge::CONTRACTS,
         graph::CONTRACTS,

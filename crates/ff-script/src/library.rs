@@ -42,7 +42,7 @@ modules! {
     "model/index" "model/runnable" "model/flow" "model/commit" "model/due" "model/stream"
     "model/lease"
     "model/secret" "model/token" "model/condition" "model/waitpoint" "model/signal"
-    "model/attempt" "model/retry" "model/children" "model/edge" "model/ending"
+    "model/parking" "model/attempt" "model/retry" "model/children" "model/edge" "model/ending"
     "model/suspension" "model/decision" "model/failure" "model/loss" "model/timer"
     "model/capability" "model/policy" "model/tags" "model/purge" "model/walk" "model/rank"
     "model/member" "model/creation" "model/part" "model/reopening" "model/request" "model/input"
@@ -51,7 +51,7 @@ modules! {
     "verb/lease" "verb/progress" "verb/stream" "verb/complete" "verb/fail" "verb/cancel"
     "verb/pause" "verb/suspend" "verb/waitpoint" "verb/signal" "verb/approval" "verb/secret"
     "verb/expire" "verb/replay" "verb/change" "verb/worker" "verb/mark" "verb/describe"
-    "verb/list" "verb/waits" "verb/flow" "verb/flow_cancel" "verb/edge" "verb/graph"
+    "verb/list" "verb/waits" "verb/hold" "verb/flow" "verb/flow_cancel" "verb/edge" "verb/graph"
     "verb/children" "verb/flow_reads" "verb/inputs" "verb/events" "verb/flow_events" "verb/tick"
 }
 

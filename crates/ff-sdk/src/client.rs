@@ -4,6 +4,7 @@ mod call;
 mod flow;
 mod follow;
 mod follow_flow;
+mod hold;
 mod list;
 mod result;
 mod signal;

@@ -25,6 +25,7 @@ mod approve;
 mod cancel_replay;
 mod flow;
 mod get;
+mod hold;
 mod list;
 mod result;
 mod secret;
@@ -90,6 +91,12 @@ enum Command {
     Cancel(cancel_replay::Options),
     /// Run ended executions again.
     Replay(cancel_replay::Options),
+    /// Keep executions from being claimed until they are released.
+    Hold(hold::Options),
+    /// Let held executions go on.
+    Release(hold::ReleaseOptions),
+    /// List what is held, longest first: by whom, since when, why.
+    Held(hold::ListOptions),
     /// Approve what an execution asks, as one of its approvers.
     Approve(approve::Options),
     /// Reject what an execution asks, as one of its approvers.
@@ -176,6 +183,9 @@ fn run(Cli { command, remote, json, .. }: Cli) -> Result<(), Failure> {
         Command::Tail(options) => tail::run(&remote, json, &options),
         Command::Cancel(options) => cancel_replay::cancel(&remote, json, &options),
         Command::Replay(options) => cancel_replay::replay(&remote, json, &options),
+        Command::Hold(options) => hold::hold(&remote, json, &options),
+        Command::Release(options) => hold::release(&remote, json, &options),
+        Command::Held(options) => hold::list(&remote, json, &options),
         Command::Approve(options) => approve::decide(&remote, json, &options, "approved"),
         Command::Reject(options) => approve::decide(&remote, json, &options, "rejected"),
         Command::Links(options) => approve::links(&remote, json, &options),

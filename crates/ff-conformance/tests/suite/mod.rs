@@ -34,6 +34,7 @@ mod flow_reads;
 mod following;
 mod grant;
 mod graph;
+mod hold;
 mod hosts;
 mod inputs;
 mod json;
@@ -104,6 +105,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         replay::CASES,
         reopening::CASES,
         change::CASES,
+        hold::CASES,
         describe::CASES,
         list::CASES,
         flow::CASES,

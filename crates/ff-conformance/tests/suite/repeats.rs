@@ -123,6 +123,8 @@ functions! {
     ff_replay_execution Recognised
     ff_change_priority Recognised
     ff_set_execution_tags Recognised
+    ff_hold_execution Recognised
+    ff_release_execution Recognised
     ff_create_flow Recognised
     ff_add_execution_to_flow Recognised
     ff_seal_flow Recognised

@@ -19,6 +19,7 @@ use ff_script::calls::describe::{DescribeExecution, ListAttempts, ReadPayload, R
 use ff_script::calls::events::ReadEvents;
 use ff_script::calls::expire::{ExpireExecution, PromoteDelayed};
 use ff_script::calls::grant::{GrantNext, IssueClaimGrant, IssueReclaimGrant};
+use ff_script::calls::hold::{HoldExecution, ListHeld, ReleaseExecution};
 use ff_script::calls::lease::{MarkLeaseExpired, RevokeLease};
 use ff_script::calls::library::{CheckRights, Version};
 use ff_script::calls::list::{CountExecutions, ListExecutions};
@@ -36,6 +37,7 @@ use ff_script::calls::worker::{
 use ff_script::wire::Rest;
 
 use super::approval;
+use super::hold::{hold, let_go};
 use super::replay::replay;
 use super::scenario_flows;
 
@@ -338,6 +340,15 @@ async fn prepare_holder(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         }
         "ff_change_priority" => {
             encode(&ChangePriority { execution_id: held.id, priority: 5, request_id: request(d) })
+        }
+        "ff_hold_execution" => encode(&HoldExecution { request_id: request(d), ..hold(held.id) }),
+        "ff_release_execution" => {
+            d.call(hold(held.id)).await;
+            encode(&ReleaseExecution { request_id: request(d), ..let_go(held.id) })
+        }
+        "ff_list_held" => {
+            d.call(hold(held.id)).await;
+            encode(&ListHeld { cursor: String::new(), limit: 10 })
         }
         "ff_set_execution_tags" => {
             let tags = Rest(vec!["a.b".to_owned(), "c".to_owned()]);

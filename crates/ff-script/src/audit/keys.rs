@@ -111,6 +111,8 @@ places! {
         Leases "leases" SortedSet;
         /// What is suspended.
         Suspended "suspended" SortedSet;
+        /// What must not be claimed.
+        Parked "parked" SortedSet;
         /// Every execution.
         All "all" SortedSet;
         /// The events.

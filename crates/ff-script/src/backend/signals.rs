@@ -4,20 +4,18 @@ use std::sync::Arc;
 
 use ff_core::argument::check_payload;
 use ff_core::contracts::{
-    ApprovalList, DeliverSignal, ExecutionState, ListFilter, ListSuspended, ListSuspendedPage,
-    OpenWaitpoints, ResumeExecution, RotateWaitpointSecretRequest, RotateWaitpointSecretResponse,
-    SignalOutcome,
+    ApprovalList, DeliverSignal, ExecutionState, ListSuspended, ListSuspendedPage, OpenWaitpoints,
+    ResumeExecution, RotateWaitpointSecretRequest, RotateWaitpointSecretResponse, SignalOutcome,
 };
 use ff_core::engine_backend::{Answer, Signals};
 use ff_core::error::{Code, EngineError};
 use ff_core::limits;
-use ff_core::partition::Partition;
 use ff_core::types::{ExecutionId, SignalId};
 
+use super::ScriptBackend;
 use super::executions::named;
-use super::reads::Position;
+use super::listing::Span;
 use super::secrets::rotate_waitpoint_hmac_secret_all_partitions;
-use super::{CALLS_MAX, ScriptBackend};
 use crate::calls;
 use crate::calls::signal::DeliverSignalReply;
 use crate::calls::suspend::ResumeExecutionReply;
@@ -74,28 +72,12 @@ impl<H: Host + ?Sized> Signals for ScriptBackend<H> {
     fn list_suspended(&self, query: ListSuspended) -> Answer<'_, ListSuspendedPage> {
         Box::pin(async move {
             let limit = query.checked_limit()?;
-            let ListSuspended { partition, cursor, .. } = query;
-            let filter = ListFilter { partition, cursor, ..ListFilter::default() };
-            filter.validate(&self.config)?;
-            let mut at = Some(Position::first(&filter, &self.config)?);
-            let (mut entries, mut calls) = (Vec::new(), 0);
-            while let Some(position) = at.take() {
-                let wanted = limit - entries.len() as u32;
-                if wanted == 0 || calls == CALLS_MAX {
-                    at = Some(position);
-                    break;
-                }
-                let call = calls::waits::ListSuspended {
-                    cursor: position.inside.clone().unwrap_or_default(),
-                    limit: wanted,
-                };
-                let ListSuspendedReply::Page { suspended, next_cursor } =
-                    self.call(Partition::flow(position.partition), call).await?;
-                entries.extend(suspended.0);
-                at = position.next(next_cursor, &filter, &self.config);
-                calls += 1;
-            }
-            Ok(ListSuspendedPage { entries, next_cursor: at.map(|at| at.encode()) })
+            let span = Span { partition: query.partition, cursor: query.cursor, limit };
+            let call = |cursor, limit| calls::waits::ListSuspended { cursor, limit };
+            let open =
+                |ListSuspendedReply::Page { suspended, next_cursor }| (suspended.0, next_cursor);
+            let (entries, next_cursor) = self.list_from(span, call, open).await?;
+            Ok(ListSuspendedPage { entries, next_cursor })
         })
     }
 

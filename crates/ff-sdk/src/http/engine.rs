@@ -105,6 +105,14 @@ impl Executions for HttpBackend {
     }
 }
 
+impl Holds for HttpBackend {
+    sends! {
+        hold_execution(on, named): HoldExecution;
+        release_execution(on, named): ReleaseExecution;
+        list_held(it): ListHeld;
+    }
+}
+
 impl Flows for HttpBackend {
     sends! {
         add_flow_member(on, it): AddFlowMember;

@@ -188,6 +188,14 @@ impl Signals for Recorder {
     }
 }
 
+impl Holds for Recorder {
+    pass_on! {
+        fn hold_execution<'a>(id: ExecutionId, request: HoldExecution) -> ExecutionState;
+        fn release_execution<'a>(id: ExecutionId, request: ReleaseExecution) -> ExecutionState;
+        fn list_held<'a>(query: ListHeld) -> ListHeldPage;
+    }
+}
+
 impl Flows for Recorder {
     pass_on! {
         fn create_flow<'a>(request: CreateFlow) -> FlowCreated;

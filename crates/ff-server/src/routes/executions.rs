@@ -10,8 +10,8 @@ use ff_api::create::{BULK_MAX, BulkCreate, BulkCreated, BulkItem, Create};
 use ff_api::headers;
 use ff_core::argument::check_range;
 use ff_core::contracts::{
-    CancelExecution, ChangePriority, CreateExecution, Created, CreatedExecution, ListFilter,
-    ReplayExecution, RevokeLease, SetTags,
+    CancelExecution, ChangePriority, CreateExecution, Created, CreatedExecution, HoldExecution,
+    ListFilter, ListHeld, ReleaseExecution, ReplayExecution, RevokeLease, SetTags,
 };
 use ff_core::error::EngineError;
 use ff_core::types::IdempotencyKey;
@@ -32,6 +32,9 @@ pub(super) fn routes() -> Vec<Route> {
         direct::<ListFilter, _>(|engine, _, filter| engine.list_executions(filter)),
         direct::<CancelExecution, _>(|engine, id, it| engine.cancel_execution(id, it)),
         direct::<ReplayExecution, _>(|engine, id, it| engine.replay(id, it)),
+        direct::<HoldExecution, _>(|engine, id, it| engine.hold_execution(id, it)),
+        direct::<ReleaseExecution, _>(|engine, id, it| engine.release_execution(id, it)),
+        direct::<ListHeld, _>(|engine, _, query| engine.list_held(query)),
         direct::<RevokeLease, _>(|engine, id, it| engine.revoke_lease(id, it)),
         direct::<ChangePriority, _>(|engine, id, it| engine.change_priority(id, it)),
         direct::<SetTags, _>(|engine, id, it| engine.set_tags(id, it)),

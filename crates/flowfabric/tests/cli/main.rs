@@ -6,6 +6,7 @@ mod site;
 mod approve;
 mod cancel_replay;
 mod flow;
+mod hold;
 mod ids;
 mod look;
 mod submit;

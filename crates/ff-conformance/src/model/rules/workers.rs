@@ -50,7 +50,8 @@ fn released(seen: &Seen<'_>) -> Checked {
     rule(seen.answer.values == told, || format!("{:?}, of {held:?}", seen.answer.values))?;
     let waits = |uuid: &&str| {
         seen.after().record(uuid).is_some_and(|record| {
-            record.state() == "waiting" && record.text(field::NEXT_ATTEMPT) == "resume"
+            let word = if record.is_held() { "parked" } else { "waiting" };
+            record.state() == word && record.text(field::NEXT_ATTEMPT) == "resume"
         })
     };
     rule(held.iter().all(waits), || format!("not all of {held:?} wait to go on"))

@@ -29,7 +29,7 @@ local function build(key, family)
     deployment = key .. ':deployment',    -- hash: partition counts (first partition only)
     link_secrets = key .. ':link-secrets',-- hash: keys of approval links (first partition only)
     lanes = key .. ':lanes',              -- set: lanes in use (first partition only)
-    workers = key .. ':workers',          -- hash: connected workers (first partition only)
+    workers = key .. ':workers',          -- hash: connected workers (model/worker.lua)
     marks = key .. ':marks',              -- hash: each server's mark (one partition of a shard)
     ended = {},                           -- outcome -> zset: what is over, by purge time
     untrimmed = 0,                        -- appends to the log since it was last trimmed

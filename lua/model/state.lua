@@ -24,15 +24,17 @@ state.LOST = { lapsed = true, revoked = true }
 local PUBLIC = {
   held = 'waiting_children', blocked = 'waiting_children',
   waiting = 'waiting', delayed = 'delayed', parked = 'waiting', running = 'active',
-  suspended = 'suspended', lapsed = 'active', revoked = 'active', success = 'completed', failed = 'failed',
-  cancelled = 'cancelled', expired = 'expired', skipped = 'skipped',
+  suspended = 'suspended', lapsed = 'active', revoked = 'active',
+  success = 'completed', failed = 'failed', cancelled = 'cancelled', expired = 'expired',
+  skipped = 'skipped',
 }
 
 local PHASE = {
   held = 'runnable', blocked = 'runnable',
   waiting = 'runnable', delayed = 'runnable', parked = 'runnable', running = 'active',
-  suspended = 'suspended', lapsed = 'active', revoked = 'active', success = 'terminal', failed = 'terminal',
-  cancelled = 'terminal', expired = 'terminal', skipped = 'terminal',
+  suspended = 'suspended', lapsed = 'active', revoked = 'active',
+  success = 'terminal', failed = 'terminal', cancelled = 'terminal', expired = 'terminal',
+  skipped = 'terminal',
 }
 
 local OWNERSHIP = {

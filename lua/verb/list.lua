@@ -14,7 +14,7 @@ local OUTCOME_OF = { completed = 'success', failed = 'failed', cancelled = 'canc
   expired = 'expired', skipped = 'skipped' }
 
 local read = record.reader { 'namespace', 'lane', 'kind', 'priority', 'created_at', 'ended_at',
-  'attempt_count', 'worker_id', 'grant_expires_at' }
+  'attempt_count', 'worker_id', 'worker_instance_id', 'grant_expires_at' }
 
 -- The indexes to read for a state, as named in a cursor: all, leases, due, parked, suspended,
 -- ended:<outcome>, q:<lane>.
@@ -82,12 +82,12 @@ local function matches(x, a)
 end
 
 local ROW = { 'execution_id', 'namespace', 'lane', 'kind', 'public_state', 'priority',
-  'created_at', 'ended_at', 'attempt_count', 'worker_id' }
+  'created_at', 'ended_at', 'attempt_count', 'worker_id', 'worker_instance_id' }
 
 local function row(p, x)
   return reply.row(ROW, { p.tag .. x.uuid, x.namespace, x.lane, x.kind,
     state.public(x), x.priority or '0', x.created_at, x.ended_at, x.attempt_count or '0',
-    x.worker_id })
+    x.worker_id, x.worker_instance_id })
 end
 
 -- Walks one index from the cursor; gives true when it is exhausted.

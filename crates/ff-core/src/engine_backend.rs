@@ -3,7 +3,9 @@
 
 use futures_core::future::BoxFuture;
 
-use crate::contracts::{ClaimRequest, Claimed, LaneDepth, NextGrant, NextGrantRequest, TickReport};
+use crate::contracts::{
+    ClaimRequest, Claimed, LaneDepth, NextGrant, NextGrantRequest, TickReport, WorkerList,
+};
 use crate::error::EngineError;
 use crate::partition::{Partition, PartitionConfig};
 use crate::types::{LaneId, WorkerId};
@@ -56,6 +58,12 @@ pub trait PartitionBackend: EngineBackend + Approvals {
         worker_id: WorkerId,
         request: NextGrantRequest,
     ) -> Answer<'_, Option<NextGrant>>;
+
+    /// The workers that are registered in one partition; engines are all in the first. A read.
+    fn workers_of(&self, partition: Partition) -> Answer<'_, WorkerList>;
+
+    /// All workers, perhaps as they were a moment ago. A read.
+    fn recent_workers(&self) -> Answer<'_, WorkerList>;
 
     /// How much waits in these lanes of one partition. A read.
     fn lane_depths(&self, partition: Partition, lanes: Vec<LaneId>) -> Answer<'_, Vec<LaneDepth>>;

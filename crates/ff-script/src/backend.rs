@@ -75,6 +75,8 @@ pub struct ScriptBackend<H: ?Sized = dyn Host> {
     losses: AtomicU64,
     secrets: WaitpointSecrets,
     following: Arc<Following<H>>,
+    /// The list of workers, for those who only look.
+    workers: workers::Known,
 }
 
 impl<H: Host + ?Sized> ScriptBackend<H> {
@@ -84,7 +86,8 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         let losses = AtomicU64::new(host.losses());
         let following = Following::new(Arc::clone(&host));
         let (lanes, secrets) = (RwLock::default(), WaitpointSecrets::default());
-        let backend = Self { host, config, lanes, losses, secrets, following };
+        let workers = workers::Known::default();
+        let backend = Self { host, config, lanes, losses, secrets, following, workers };
         backend.open_deployment().await?;
         Ok(backend)
     }

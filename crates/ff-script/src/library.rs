@@ -47,6 +47,7 @@ modules! {
     "model/capability" "model/policy" "model/tags" "model/purge" "model/walk" "model/rank"
     "model/member" "model/creation" "model/part" "model/reopening" "model/request" "model/input"
     "model/claim" "model/queue" "model/pause" "model/patch" "model/page"
+    "model/worker"
     "verb/library" "verb/deployment" "verb/create" "verb/claim_next" "verb/grant" "verb/claim"
     "verb/lease" "verb/progress" "verb/stream" "verb/complete" "verb/fail" "verb/cancel"
     "verb/pause" "verb/suspend" "verb/waitpoint" "verb/signal" "verb/approval" "verb/secret"

@@ -9,6 +9,7 @@ mod list;
 mod result;
 mod signal;
 mod submit;
+mod workers;
 
 pub use call::Call;
 pub use follow::Follow;

@@ -76,7 +76,7 @@ pub use ff_core::contracts::{
     ResumeSignal, ResumedBy, Resumption, RotateWaitpointSecretRequest,
     RotateWaitpointSecretResponse, STREAM_READ_HARD_CAP, Signal, SignalOutcome, StreamFrame,
     StreamFrames, SuspendRequest, SuspendedExecutionEntry, SuspensionReason, TimeoutBehavior,
-    WaitpointKind, WaitpointSpec, WaitpointState,
+    WaitpointKind, WaitpointSpec, WaitpointState, WorkerRecord,
 };
 pub use ff_core::contracts::{
     AddEdge, AddFlowMember, CancelFlow, CancelFlowPolicy, CancelFlowResult, CancelFlowWait,

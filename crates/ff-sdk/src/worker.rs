@@ -2,6 +2,7 @@
 
 mod claim;
 mod flows;
+mod process;
 mod registry;
 mod shared;
 mod shutdown;
@@ -11,7 +12,7 @@ pub(crate) use shared::Shared;
 pub use shutdown::ShutdownReport;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ff_core::completion_backend::CompletionBackend;
 use ff_core::contracts::{
@@ -19,7 +20,7 @@ use ff_core::contracts::{
 };
 use ff_core::engine_backend::EngineBackend;
 use ff_core::partition::PartitionConfig;
-use ff_core::types::{ExecutionRef, LaneId, WaitpointId, WorkerSession};
+use ff_core::types::{ExecutionKind, ExecutionRef, LaneId, WaitpointId, WorkerSession};
 use ff_core::work_source::WorkSource;
 use ff_script::ids::{IdSource, SystemIds};
 use tokio::runtime::Handle as Runtime;
@@ -107,6 +108,15 @@ impl FlowFabricWorker {
         config: WorkerConfig,
         connection: &Connection,
     ) -> Result<Self, SdkError> {
+        Self::connect_serving(config, connection, Vec::new()).await
+    }
+
+    /// The same for a worker that has handlers for these kinds alone.
+    pub(crate) async fn connect_serving(
+        config: WorkerConfig,
+        connection: &Connection,
+        kinds: Vec<ExecutionKind>,
+    ) -> Result<Self, SdkError> {
         let capabilities = config.validate()?;
         let ids: Arc<dyn IdSource> = Arc::new(SystemIds);
         let shared = Arc::new(Shared {
@@ -121,12 +131,19 @@ impl FlowFabricWorker {
             tasks: Default::default(),
             hand_backs: shared::HandBacks::on_this_runtime(),
             upkeep: Upkeep::start(connection).await?,
+            kinds: Mutex::new(kinds),
         });
         registry::register(&shared).await?;
         let heartbeat = shared.upkeep.spawn(registry::keep(Arc::clone(&shared)));
         let watch = upkeep::watch(Runtime::current(), Arc::downgrade(&shared));
         shared.upkeep.spawn(watch);
         Ok(Self { shared, heartbeat })
+    }
+
+    /// From now on it has handlers for these kinds alone; the registry is told.
+    pub(crate) async fn serve_only(&self, kinds: Vec<ExecutionKind>) -> Result<(), SdkError> {
+        *self.shared.kinds.lock().unwrap_or_else(PoisonError::into_inner) = kinds;
+        registry::register(&self.shared).await
     }
 
     /// The same over implementations of your own. Every call goes through them; nothing is dialled.

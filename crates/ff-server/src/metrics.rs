@@ -39,6 +39,7 @@ pub(crate) struct Metrics {
     reclaims: AtomicU64,
     renewals: AtomicU64,
     renewals_refused: AtomicU64,
+    workers_at_capacity: AtomicU64,
     pub(crate) connections: AtomicU64,
     pub(crate) connections_refused: AtomicU64,
     pub(crate) connections_cut: AtomicU64,
@@ -95,6 +96,11 @@ impl Metrics {
         self.lanes.count(lane, outcome);
     }
 
+    /// A worker said that it runs as many tasks as it may.
+    pub(crate) fn worker_at_capacity(&self) {
+        add(&self.workers_at_capacity);
+    }
+
     /// A lease was renewed, or could not be.
     pub(crate) fn renewed(&self, renewed: bool) {
         add(if renewed { &self.renewals } else { &self.renewals_refused });
@@ -139,6 +145,9 @@ impl Metrics {
         text.number("ff_claims_empty_total", "counter", about, read(&self.claims_empty));
         let about = "Tasks taken over from lost workers.";
         text.number("ff_reclaims_total", "counter", about, read(&self.reclaims));
+        let about = "Heartbeats of workers that run as many tasks as they may.";
+        let full = read(&self.workers_at_capacity);
+        text.number("ff_worker_at_capacity_total", "counter", about, full);
         text.family("ff_lease_renewal_total", "counter", "Lease renewals by outcome.");
         text.sample("ff_lease_renewal_total", &[("outcome", "ok")], read(&self.renewals));
         let refused = read(&self.renewals_refused);

@@ -113,7 +113,7 @@ enum Command {
     /// Change the keys that waitpoint tokens are signed with.
     #[command(subcommand)]
     Secret(secret::Command),
-    /// Work on executions with any program.
+    /// Work on executions with any program, and see who works on what.
     #[command(subcommand)]
     Worker(WorkerCommand),
     /// See it work: a server, worker processes, retries, a flow and a killed worker, as a story.
@@ -141,6 +141,8 @@ enum ConfigCommand {
 enum WorkerCommand {
     /// Take executions and run a program for each: payload on stdin, result from stdout.
     Run(worker::Options),
+    /// List the connected workers: what they take, how much they run, and who runs what.
+    Ls(worker::list::Options),
 }
 
 fn main() -> ExitCode {
@@ -194,6 +196,7 @@ fn run(Cli { command, remote, json, .. }: Cli) -> Result<(), Failure> {
         Command::Flow(command) => flow::run(&remote, json, &command),
         Command::Secret(command) => secret::run(&remote, json, &command),
         Command::Worker(WorkerCommand::Run(options)) => worker::run(&remote, json, options),
+        Command::Worker(WorkerCommand::Ls(options)) => worker::list::run(&remote, json, &options),
         Command::Demo(options) => demo::run(&options, json),
         Command::DemoWorker(worker) => demo::run_worker(&remote, &worker),
         Command::Store(command) => store::run(&command, json),

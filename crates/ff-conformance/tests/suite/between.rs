@@ -245,6 +245,7 @@ functions! {
     ff_heartbeat_worker AddWorker "OK"
     ff_unregister_worker ReplaceWorker "worker_instance_in_use"
     ff_release_worker_leases Take "OK"
+    ff_hand_back_leases Take "OK"
     ff_mark_shard AddWorker "OK"
 }
 

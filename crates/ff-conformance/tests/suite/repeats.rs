@@ -144,6 +144,7 @@ functions! {
     ff_heartbeat_worker Same
     ff_unregister_worker Recognised
     ff_release_worker_leases Nothing
+    ff_hand_back_leases Nothing
     ff_mark_shard Nothing
 }
 

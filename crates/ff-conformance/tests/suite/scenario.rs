@@ -32,9 +32,10 @@ use ff_script::calls::tick::Tick;
 use ff_script::calls::waitpoint::ListPendingWaitpoints;
 use ff_script::calls::waits::ListSuspended;
 use ff_script::calls::worker::{
-    HeartbeatWorker, LaneDepths, ListWorkers, RegisterWorker, ReleaseWorkerLeases, UnregisterWorker,
+    HandBackLeases, HeartbeatWorker, LaneDepths, ListWorkers, RegisterWorker, ReleaseWorkerLeases,
+    UnregisterWorker,
 };
-use ff_script::wire::Rest;
+use ff_script::wire::{Joined, Rest};
 
 use super::approval;
 use super::hold::{hold, let_go};
@@ -103,6 +104,11 @@ pub(crate) fn registration(d: &Deployment) -> RegisterWorker {
         session: WorkerSession::from_uuid(d.new_uuid()),
         capabilities: capabilities(&["gpu"]),
         ttl_ms: 1000,
+        kinds: Joined(vec!["k".parse().expect("a name")]),
+        running: Some(0),
+        capacity: Some(1),
+        process: "boot:1:7:1".to_owned(),
+        replaces: String::new(),
         lanes: Rest(vec![lane("a")]),
     }
 }
@@ -156,6 +162,7 @@ pub(crate) async fn prepare(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         | "ff_unregister_worker"
         | "ff_list_workers"
         | "ff_release_worker_leases"
+        | "ff_hand_back_leases"
         | "ff_lane_depths" => prepare_worker(d, name).await,
         "ff_describe_execution"
         | "ff_read_payload"
@@ -427,11 +434,15 @@ async fn prepare_worker(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         "ff_register_worker" => encode(&call),
         "ff_heartbeat_worker" => {
             d.call(call).await;
-            encode(&HeartbeatWorker { worker_instance_id, session, ttl_ms: 2000 })
+            encode(&HeartbeatWorker { worker_instance_id, session, ttl_ms: 2000, running: Some(1) })
         }
         "ff_unregister_worker" => {
             d.call(call).await;
             encode(&UnregisterWorker { worker_instance_id, session })
+        }
+        "ff_hand_back_leases" => {
+            let execution_ids = Rest(vec![held(d).await.id]);
+            encode(&HandBackLeases { worker_instance_id: instance(INSTANCE), execution_ids })
         }
         "ff_release_worker_leases" => {
             held(d).await;

@@ -8,7 +8,9 @@ use crate::error::EngineError;
 use crate::limits;
 use crate::partition::PartitionConfig;
 use crate::state::PublicState;
-use crate::types::{ExecutionId, ExecutionKind, LaneId, Namespace, TimestampMs, WorkerId};
+use crate::types::{
+    ExecutionId, ExecutionKind, LaneId, Namespace, TimestampMs, WorkerId, WorkerInstanceId,
+};
 
 /// Which executions to list, and which page of them. What is absent does not restrict.
 #[serde_with_macros::skip_serializing_none]
@@ -94,6 +96,8 @@ pub struct ExecutionSummary {
     pub completed_at: Option<TimestampMs>,
     /// The worker of its latest attempt, if there was one.
     pub worker_id: Option<WorkerId>,
+    /// Its process.
+    pub worker_instance_id: Option<WorkerInstanceId>,
 }
 
 /// A page of executions. Partitions follow one another by index; inside a partition ended
@@ -194,6 +198,7 @@ mod tests {
             created_at: TimestampMs(100),
             completed_at: None,
             worker_id: None,
+            worker_instance_id: None,
         };
         let all = ListFilter::default;
         assert!(all().matches(&execution));

@@ -28,6 +28,7 @@ impl Code {
             Self::RotationConflict => &["key id"],
             Self::StaleGraphRevision => &["revision"],
             Self::StoreFormatMismatch => &["its format", "our format"],
+            Self::WorkerInstanceInUse => &["process"],
             Self::StaleOwnerCannotAppend | Self::StreamClosed => &["because"],
             _ => &[],
         }

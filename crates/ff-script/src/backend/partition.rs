@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ff_core::backend::Handle;
 use ff_core::contracts::{
     ClaimGrant, ClaimRequest, Claimed, LaneDepth, NextGrant, NextGrantRequest, TickReport,
-    payload_bytes,
+    WorkerList, payload_bytes,
 };
 use ff_core::engine_backend::{Answer, PartitionBackend};
 use ff_core::error::EngineError;
@@ -93,6 +93,14 @@ impl<H: Host + ?Sized> PartitionBackend for ScriptBackend<H> {
                 ClaimGrant { grant_id, execution_id, worker_id, worker_instance_id, expires_at };
             Ok(Some(NextGrant::new(kind, grant)))
         })
+    }
+
+    fn workers_of(&self, partition: Partition) -> Answer<'_, WorkerList> {
+        Box::pin(async move { Ok(WorkerList { workers: self.workers_on(partition).await? }) })
+    }
+
+    fn recent_workers(&self) -> Answer<'_, WorkerList> {
+        Box::pin(async move { Ok(WorkerList { workers: self.recent().await? }) })
     }
 
     fn lane_depths(&self, partition: Partition, lanes: Vec<LaneId>) -> Answer<'_, Vec<LaneDepth>> {

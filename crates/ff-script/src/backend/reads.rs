@@ -212,7 +212,7 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
     }
 
     /// Asks every partition the same, some at a time.
-    async fn ask_all<T, F>(
+    pub(super) async fn ask_all<T, F>(
         &self,
         op: &'static str,
         ask: impl Fn(Arc<H>, Partition) -> F,
@@ -397,7 +397,8 @@ row!(ExecutionSummary {
     created_at,
     completed_at,
     total_attempt_count,
-    worker_id,
+    worker_id;
+    worker_instance_id = None,
 });
 
 impl Row for Event {

@@ -19,6 +19,7 @@ mod terminal;
 mod tls;
 mod waiting;
 mod work;
+mod workers;
 
 mod chaos;
 mod demo;

@@ -2,6 +2,7 @@
 
 use super::super::super::graph::Verdict;
 use super::super::super::view::{Fields, field};
+use super::super::workers::hands_back;
 use super::super::{Checked, Seen, rule};
 use super::{Standing, claimed, frees_nobody, is_stopped, named};
 
@@ -17,7 +18,7 @@ pub(super) fn check(seen: &Seen<'_>, standing: &Standing<'_>) -> Checked {
             continue;
         }
         let (was, is) = (before.state(), after.state());
-        if was == "running" && seen.sent.name() == "ff_release_worker_leases" {
+        if was == "running" && hands_back(seen.sent.name()) {
             continue;
         }
         let reason = !frees_unduly(seen, standing, uuid, before, *after)

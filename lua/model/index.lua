@@ -24,12 +24,18 @@ local CLAIMABLE, ENDED, LIVE = state.CLAIMABLE, state.ENDED, state.LIVE
 local STRICT_STEP = 1000000000000
 local RETENTION_MS = limit.retention_ms_default
 
+-- The queue that an execution waits in, wherever it stands now; nil if a damaged record lacks its
+-- lane.
+function index.queue_of(p, x) return x.lane and p.queue .. x.lane end
+
 -- Lowest first. A priority step outweighs any age unless the policy says how much age it is worth.
 local function queue_score(x)
   local created_at, priority = stored(x.created_at, 0), x.priority
   if not priority then return created_at end
   return created_at - stored(priority, 0) * stored(x.ageing_ms, STRICT_STEP)
 end
+
+index.score = queue_score
 
 local function earlier(at, text)
   local other = stored(text, 0)
@@ -151,13 +157,13 @@ end
 -- follow. All that is derived is derived before the first write. A damaged record may lack its
 -- lane; one in a state that a newer version brought is that version's to change.
 function index.write(w, x)
-  local was, lane = x.was, x.lane
+  local was = x.was
   if not x.moved then
     record.write(x)
   elseif was and not LIVE[was] and not ENDED[was] then
     error('execution ' .. x.uuid .. ' is in a state that this version does not know')
   else
-    local queue = lane and w.p.queue .. lane
+    local queue = index.queue_of(w.p, x)
     local queued = queue and CLAIMABLE[was] and not x.reserved
     if ENDED[x.state] then
       write_ended(redis.call, w, x, queued and queue)

@@ -109,6 +109,8 @@ limits! {
     WORKER_TASKS_MAX = 1_000_000;
     /// What tells a worker's process from all others: a boot, a namespace, a number and a time.
     PROCESS_BYTES_MAX = 128;
+    /// Open upstreams that are named to who asks why an execution does not run.
+    EXPLAINED_UPSTREAMS_MAX = 10;
     /// Executions that a leaving worker may name.
     DISCONNECT_EXECUTIONS_MAX = 1000;
     /// Live executions one call looks at when a worker leaves.

@@ -4,6 +4,7 @@ mod approvals;
 mod children;
 mod completions;
 mod executions;
+mod explain;
 mod flow_replay;
 mod flow_rows;
 mod flows;

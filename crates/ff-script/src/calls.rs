@@ -13,6 +13,7 @@ pub mod describe;
 pub mod edge;
 pub mod events;
 pub mod expire;
+pub mod explain;
 pub mod fail;
 pub mod flow;
 pub mod flow_cancel;
@@ -70,6 +71,7 @@ pub fn contracts() -> impl Iterator<Item = Contract> {
         list::CONTRACTS,
         waits::CONTRACTS,
         hold::CONTRACTS,
+        explain::CONTRACTS,
         flow::CONTRACTS,
         edge::CONTRACTS,
         graph::CONTRACTS,

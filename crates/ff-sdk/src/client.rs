@@ -9,6 +9,7 @@ mod list;
 mod result;
 mod signal;
 mod submit;
+mod why;
 mod workers;
 
 pub use call::Call;

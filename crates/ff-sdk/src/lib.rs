@@ -70,13 +70,14 @@ pub use ff_core::completion_backend::CompletionBackend;
 pub use ff_core::contracts::{
     ANY_SIGNAL, AppendFrameOutcome, Approval, ApprovalChoice, ApprovalDecision, ApprovalList,
     ApprovalRequest, ClaimGrant, Condition, ConditionMatcher, Created, DeliverSignal,
-    ExecutionSnapshot, ExecutionState, ExecutionSummary, HeldExecution, HoldSummary, LanePage,
-    ListFilter, ListHeld, ListHeldPage, ListSuspended, ListSuspendedPage, MAX_TAIL_BLOCK_MS,
-    OpenWaitpoint, Output, OutputCursor, PartitionFailure, PendingWaitpoint, ReclaimGrant,
-    ResumeSignal, ResumedBy, Resumption, RotateWaitpointSecretRequest,
-    RotateWaitpointSecretResponse, STREAM_READ_HARD_CAP, Signal, SignalOutcome, StreamFrame,
-    StreamFrames, SuspendRequest, SuspendedExecutionEntry, SuspensionReason, TimeoutBehavior,
-    WaitpointKind, WaitpointSpec, WaitpointState, WorkerRecord,
+    ExecutionSnapshot, ExecutionState, ExecutionSummary, Explanation, HeldExecution, HoldSummary,
+    LanePage, ListFilter, ListHeld, ListHeldPage, ListSuspended, ListSuspendedPage,
+    MAX_TAIL_BLOCK_MS, NearWorker, OpenUpstream, OpenWaitpoint, Output, OutputCursor,
+    PartitionFailure, PendingWaitpoint, ReclaimGrant, ResumeSignal, ResumedBy, Resumption,
+    RotateWaitpointSecretRequest, RotateWaitpointSecretResponse, STREAM_READ_HARD_CAP, Signal,
+    SignalOutcome, StreamFrame, StreamFrames, SuspendRequest, SuspendedExecutionEntry,
+    SuspensionReason, TimeoutBehavior, WaitpointKind, WaitpointSpec, WaitpointState, Why,
+    WorkerRecord,
 };
 pub use ff_core::contracts::{
     AddEdge, AddFlowMember, CancelFlow, CancelFlowPolicy, CancelFlowResult, CancelFlowWait,

@@ -34,6 +34,7 @@ mod submit;
 mod tail;
 mod waits;
 mod watch;
+mod why;
 
 mod worker;
 
@@ -79,6 +80,8 @@ enum Command {
     Submit(submit::Options),
     /// Show executions.
     Get(get::Options),
+    /// Tell why executions do not run: what they wait for, and since when.
+    Why(why::Options),
     /// List executions, newest first.
     Ls(list::Filter),
     /// Watch executions: a live table on a terminal, else a line for every change.
@@ -179,6 +182,7 @@ fn run(Cli { command, remote, json, .. }: Cli) -> Result<(), Failure> {
         Command::Config(ConfigCommand::Show(options)) => serve::show(&options, json),
         Command::Submit(options) => submit::run(&remote, json, &options),
         Command::Get(options) => get::run(&remote, json, &options),
+        Command::Why(options) => why::run(&remote, json, &options),
         Command::Ls(filter) => list::run(&remote, json, &filter),
         Command::Watch(options) => watch::run(&remote, json, &options),
         Command::Result(options) => result::run(&remote, json, &options),

@@ -13,6 +13,7 @@ use ff_script::calls::create::CreateExecutions;
 use ff_script::calls::describe::{DescribeExecution, ListAttempts, ReadPayload, ReadResult};
 use ff_script::calls::events::ReadEvents;
 use ff_script::calls::expire::{ExpireExecution, PromoteDelayed};
+use ff_script::calls::explain::{CountAhead, ExplainExecution};
 use ff_script::calls::fail::FailExecution;
 use ff_script::calls::grant::{GrantNext, IssueClaimGrant, IssueReclaimGrant};
 use ff_script::calls::hold::{HoldExecution, ListHeld, ReleaseExecution};
@@ -401,16 +402,23 @@ fn replay(dice: &mut Dice, execution_id: ExecutionId, world: &World) -> ReplayEx
 }
 
 fn read(dice: &mut Dice, execution_id: ExecutionId) -> Sent {
-    match dice.below(5) {
+    match dice.below(7) {
         0 => on(execution_id, &DescribeExecution { execution_id }),
         1 => on(execution_id, &ReadPayload { execution_id }),
         2 => on(execution_id, &ReadResult { execution_id }),
+        4 => on(execution_id, &ExplainExecution { execution_id }),
+        5 => on(execution_id, &ahead(dice)),
         3 => {
             let limit = 1 + dice.below(3) as u32;
             on(execution_id, &ListHeld { cursor: String::new(), limit })
         }
         _ => on(execution_id, &ListAttempts { execution_id, limit: 1 + dice.below(20) as u32 }),
     }
+}
+
+fn ahead(dice: &mut Dice) -> CountAhead {
+    let score = (*dice.pick(&["0", "1800000000000", "-7"])).to_owned();
+    CountAhead { lane: lane(dice), kind: kind(dice), capabilities: String::new(), score }
 }
 
 fn tick(dice: &mut Dice, world: &World) -> Sent {

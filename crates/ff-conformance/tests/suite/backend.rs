@@ -311,7 +311,9 @@ conformance! {
     }
 
     async fn a_worker_is_registered_heard_of_and_listed(d: &Deployment) {
-        let name = format!("process-{}", d.home().index);
+        // All partitions are asked, also those of others.
+        d.host().watch(false);
+        let name = d.own_instance("process");
         let session = WorkerSession::from_uuid(d.new_uuid());
         let registration = WorkerRegistration {
             session: Some(session),
@@ -320,10 +322,10 @@ conformance! {
             capabilities: capabilities(&["gpu"]),
             running: Some(0),
             capacity: Some(2),
-            ..WorkerRegistration::new(worker(WORKER), instance(&name), 60_000)
+            ..WorkerRegistration::new(worker(WORKER), name.clone(), 60_000)
         };
         let until = lossy(d, 1).register_worker(registration).await.expect("registered").expires_at;
-        let (process, heartbeat) = (instance(&name), Heartbeat { session, ttl_ms: 90_000, running: Some(2) });
+        let (process, heartbeat) = (name, Heartbeat { session, ttl_ms: 90_000, running: Some(2) });
         let later = lossy(d, 1).heartbeat_worker(process.clone(), heartbeat).await;
         let heard = later.expect("heard");
         assert!(heard.at_capacity);

@@ -25,6 +25,7 @@ mod edge;
 mod edges;
 mod events;
 mod expire;
+mod explain;
 mod fail;
 mod fence;
 mod flow;
@@ -102,6 +103,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         condition::CASES,
         secret::CASES,
         expire::CASES,
+        explain::CASES,
         replay::CASES,
         reopening::CASES,
         change::CASES,

@@ -18,6 +18,7 @@ use ff_script::calls::deployment::{ListLanes, OpenDeployment, RegisterLane};
 use ff_script::calls::describe::{DescribeExecution, ListAttempts, ReadPayload, ReadResult};
 use ff_script::calls::events::ReadEvents;
 use ff_script::calls::expire::{ExpireExecution, PromoteDelayed};
+use ff_script::calls::explain::{CountAhead, ExplainExecution};
 use ff_script::calls::grant::{GrantNext, IssueClaimGrant, IssueReclaimGrant};
 use ff_script::calls::hold::{HoldExecution, ListHeld, ReleaseExecution};
 use ff_script::calls::lease::{MarkLeaseExpired, RevokeLease};
@@ -170,6 +171,8 @@ pub(crate) async fn prepare(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         | "ff_list_attempts"
         | "ff_list_executions"
         | "ff_read_attempt_stream"
+        | "ff_explain_execution"
+        | "ff_count_ahead"
         | "ff_read_events" => prepare_read(d, name).await,
         "ff_record_decision"
         | "ff_read_approval"
@@ -410,6 +413,13 @@ async fn prepare_read(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
             to_sequence: Some(5),
             count_limit: 10,
             bytes_max: Some(1000),
+        }),
+        "ff_explain_execution" => encode(&ExplainExecution { execution_id }),
+        "ff_count_ahead" => encode(&CountAhead {
+            lane: lane("a"),
+            kind: "k".parse().expect("a name"),
+            capabilities: String::new(),
+            score: "7".to_owned(),
         }),
         "ff_list_attempts" => encode(&ListAttempts { execution_id, limit: 10 }),
         "ff_read_events" => encode(&ReadEvents { cursor: "0-0".to_owned(), limit: 10 }),

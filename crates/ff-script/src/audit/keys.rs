@@ -257,7 +257,7 @@ impl<'a> Place<'a> {
 
     /// Facts about the whole deployment live in the first partition alone.
     pub(super) fn only_in_first(&self) -> bool {
-        matches!(self, Self::Deployment | Self::LinkSecrets | Self::Lanes | Self::Workers)
+        matches!(self, Self::Deployment | Self::LinkSecrets | Self::Lanes)
     }
 }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use ff_core::bytes::{decode_token, encode_token};
 use ff_core::contracts::{
     AttemptRecord, Attempts, Event, EventPage, EventQuery, ExecutionCounts, ExecutionSnapshot,
-    ExecutionSummary, History, LaneDepth, LaneList, LaneQuery, ListFilter, ListPage, found,
+    ExecutionSummary, Explanation, History, LaneDepth, LaneList, LaneQuery, ListFilter, ListPage,
+    found,
 };
 use ff_core::engine_backend::{Answer, Reads};
 use ff_core::error::{Code, EngineError};
@@ -45,6 +46,10 @@ impl<H: Host + ?Sized> Reads for ScriptBackend<H> {
             let reply = self.call_on(execution_id, DescribeExecution { execution_id }).await;
             found(reply.map(|reply| snapshot(execution_id, reply)))
         })
+    }
+
+    fn explain_execution(&self, execution_id: ExecutionId) -> Answer<'_, Explanation> {
+        Box::pin(self.explain(execution_id))
     }
 
     fn read_result(&self, execution_id: ExecutionId) -> Answer<'_, Option<Vec<u8>>> {

@@ -109,8 +109,8 @@ impl<H: Host + ?Sized> Workers for ScriptBackend<H> {
 impl<H: Host + ?Sized> ScriptBackend<H> {
     /// Where an instance is registered. It must not depend on anything but its id and the number of
     /// partitions: processes of all versions have to agree.
-    fn home(&self, instance: &WorkerInstanceId) -> Partition {
-        if instance.as_str().starts_with(ENGINES) {
+    pub fn home(&self, instance: &WorkerInstanceId) -> Partition {
+        if is_engine(instance) {
             return FIRST;
         }
         let count = u64::from(self.config.num_flow_partitions.max(1));
@@ -182,6 +182,11 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         self.ask_all("release_worker_leases", release, |part: u32| all += part).await?;
         Ok(all)
     }
+}
+
+/// Engines are in the same registry; they are no workers to others.
+pub(super) fn is_engine(instance: &WorkerInstanceId) -> bool {
+    instance.as_str().starts_with(ENGINES)
 }
 
 fn registering(registration: WorkerRegistration, session: WorkerSession) -> RegisterWorker {

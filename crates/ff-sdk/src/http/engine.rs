@@ -179,6 +179,7 @@ pub(super) fn name(request_id: &mut Option<RequestId>) {
 
 impl Reads for HttpBackend {
     sends! {
+        explain_execution(on): Explain;
         list_attempts(on): ListAttempts;
         read_history(on): ReadHistory;
         list_executions(it): ListFilter;

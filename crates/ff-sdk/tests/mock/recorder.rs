@@ -223,6 +223,7 @@ impl Flows for Recorder {
 
 impl Reads for Recorder {
     pass_on! {
+        fn explain_execution<'a>(id: ExecutionId) -> Explanation;
         fn describe_execution<'a>(id: ExecutionId) -> Option<ExecutionSnapshot>;
         fn read_result<'a>(id: ExecutionId) -> Option<Vec<u8>>;
         fn read_payload<'a>(id: ExecutionId) -> Option<Vec<u8>>;

@@ -18,6 +18,7 @@ mod tail;
 mod terminal;
 mod tls;
 mod waiting;
+mod why;
 mod work;
 mod workers;
 

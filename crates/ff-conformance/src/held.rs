@@ -49,9 +49,9 @@ impl Deployment {
     /// A process of this name that is registered in a partition of this deployment's own: others
     /// share the store.
     pub fn own_instance(&self, name: &str) -> WorkerInstanceId {
-        let names = (0u32..).map(|number| instance(&format!("{name}-{number}")));
+        let mut names = (0u32..).map(|number| instance(&format!("{name}-{number}")));
         let own = |name: &WorkerInstanceId| self.partitions.contains(&self.backend.home(name));
-        names.filter(own).next().expect("names have no end")
+        names.find(own).expect("names have no end")
     }
 
     /// A claim for as many executions of a lane as wanted, with fresh lease ids.

@@ -17,6 +17,7 @@ local function build(key, family)
     due = key .. ':due',                  -- zset: what happens later, but to what runs
     leases = key .. ':leases',            -- zset: what runs, by the next time it needs attention
     suspended = key .. ':suspended',      -- zset: what is suspended, by since when
+    parked = key .. ':parked',            -- zset: what must not be claimed, by since when
     all = key .. ':all',                  -- zset: every execution by creation time
     log = key .. ':log',                  -- stream: events
     trimmed = key .. ':trimmed',          -- string: there once events were trimmed away
@@ -32,7 +33,7 @@ local function build(key, family)
     link_secrets = key .. ':link-secrets',-- hash: keys of approval links (first partition only)
     lanes = key .. ':lanes',              -- set: lanes in use (first partition only)
     lane_uses = key .. ':lane-uses',      -- zset: lanes by their last use (first partition only)
-    workers = key .. ':workers',          -- hash: connected workers (first partition only)
+    workers = key .. ':workers',          -- hash: connected workers (model/worker.lua)
     marks = key .. ':marks',              -- hash: each server's mark (one partition of a shard)
     ended = {},                           -- outcome -> zset: what is over, by purge time
     untrimmed = 0,                        -- appends to the log since it was last trimmed

@@ -4,6 +4,7 @@ local attempt = require('model.attempt')
 local children = require('model.children')
 local commit = require('model.commit')
 local edge = require('model.edge')
+local parking = require('model.parking')
 local record = require('model.record')
 local stream = require('model.stream')
 local waitpoint = require('model.waitpoint')
@@ -23,6 +24,7 @@ end
 function ending.finish(w, x, now, outcome, cause)
   close_waitpoints(w, x, now, outcome, cause)
   if x.state ~= 'running' then record.drop(x, attempt.PENDING) end
+  if x.park_reason then record.drop(x, parking.FIELDS) end
   -- Who reads along and has seen nothing yet is told by the push of the ended execution.
   if x.frames then stream.close(w, x, now) end
   put(x, outcome, now)

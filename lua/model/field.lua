@@ -3,7 +3,7 @@
 -- are cut into pieces or moved to keys of their own (model/blob.lua).
 
 return {
-  state = 'st',              -- waiting delayed running suspended lapsed revoked, or the outcome
+  state = 'st',              -- waiting delayed running …, or the outcome (model/state.lua)
   lane = 'la',
   kind = 'ki',
   namespace = 'ns',
@@ -19,6 +19,10 @@ return {
   transition_at = 'mt',      -- last change of state that no other time tells
   mutation_at = 'lm',        -- last other write
   next_attempt = 'nx',       -- what the next claim starts: retry replay resume; absent: initial
+  park_reason = 'kr',        -- why it must not be claimed (model/parking.lua)
+  parked_at = 'kt',          -- since when
+  parked_by = 'kb',          -- who said so
+  park_note = 'kn',          -- and what for
   delay_until = 'du',
   delay_reason = 'dr',       -- delay retry_backoff resume
   deadline_at = 'dl',

@@ -31,11 +31,12 @@ local flow = {}
 
 -- The fields that count members by state, as a list and by the words of states.
 local COUNTS = { 'n:held', 'n:blocked', 'n:waiting', 'n:delayed', 'n:running', 'n:suspended',
-  'n:lapsed', 'n:revoked', 'n:success', 'n:failed', 'n:cancelled', 'n:expired', 'n:skipped' }
+  'n:lapsed', 'n:revoked', 'n:success', 'n:failed', 'n:cancelled', 'n:expired', 'n:skipped',
+  'n:parked' }
 local COUNT_OF = { held = COUNTS[1], blocked = COUNTS[2], waiting = COUNTS[3], delayed = COUNTS[4],
   running = COUNTS[5], suspended = COUNTS[6], lapsed = COUNTS[7], revoked = COUNTS[8],
   success = COUNTS[9], failed = COUNTS[10], cancelled = COUNTS[11], expired = COUNTS[12],
-  skipped = COUNTS[13] }
+  skipped = COUNTS[13], parked = COUNTS[14] }
 
 -- What stands for one in `due`.
 flow.PREFIX = 'f:'

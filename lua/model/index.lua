@@ -4,6 +4,7 @@
 --   queue of lane, need claimable and not reserved by a grant
 --   leases              running, by the next time it needs attention
 --   suspended           suspended, by since when
+--   parked              live and not to be claimed (any more), by since when
 --   due                 live but not running, with a time to come
 --   ended:<outcome>     over; scored by the time of the purge
 --   all                 always
@@ -25,18 +26,25 @@ local CLAIMABLE, ENDED, LIVE = state.CLAIMABLE, state.ENDED, state.LIVE
 local STRICT_STEP = 1000000000000
 local RETENTION_MS = limit.retention_ms_default
 
--- Lowest first. In a fair lane that is the rank. Otherwise a priority step outweighs any age unless
--- the policy says how much age it is worth.
-local function queue_score(p, x)
-  local rank = fair.rank(p, x, CLAIMABLE[x.was])
-  if rank then return rank end
+-- Lowest first. A priority step outweighs any age unless the policy says how much age it is worth.
+local function score_in_order(x)
   local created_at, priority = stored(x.created_at, 0), x.priority
   if not priority then return created_at end
   return created_at - stored(priority, 0) * stored(x.ageing_ms, STRICT_STEP)
 end
 
+-- The same, but for fair lanes, where what enters the queue is given its rank.
+local function queue_score(p, x) return fair.rank(p, x, CLAIMABLE[x.was]) or score_in_order(x) end
+
+-- The score that an execution has in its queue, or would have.
+function index.score(x) return stored(x.fair_rank, nil) or score_in_order(x) end
+
 -- What the queue of an execution is called, behind the partition's own part of its key.
 function index.queue_name(x) return x.lane .. ':' .. need.of(x) end
+
+-- The queue that an execution waits in, wherever it stands now; nil if a damaged record lacks its
+-- lane.
+function index.queue_of(p, x) return x.lane and p.queue .. index.queue_name(x) end
 
 -- Collects what workers are told of queues: how many joined, and the best score among them. Most
 -- calls concern one queue.
@@ -134,6 +142,7 @@ local function write_ended(call, w, x, name)
   if name then call('ZREM', p.queue .. name, uuid) end
   if before then call('ZREM', before, uuid) end
   if x.was == 'suspended' then call('ZREM', p.suspended, uuid) end
+  if x.was_parked_at then call('ZREM', p.parked, uuid) end
   call('ZADD', ended, purge_at, uuid)
   push(w, p.ended_channel, uuid)
 end
@@ -145,6 +154,18 @@ local function list_suspended(call, p, x)
     call('ZADD', p.suspended, stored(x.transition_at, 0), x.uuid)
   elseif x.was == 'suspended' then
     call('ZREM', p.suspended, x.uuid)
+  end
+end
+
+-- What must not be claimed is listed from when somebody said so, also while it still runs or waits
+-- for something else.
+local function list_parked(call, p, x)
+  local at = x.parked_at
+  if at == x.was_parked_at then return end
+  if at then
+    call('ZADD', p.parked, stored(at, 0), x.uuid)
+  else
+    call('ZREM', p.parked, x.uuid)
   end
 end
 
@@ -182,6 +203,7 @@ local function write_live(call, w, x, name, queued)
   end
   if before and before ~= after then call('ZREM', before, uuid) end
   list_suspended(call, p, x)
+  list_parked(call, p, x)
   if ENDED[x.was] then call('ZREM', p.ended[x.was], uuid) end
 end
 
@@ -189,7 +211,7 @@ end
 -- follow. All that is derived is derived before the first write. A damaged record may lack its
 -- lane; one in a state that a newer version brought is that version's to change.
 function index.write(w, x)
-  local was, lane = x.was, x.lane
+  local was = x.was
   if not x.moved then
     record.write(x)
   elseif was and not LIVE[was] and not ENDED[was] then

@@ -8,6 +8,7 @@ local reply = require('kernel.reply')
 local attempt = require('model.attempt')
 local commit = require('model.commit')
 local ending = require('model.ending')
+local runnable = require('model.runnable')
 local stream = require('model.stream')
 
 local loss = {}
@@ -22,9 +23,11 @@ local function exhausted(x)
   return number.stored(x.reclaim_count, 0) >= number.stored(x.reclaims_max, limit.reclaims_default)
 end
 
--- Takes the lease away. `how` is lapse or revoke, `to` the state that follows. Gives true if the
--- execution may be claimed again, false if that was its last chance and it has failed.
-function loss.lose(w, x, now, how, to)
+local EVENTS = { lapse = 'lease_expired', revoke = 'lease_revoked' }
+
+-- Takes the lease away. `how` is lapse or revoke. Gives true if the execution may be claimed again,
+-- false if that was its last chance and it has failed.
+function loss.lose(w, x, now, how)
   attempt.close(x, how, now)
   if exhausted(x) then
     record.set(x, 'failure_reason', 'max_reclaims_exceeded')
@@ -34,9 +37,9 @@ function loss.lose(w, x, now, how, to)
   end
   stream.close(w, x, now)
   record.drop(x, { 'timeout_at', 'lease_expires_at' })
-  record.set(x, 'state', to)
+  runnable.place(x, now)
   record.set(x, 'transition_at', now)
-  commit(w, x, to == 'lapsed' and 'lease_expired' or 'lease_revoked', x.revoke_reason)
+  commit(w, x, EVENTS[how], x.revoke_reason)
   return true
 end
 

@@ -1,6 +1,9 @@
 -- Pages: walking a sorted set from the last entry that was looked at, although entries come and go
 -- meanwhile.
 
+local arg = require('kernel.arg')
+local number = require('kernel.number')
+
 local page = {}
 
 -- Entries by their places, each with its score behind it.
@@ -45,6 +48,28 @@ function page.position(key, reverse, cursor)
     end
   end
   return low
+end
+
+-- `score|uuid` of the last entry of the page before, as an argument; empty for the first page.
+function page.cursor()
+  return arg.custom('cursor', function(text)
+    if text == '' then return {} end
+    local score, member = string.match(text, '^(%d+)|([%x-]+)$')
+    if not score or #score > 15 or #member ~= 36 then
+      return nil, 'must be empty or the cursor of an earlier answer'
+    end
+    return { score = tonumber(score), member = member }
+  end)
+end
+
+-- A page of executions, lowest score first: uuids and scores in turn, and the cursor of the next
+-- page; the empty text if there is none.
+function page.read(key, cursor, most)
+  local from = page.position(key, false, cursor)
+  local found = page.stretch(key, false, from, from + most - 1)
+  local last = #found
+  if last < 2 * most then return found, '' end
+  return found, number.text(tonumber(found[last])) .. '|' .. found[last - 1]
 end
 
 return page

@@ -69,6 +69,7 @@ function purge.member(w, p, uuid, now)
   w[#w + 1] = { 'DEL', keys.outgoing(key), keys.incoming(key), keys.inputs(key),
     keys.children(key) }
   w[#w + 1] = { 'ZREM', p.due, uuid }
+  w[#w + 1] = { 'ZREM', p.parked, uuid }
   if not x or x.waitpoint_count then waitpoint.purge(w, p, key) end
   local ended = x and p.ended[x.state]
   if x then

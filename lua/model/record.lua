@@ -11,12 +11,12 @@ local record = {}
 local LISTING = { state = true, lane = true, priority = true, ageing_ms = true, created_at = true,
   lease_expires_at = true, timeout_at = true, delay_until = true, deadline_at = true,
   grant_expires_at = true, suspend_until = true, retention_ms = true, remembered_until = true,
-  ended_at = true }
+  ended_at = true, park_reason = true, parked_at = true }
 
 -- Fields that most executions never get. One that has any of them is marked, so that a call which
 -- must know of them all need not ask for each.
 local UNCOMMON = { attempt_id = true, retention_ms = true, remembered_until = true, frames = true,
-  waitpoint_count = true, pending_waitpoints = true, flow_id = true }
+  waitpoint_count = true, pending_waitpoints = true, flow_id = true, park_reason = true }
 
 -- Empty records. Naming the fields that most functions use gives the table its size at once, a
 -- power of two; growing it field by field costs more than all the rest of a read.
@@ -111,7 +111,10 @@ end
 local function complete(x, flat)
   local drops = x.drops
   -- By what is stored, whatever this call has made of it since.
-  for i = 1, #flat, 2 do if flat[i] == field.grant_expires_at then x.reserved = true end end
+  for i = 1, #flat, 2 do
+    if flat[i] == field.grant_expires_at then x.reserved = true end
+    if flat[i] == field.parked_at then x.was_parked_at = flat[i + 1] end
+  end
   fill_up(x, flat)
   for i = 3, drops and #drops or 0 do
     if not record.is_set(x, drops[i]) then x[long_names[drops[i]]] = nil end
@@ -135,6 +138,7 @@ function record.read(p, uuid)
   if not x.state then return nil end
   x.was = x.state
   if x.grant_expires_at then x.reserved = true end
+  x.was_parked_at = x.parked_at
   return keep(p, x)
 end
 

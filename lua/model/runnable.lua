@@ -5,6 +5,7 @@
 
 local number = require('kernel.number')
 local record = require('model.record')
+local state = require('model.state')
 
 local runnable = {}
 
@@ -33,8 +34,12 @@ local function awaits_children(x)
     and number.stored(x.open_children, 0) > 0
 end
 
--- The state of a runnable execution that waits for nobody.
+-- The state of a runnable execution that waits for nobody of its flow. What must not be claimed is
+-- parked, whatever time it waits for; one whose lease was lost is taken over.
 function runnable.free_state(x, now)
+  if x.park_reason then return 'parked' end
+  local lost = x.attempt_end and state.lost_as(x)
+  if lost then return lost end
   if x.delay_until and number.stored(x.delay_until, 0) > now then return 'delayed' end
   return 'waiting'
 end
@@ -47,8 +52,8 @@ function runnable.state(x, now)
   return runnable.free_state(x, now)
 end
 
--- The states of what nothing holds but a time.
-runnable.WAITING = { waiting = true, delayed = true }
+-- The states of what waits for nobody of its flow.
+runnable.WAITING = { waiting = true, delayed = true, parked = true }
 
 -- It must not run before `at`.
 function runnable.delay(x, at, reason)

@@ -5,6 +5,7 @@
 --   held      a member of a flow that is not sealed yet
 --   blocked   waits for others of its flow
 --   delayed   becomes claimable at delay_until
+--   parked    must not be claimed until somebody lets it (model/parking.lua)
 --   running   an attempt runs under a lease
 --   suspended the attempt waits for a signal, an operator or a time (model/suspension.lua)
 --   lapsed    the lease ran out; claimable, the next attempt is a reclaim
@@ -15,23 +16,25 @@ local state = {}
 
 state.ENDED = { success = true, failed = true, cancelled = true, expired = true, skipped = true }
 state.OUTCOMES = { 'success', 'failed', 'cancelled', 'expired', 'skipped' }
-state.LIVE = { held = true, blocked = true, waiting = true, delayed = true, running = true,
-  suspended = true, lapsed = true, revoked = true }
+state.LIVE = { held = true, blocked = true, waiting = true, delayed = true, parked = true,
+  running = true, suspended = true, lapsed = true, revoked = true }
 state.CLAIMABLE = { waiting = true, lapsed = true, revoked = true }
 state.LOST = { lapsed = true, revoked = true }
 
 local PUBLIC = {
   held = 'waiting_children', blocked = 'waiting_children',
-  waiting = 'waiting', delayed = 'delayed', running = 'active', suspended = 'suspended',
-  lapsed = 'active', revoked = 'active', success = 'completed', failed = 'failed',
-  cancelled = 'cancelled', expired = 'expired', skipped = 'skipped',
+  waiting = 'waiting', delayed = 'delayed', parked = 'waiting', running = 'active',
+  suspended = 'suspended', lapsed = 'active', revoked = 'active',
+  success = 'completed', failed = 'failed', cancelled = 'cancelled', expired = 'expired',
+  skipped = 'skipped',
 }
 
 local PHASE = {
   held = 'runnable', blocked = 'runnable',
-  waiting = 'runnable', delayed = 'runnable', running = 'active', suspended = 'suspended',
-  lapsed = 'active', revoked = 'active', success = 'terminal', failed = 'terminal',
-  cancelled = 'terminal', expired = 'terminal', skipped = 'terminal',
+  waiting = 'runnable', delayed = 'runnable', parked = 'runnable', running = 'active',
+  suspended = 'suspended', lapsed = 'active', revoked = 'active',
+  success = 'terminal', failed = 'terminal', cancelled = 'terminal', expired = 'terminal',
+  skipped = 'terminal',
 }
 
 local OWNERSHIP = {
@@ -40,6 +43,12 @@ local OWNERSHIP = {
 
 local ELIGIBILITY = { waiting = 'eligible_now', delayed = 'not_eligible_until_time',
   held = 'blocked_by_dependencies', blocked = 'blocked_by_dependencies' }
+
+-- What it means that an execution must not be claimed, by the reason.
+local PARKED = { paused_by_operator = 'blocked_by_operator' }
+
+-- The state of what lost its lease, by how the attempt ended.
+local LOSSES = { lapse = 'lapsed', revoke = 'revoked' }
 
 local PENDING = {
   retry = 'pending_retry_attempt', replay = 'pending_replay_attempt',
@@ -65,20 +74,34 @@ function state.known(word) return PUBLIC[word] ~= nil end
 function state.public(x) return PUBLIC[x.state] end
 function state.phase(x) return PHASE[x.state] end
 function state.ownership(x) return OWNERSHIP[x.state] or 'unowned' end
-function state.eligibility(x) return ELIGIBILITY[x.state] or 'not_applicable' end
 function state.outcome(x) return state.ENDED[x.state] and x.state or 'none' end
+
+function state.eligibility(x)
+  if x.state == 'parked' then return PARKED[x.park_reason] or PARKED.paused_by_operator end
+  return ELIGIBILITY[x.state] or 'not_applicable'
+end
+
+-- The state, lapsed or revoked, of an execution whose next attempt takes over from one that lost
+-- its lease; nil of any other. One that is parked may be such.
+function state.lost_as(x)
+  if state.LOST[x.state] then return x.state end
+  return not x.next_attempt and LOSSES[x.attempt_end] or nil
+end
 
 function state.blocking_reason(x)
   if state.CLAIMABLE[x.state] then return 'waiting_for_worker' end
   if x.state == 'delayed' then return DELAYS[x.delay_reason] or 'waiting_for_delay' end
   if x.state == 'blocked' or x.state == 'held' then return 'waiting_for_children' end
   if x.state == 'suspended' then return WAITS[x.suspend_reason] or 'waiting_for_signal' end
+  if x.state == 'parked' then return x.park_reason or 'paused_by_operator' end
   return 'none'
 end
 
 function state.attempt(x)
   if x.state == 'running' then return 'running_attempt' end
-  if state.LOST[x.state] then return 'attempt_interrupted' end
+  if state.LOST[x.state] or x.state == 'parked' and state.lost_as(x) then
+    return 'attempt_interrupted'
+  end
   if state.ENDED[x.state] and x.attempt_count then return 'attempt_terminal' end
   if x.state == 'skipped' then return 'none' end
   return PENDING[x.next_attempt] or 'pending_first_attempt'
@@ -102,6 +125,11 @@ local function blocked_detail(x)
     .. (needed == '' and '' or ', ' .. needed .. ' are needed')
 end
 
+local function parked_detail(x)
+  local by = x.parked_by and ' by ' .. x.parked_by or ''
+  return 'held' .. by .. (x.park_note and ': ' .. x.park_note or '')
+end
+
 -- What to tell a person about why the execution waits.
 function state.blocking_detail(x)
   if x.state == 'lapsed' then return 'the lease lapsed; the next claim is a reclaim' end
@@ -111,6 +139,7 @@ function state.blocking_detail(x)
   end
   if x.state == 'held' then return 'the flow is not sealed yet' end
   if x.state == 'blocked' then return blocked_detail(x) end
+  if x.state == 'parked' then return parked_detail(x) end
   if x.state ~= 'delayed' then return '' end
   local text = 'delayed until ' .. (x.delay_until or '')
   if x.delay_reason ~= 'retry_backoff' then return text end

@@ -25,7 +25,7 @@ suspension.BEHAVIORS = { 'fail', 'cancel', 'expire', 'auto_resume',
 local OUTCOMES = { fail = 'failed', cancel = 'cancelled', expire = 'expired' }
 local WAIT = { 'suspend_reason', 'suspend_until' }
 -- Where an attempt is that was put aside and will go on.
-local PUT_ASIDE = { suspended = true, delayed = true, waiting = true }
+local PUT_ASIDE = { suspended = true, delayed = true, waiting = true, parked = true }
 
 -- Can a wait under these rules never end? A timeout ends it, or leaves it to an operator.
 function suspension.is_endless(tree, timeout_ms)

@@ -61,7 +61,7 @@ function timer.fire(w, x, now)
     return 'timed_out'
   end
   if x.state == 'running' and number.stored(x.lease_expires_at, 0) <= now then
-    loss.lose(w, x, now, 'lapse', 'lapsed')
+    loss.lose(w, x, now, 'lapse')
     return 'lapsed'
   end
   if x.state == 'delayed' and number.stored(x.delay_until, 0) <= now then

@@ -70,7 +70,8 @@ local DESCRIBED = {
   'attempt_timeout_at', 'retry_count', 'reclaim_count', 'replay_count', 'failure_reason',
   'failure_category', 'failure_detail', 'cancel_reason', 'cancelled_by', 'progress_pct',
   'progress_message', 'progress_at', 'required_capabilities', 'flow_id', 'purge_at',
-  'policy_json', 'tags', 'lease_heard_at', 'correlation_id', 'suspensions',
+  'policy_json', 'tags', 'lease_heard_at', 'correlation_id', 'suspensions', 'hold_reason',
+  'held_at', 'held_by', 'hold_note',
 }
 
 define {
@@ -101,7 +102,7 @@ define {
       state.ENDED[x.state] and index.purge_at(x), blob.get(x, 'policy'),
       x.tagged and redis.call('HGETALL', keys.tags(x.key)) or {},
       held(x, x.renewed_at or x.resumed_at or x.attempt_started_at), x.correlation_id,
-      suspensions(p, x) })))
+      suspensions(p, x), x.park_reason, x.parked_at, x.parked_by, x.park_note })))
   end,
 }
 

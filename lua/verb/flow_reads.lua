@@ -19,8 +19,8 @@ local FLOW = { 'kind', 'namespace', 'public_flow_state', 'graph_revision', 'node
 
 local PUBLIC = { 'waiting', 'delayed', 'waiting_children', 'active', 'suspended', 'completed',
   'failed', 'cancelled', 'expired', 'skipped' }
-local WORDS = { 'held', 'blocked', 'waiting', 'delayed', 'running', 'suspended', 'lapsed',
-  'revoked', 'success', 'failed', 'cancelled', 'expired', 'skipped' }
+local WORDS = { 'held', 'blocked', 'waiting', 'delayed', 'parked', 'running', 'suspended',
+  'lapsed', 'revoked', 'success', 'failed', 'cancelled', 'expired', 'skipped' }
 
 -- How many members are in which public state: names and numbers in turn.
 local function counts(stored)

@@ -11,6 +11,7 @@ local commit = require('model.commit')
 local lease = require('model.lease')
 local loss = require('model.loss')
 local request = require('model.request')
+local state = require('model.state')
 
 local read = record.reader { 'lease_id', 'lease_epoch', 'attempt_id', 'lease_expires_at',
   'timeout_at', 'deadline_at', 'lane' }
@@ -38,8 +39,9 @@ local LOST = { revoke = 'already_revoked', lapse = 'already_expired' }
 
 -- What became of the lease that is to be revoked, if it is lost already: nil if it is not.
 local function lost_before(x, a)
-  if request.seen(x, a) or x.state == 'revoked' then return 'already_revoked' end
-  if x.state == 'lapsed' then return 'already_expired' end
+  local word = x.state == 'parked' and state.lost_as(x) or x.state
+  if request.seen(x, a) or word == 'revoked' then return 'already_revoked' end
+  if word == 'lapsed' then return 'already_expired' end
   if x.state ~= 'running' or a.expected_lease_id == x.lease_id then return nil end
   return LOST[lease.previous(x, a.expected_lease_id)]
 end
@@ -72,7 +74,7 @@ define {
     end
     if a.reason ~= '' then record.set(x, 'revoke_reason', a.reason) end
     request.note(x, a)
-    local again = loss.lose(w, x, now, 'revoke', 'revoked')
+    local again = loss.lose(w, x, now, 'revoke')
     return reply.ok(again and 'revoked' or 'terminal_failed', x.lease_id, x.lease_epoch)
   end,
 }
@@ -90,7 +92,7 @@ define {
     if x.state == 'revoked' then return reply.already('already_revoked') end
     if x.state ~= 'running' then return reply.already('not_active') end
     if number.stored(x.lease_expires_at, 0) > now then return reply.already('not_yet_expired') end
-    local again = loss.lose(w, x, now, 'lapse', 'lapsed')
+    local again = loss.lose(w, x, now, 'lapse')
     return reply.ok(again and 'marked_expired' or 'terminal_failed')
   end,
 }

@@ -20,7 +20,7 @@ local OUTCOME_OF = { completed = 'success', failed = 'failed', cancelled = 'canc
   expired = 'expired', skipped = 'skipped' }
 
 local read = record.reader { 'namespace', 'lane', 'kind', 'priority', 'created_at', 'ended_at',
-  'attempt_count', 'worker_id', 'grant_expires_at', 'tagged' }
+  'attempt_count', 'worker_id', 'worker_instance_id', 'grant_expires_at', 'tagged' }
 
 -- Does a text come before another, byte by byte?
 local function before(one, other)
@@ -43,8 +43,8 @@ local function add_queues(p, a, list)
   for i = 1, #queues do list[#list + 1] = queues[i] end
 end
 
--- The indexes to read for a state, as named in a cursor: all, leases, due, ended:<outcome>,
--- q:<lane>:<need>. They are read in the order of their names, byte by byte whatever the locale: a
+-- The indexes to read for a state, as named in a cursor: all, due, leases, parked,
+-- suspended, ended:<outcome>, q:<lane>:<need>. They are read in the order of their names, byte by byte whatever the locale: a
 -- caller who merges partitions relies on it.
 local function sources(p, a)
   if not a.state then return { 'all' } end
@@ -52,6 +52,7 @@ local function sources(p, a)
   if a.state == 'suspended' then return { 'suspended' } end
   if a.state == 'waiting_children' then return { 'all' } end
   local list = a.state == 'active' and { 'due', 'leases' } or { 'due' }
+  if a.state == 'waiting' then list[2] = 'parked' end
   if a.state == 'waiting' or a.state == 'active' then
     add_queues(p, a, list)
   end
@@ -97,8 +98,10 @@ local function parse_cursor(text, list)
   return source and string.sub(source, 1, 2) == 'q:' and { at = first_behind(list, source) }
 end
 
--- What is in `due` and in a queue that is walked too is listed once, with the queue.
+-- What is in `due` and in a queue that is walked too, or among what is parked, is listed once,
+-- there.
 local function elsewhere(a, source, x)
+  if source == 'due' and x.state == 'parked' then return true end
   if source ~= 'due' or not state.CLAIMABLE[x.state] or x.grant_expires_at then return false end
   for i = 1, #a.lanes do if a.lanes[i] == x.lane then return true end end
   return false
@@ -120,12 +123,13 @@ local function matches(x, a)
 end
 
 local ROW = { 'execution_id', 'namespace', 'lane', 'kind', 'public_state', 'priority',
-  'created_at', 'ended_at', 'attempt_count', 'worker_id', 'source', 'score' }
+  'created_at', 'ended_at', 'attempt_count', 'worker_id', 'worker_instance_id', 'source',
+  'score' }
 
 local function row(p, x, s)
   return reply.row(ROW, { p.tag .. x.uuid, x.namespace, x.lane, x.kind,
     state.public(x), x.priority or '0', x.created_at, x.ended_at, x.attempt_count or '0',
-    x.worker_id, s.source, string.format('%.0f', s.score) })
+    x.worker_id, x.worker_instance_id, s.source, string.format('%.0f', s.score) })
 end
 
 -- Walks one index from the cursor; gives true when it is exhausted.

@@ -52,9 +52,9 @@ local function reopen(w, x, a, now, deadline_at)
   local f = x.flow_id and flow.read(w.p, x.flow_id)
   if f and flow.holds(f) then record.set(x, 'held', '1') end
   if must_wait(x, f) then record.set(x, 'waits_again', '1') end
+  record.set(x, 'next_attempt', 'replay')
   runnable.place(x, now)
   record.set(x, 'transition_at', now)
-  record.set(x, 'next_attempt', 'replay')
   record.set(x, 'replay_count', number.one_more(x.replay_count))
   request.note(x, a)
   if a.reason ~= '' then record.set(x, 'replay_reason', a.reason) end

@@ -3,7 +3,6 @@
 local arg = require('kernel.arg')
 local define = require('kernel.define').define
 local limit = require('kernel.limit')
-local number = require('kernel.number')
 local reply = require('kernel.reply')
 local page = require('model.page')
 local record = require('model.record')
@@ -24,31 +23,17 @@ local function row(p, uuid)
     one.count or '0' })
 end
 
--- `score|uuid` of the last entry of the page before; empty for the first page.
-local function cursor()
-  return arg.custom('cursor', function(text)
-    if text == '' then return {} end
-    local score, member = string.match(text, '^(%d+)|([%x-]+)$')
-    if not score or #score > 15 or #member ~= 36 then
-      return nil, 'must be empty or the cursor of an earlier answer'
-    end
-    return { score = tonumber(score), member = member }
-  end)
-end
-
 define {
   name = 'ff_list_suspended',
   doc = 'Lists what is suspended in a partition, longest first, from a cursor.',
   flags = { 'no-writes' },
-  args = { cursor(), arg.int('limit', 1, limit.list_limit_max) },
+  args = { page.cursor(), arg.int('limit', 1, limit.list_limit_max) },
   gives = { OK = { 'suspended', 'next_cursor' } },
   run = function(p, a)
-    local from = page.position(p.suspended, false, a.cursor)
-    local found, rows = page.stretch(p.suspended, false, from, from + a.limit - 1), {}
+    local found, next_cursor = page.read(p.suspended, a.cursor, a.limit)
+    local rows = {}
     for i = 1, #found, 2 do rows[#rows + 1] = row(p, found[i]) end
-    local last = #found
-    if last < 2 * a.limit then return reply.ok(rows, '') end
-    return reply.ok(rows, number.text(tonumber(found[last])) .. '|' .. found[last - 1])
+    return reply.ok(rows, next_cursor)
   end,
 }
 

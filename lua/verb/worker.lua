@@ -1,5 +1,5 @@
--- Workers: the registry of connected worker processes, kept in the first partition, and the leases
--- that a leaving worker hands back, in every partition.
+-- Workers: the registry of connected worker processes, each in the partition of its instance id, and
+-- the leases that a leaving worker hands back, in every partition.
 
 local arg = require('kernel.arg')
 local define = require('kernel.define').define
@@ -10,59 +10,61 @@ local reply = require('kernel.reply')
 local writes = require('kernel.writes')
 local capability = require('model.capability')
 local claim = require('model.claim')
-local due = require('model.due')
-local event = require('model.event')
 local lane = require('model.lane')
 local lease = require('model.lease')
 local need = require('model.need')
 local pause = require('model.pause')
+local worker = require('model.worker')
 
 local worker_id, worker_instance_id = claim.worker_args()
 
 local function ttl() return arg.int('ttl_ms', 1, limit.lease_ttl_ms_max) end
 
--- session:worker_id:registered_at:expires_at:capabilities, then a lane on each further line. No
--- label contains a colon, and neither capabilities nor lanes contain a line's end.
-local function pack(entry)
-  return table.concat({ entry.session, entry.worker_id, number.text(entry.registered_at),
-    number.text(entry.expires_at), entry.capabilities .. '\n' .. entry.lanes }, ':')
+-- How many tasks a worker runs, or may run, if it says so.
+local function tasks(name) return arg.optional(arg.int(name, 0, limit.worker_tasks_max)) end
+
+-- What tells a process from all others on its machine, and that one among machines: printable
+-- characters.
+local function process(name)
+  return arg.custom(name, function(text)
+    if text == '' or #text <= limit.process_bytes_max and string.find(text, '^[!-~]+$') then
+      return text
+    end
+    return nil, 'must be at most ' .. limit.process_bytes_max .. ' printable characters'
+  end)
 end
 
-local function unpack_entry(text)
-  local session, id, registered_at, expires_at, capabilities, lanes =
-    string.match(text, '^([^:]*):([^:]*):(%d+):(%d+):([^\n]*)\n(.*)$')
-  return { session = session, worker_id = id, registered_at = tonumber(registered_at),
-    expires_at = tonumber(expires_at), capabilities = capabilities, lanes = lanes }
+local KINDS = arg.labels('kinds', limit.kind_bytes_max, limit.kinds_max)
+
+-- Names joined by colons, or nothing; parsed into lines.
+local function kinds()
+  return arg.custom('kinds', function(text)
+    if text == '' then return text end
+    local _, wrong = KINDS.parse(text)
+    if wrong then return nil, wrong end
+    return (string.gsub(text, ':', '\n'))
+  end)
 end
 
--- The entry of an instance while its registration lasts.
-local function live(p, instance_id, now)
-  local text = redis.call('HGET', p.workers, instance_id)
-  local entry = text and unpack_entry(text)
-  return entry and entry.expires_at > now and entry or nil
+-- Has another process than this one the instance id, and did not the caller see it go?
+local function is_taken(before, a)
+  return before and before.session ~= a.session
+    and (a.replaces == '' or a.replaces ~= before.process)
 end
 
--- The beginning of a registration's name in the index of times.
-local TIMER = 'w:'
-
--- A worker that was not heard of in time.
-due.on[TIMER] = function(w, p, member)
-  w[#w + 1] = { 'HDEL', p.workers, string.sub(member, #TIMER + 1) }
-  w[#w + 1] = { 'ZREM', p.due, member }
-  return 'forgotten'
-end
-
-local function put(w, p, instance_id, entry, now)
-  w[#w + 1] = { 'HSET', p.workers, instance_id, pack(entry) }
-  w[#w + 1] = { 'ZADD', p.due, entry.expires_at, TIMER .. instance_id }
-  if event.is_soon(entry.expires_at, now) then
-    writes.push(w, p.due_channel, entry.expires_at)
-  end
+local function new_entry(a, before, now)
+  local same = before and before.session == a.session
+  return { session = a.session, worker_id = a.worker_id, capabilities = a.capabilities,
+    registered_at = same and before.registered_at or now, expires_at = now + a.ttl_ms,
+    lanes = table.concat(a.lanes, '\n'),
+    running = a.running and number.text(a.running) or '',
+    capacity = a.capacity and number.text(a.capacity) or '', heard_at = now, process = a.process,
+    kinds = a.kinds }
 end
 
 define {
   name = 'ff_register_worker',
-  doc = 'Makes a worker process known, or renews that.',
+  doc = 'Makes a worker process known, or renews that; it may replace one that its caller saw go.',
   flags = { 'allow-oom' },
   args = {
     worker_id,
@@ -70,39 +72,49 @@ define {
     arg.uuid('session'),
     arg.text('capabilities', limit.capabilities_bytes_max),
     ttl(),
+    kinds(),
+    tasks('running'),
+    tasks('capacity'),
+    process('process'),
+    process('replaces'),
     arg.rest(arg.label('lanes', limit.lane_bytes_max), 0, limit.lanes_max),
   },
   gives = {
-    OK = { 'expires_at' },
-    worker_instance_in_use = {},
+    OK = { 'expires_at', 'replaced' },
+    worker_instance_in_use = { 'process' },
     invalid_capabilities = { 'text' },
   },
   run = function(p, a, now, w)
     local _, wrong = capability.parse(a.capabilities)
     if wrong then return reply.refuse('invalid_capabilities', 'worker:' .. wrong) end
-    local before = live(p, a.worker_instance_id, now)
-    if before and before.session ~= a.session then return reply.refuse('worker_instance_in_use') end
-    local entry = { session = a.session, worker_id = a.worker_id, capabilities = a.capabilities,
-      registered_at = before and before.registered_at or now, expires_at = now + a.ttl_ms,
-      lanes = table.concat(a.lanes, '\n') }
-    put(w, p, a.worker_instance_id, entry, now)
-    return reply.ok(entry.expires_at)
+    local before = worker.live(p, a.worker_instance_id, now)
+    if is_taken(before, a) then
+      return reply.refuse('worker_instance_in_use', before.process)
+    end
+    local entry = new_entry(a, before, now)
+    worker.put(w, p, a.worker_instance_id, entry, now)
+    return reply.ok(entry.expires_at, before and before.session ~= a.session and 1 or 0)
   end,
 }
 
 define {
   name = 'ff_heartbeat_worker',
-  doc = 'Extends the registration of a worker process.',
+  doc = 'Extends the registration of a worker process, which may say how many tasks it runs.',
   flags = { 'allow-oom' },
-  args = { worker_instance_id, arg.uuid('session'), ttl() },
-  gives = { OK = { 'expires_at' }, worker_not_found = {}, worker_instance_in_use = {} },
+  args = { worker_instance_id, arg.uuid('session'), ttl(), tasks('running') },
+  gives = { OK = { 'expires_at', 'at_capacity' }, worker_not_found = {},
+    worker_instance_in_use = { 'process' } },
   run = function(p, a, now, w)
-    local entry = live(p, a.worker_instance_id, now)
+    local entry = worker.live(p, a.worker_instance_id, now)
     if not entry then return reply.refuse('worker_not_found') end
-    if entry.session ~= a.session then return reply.refuse('worker_instance_in_use') end
+    if entry.session ~= a.session then
+      return reply.refuse('worker_instance_in_use', entry.process)
+    end
     entry.expires_at = math.max(entry.expires_at, now + a.ttl_ms)
-    put(w, p, a.worker_instance_id, entry, now)
-    return reply.ok(entry.expires_at)
+    if a.running then entry.running, entry.heard_at = number.text(a.running), now end
+    worker.put(w, p, a.worker_instance_id, entry, now)
+    local full = a.running and a.running >= (tonumber(entry.capacity) or math.huge)
+    return reply.ok(entry.expires_at, full and 1 or 0)
   end,
 }
 
@@ -111,33 +123,35 @@ define {
   doc = 'Takes a worker process off the list.',
   flags = { 'allow-oom' },
   args = { worker_instance_id, arg.uuid('session') },
-  gives = { OK = {}, ALREADY_SATISFIED = {}, worker_instance_in_use = {} },
+  gives = { OK = {}, ALREADY_SATISFIED = {}, worker_instance_in_use = { 'process' } },
   run = function(p, a, now, w)
-    local entry = live(p, a.worker_instance_id, now)
+    local entry = worker.live(p, a.worker_instance_id, now)
     if not entry then return reply.already() end
-    if entry.session ~= a.session then return reply.refuse('worker_instance_in_use') end
-    w[#w + 1] = { 'HDEL', p.workers, a.worker_instance_id }
-    w[#w + 1] = { 'ZREM', p.due, TIMER .. a.worker_instance_id }
+    if entry.session ~= a.session then
+      return reply.refuse('worker_instance_in_use', entry.process)
+    end
+    worker.forget(w, p, a.worker_instance_id)
     return reply.ok()
   end,
 }
 
+local ROW = { 'worker_instance_id', 'worker_id', 'registered_at', 'expires_at', 'capabilities',
+  'lanes', 'kinds', 'running', 'capacity', 'heard_at', 'process' }
+
 define {
   name = 'ff_list_workers',
-  doc = 'Lists the connected worker processes, sorted by instance.',
+  doc = 'Lists the worker processes that are registered in a partition, sorted by instance.',
   flags = { 'no-writes' },
   args = {},
   gives = { OK = { 'workers' } },
   run = function(p, _, now)
-    local flat, rows = redis.call('HGETALL', p.workers), {}
-    for i = 1, #flat, 2 do
-      local entry = unpack_entry(flat[i + 1])
-      if entry.expires_at > now then
-        rows[#rows + 1] = { flat[i], entry.worker_id, entry.registered_at, entry.expires_at,
-          entry.capabilities, entry.lanes }
-      end
+    local rows, names, entries = {}, worker.all(p, now)
+    for i = 1, #names do
+      local entry = entries[names[i]]
+      rows[i] = reply.row(ROW, { names[i], entry.worker_id, entry.registered_at, entry.expires_at,
+        entry.capabilities, entry.lanes, entry.kinds, entry.running, entry.capacity,
+        entry.heard_at, entry.process })
     end
-    table.sort(rows, function(one, other) return one[1] < other[1] end)
     return reply.ok(rows)
   end,
 }
@@ -150,6 +164,36 @@ local function holds(p, uuid, instance_id, now)
   return x and x.state == 'running' and x.worker_instance_id == instance_id
     and number.stored(x.lease_expires_at, 0) > now
 end
+
+-- Hands back a lease that its holder did not end: the attempt goes on with any other worker.
+local function hand_back(w, p, uuid, now)
+  local x = record.read(p, uuid)
+  lease.withdraw(x)
+  pause.until_time(w, x, now, now, 'release', 'released', 'worker_left')
+end
+
+define {
+  name = 'ff_hand_back_leases',
+  doc = 'Hands back leases of a leaving worker, which it names by their executions.',
+  flags = { 'allow-oom' },
+  args = {
+    worker_instance_id,
+    arg.rest(arg.execution('execution_ids'), 1, limit.release_scan_max),
+  },
+  gives = { OK = { 'released' } },
+  run = function(p, a, now, w)
+    local released, seen = 0, {}
+    for i = 1, #a.execution_ids do
+      local uuid = a.execution_ids[i]
+      if not seen[uuid] and holds(p, uuid, a.worker_instance_id, now) then
+        hand_back(w, p, uuid, now)
+        released = released + 1
+      end
+      seen[uuid] = true
+    end
+    return reply.ok(released)
+  end,
+}
 
 define {
   name = 'ff_release_worker_leases',
@@ -165,9 +209,7 @@ define {
     local page = redis.call('ZRANGE', p.leases, a.skip, a.skip + most - 1)
     for i = 1, #page do
       if holds(p, page[i], a.worker_instance_id, now) then
-        local x = record.read(p, page[i])
-        lease.withdraw(x)
-        pause.until_time(w, x, now, now, 'release', 'released', 'worker_left')
+        hand_back(w, p, page[i], now)
         released = released + 1
       end
     end

@@ -21,8 +21,8 @@ impl Operation for Register {
     const SUMMARY: &'static str = "Makes a worker process known, or renews that.";
     const ANSWERS: &'static str = "It is known until then.";
     const ABOUT: &'static str = "A process that restarts and still knows its session takes over \
-        at once; one that does not waits until the old registration runs out, or takes another \
-        instance id.";
+        at once, as does one that saw the process before go and names it (replaces); any other waits \
+        until the old registration runs out, or takes another instance id.";
     /// A thousand lanes of 64 letters, quoted.
     const BODY_BYTES_MAX: usize = 2 * PLAIN_BODY_BYTES;
     const STATUS: u16 = 201;

@@ -46,6 +46,14 @@ pub fn capabilities(tokens: &[&str]) -> CapabilitySet {
 }
 
 impl Deployment {
+    /// A process of this name that is registered in a partition of this deployment's own: others
+    /// share the store.
+    pub fn own_instance(&self, name: &str) -> WorkerInstanceId {
+        let mut names = (0u32..).map(|number| instance(&format!("{name}-{number}")));
+        let own = |name: &WorkerInstanceId| self.partitions.contains(&self.backend.home(name));
+        names.find(own).expect("names have no end")
+    }
+
     /// A claim for as many executions of a lane as wanted, with fresh lease ids.
     pub fn claim_call(&self, lane_name: &str, count: usize) -> ClaimNext {
         let lease_ids = (0..count).map(|_| LeaseId::from_uuid(self.new_uuid())).collect();

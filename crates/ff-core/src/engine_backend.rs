@@ -5,15 +5,15 @@ use futures_core::future::BoxFuture;
 
 use crate::contracts::{
     ClaimRequest, Claimed, ClaimedNext, GrantedNext, LaneDepth, NextGrantRequest, QueueHead,
-    TakeFrom, TickReport,
+    TakeFrom, TickReport, WorkerList,
 };
 use crate::error::EngineError;
 use crate::partition::{Partition, PartitionConfig};
 use crate::types::{LaneId, WorkerId};
 
 pub use crate::contracts::{
-    Approvals, Executions, Flows, Grants, Kinds, Lanes, Reads, Signals, Streams, Suspensions,
-    Tasks, Workers,
+    Approvals, Executions, Flows, Grants, Holds, Kinds, Lanes, Reads, Signals, Streams,
+    Suspensions, Tasks, Workers,
 };
 
 /// What a call answers in the end.
@@ -25,6 +25,7 @@ pub type Answer<'a, T> = BoxFuture<'a, Result<T, EngineError>>;
 /// its answer was lost: terminal calls recognise their own fence, claims their own lease id.
 pub trait EngineBackend:
     Executions
+    + Holds
     + Flows
     + Tasks
     + Suspensions
@@ -74,6 +75,12 @@ pub trait PartitionBackend: EngineBackend + Approvals {
     /// The queues of these lanes on one partition that are not empty.
     fn list_needs(&self, partition: Partition, lanes: Vec<LaneId>) -> Answer<'_, Vec<QueueHead>>;
 
+    /// The workers that are registered in one partition; engines are all in the first. A read.
+    fn workers_of(&self, partition: Partition) -> Answer<'_, WorkerList>;
+
+    /// All workers, perhaps as they were a moment ago. A read.
+    fn recent_workers(&self) -> Answer<'_, WorkerList>;
+
     /// How much waits in these lanes of one partition. A read.
     fn lane_depths(&self, partition: Partition, lanes: Vec<LaneId>) -> Answer<'_, Vec<LaneDepth>>;
 
@@ -88,8 +95,8 @@ const _: fn(&dyn PartitionBackend) -> &dyn EngineBackend = |store| store;
 /// Every call of a backend whose type is known: `use ff_core::engine_backend::roles::*`.
 pub mod roles {
     pub use super::{
-        Approvals as _, EngineBackend as _, Executions as _, Flows as _, Grants as _, Kinds as _,
-        Lanes as _, PartitionBackend as _, Reads as _, Signals as _, Streams as _,
+        Approvals as _, EngineBackend as _, Executions as _, Flows as _, Grants as _, Holds as _,
+        Kinds as _, Lanes as _, PartitionBackend as _, Reads as _, Signals as _, Streams as _,
         Suspensions as _, Tasks as _, Workers as _,
     };
 }

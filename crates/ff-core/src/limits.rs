@@ -118,6 +118,14 @@ limits! {
     CLAIM_RECALL_MAX = 1000;
     /// A claim that waits holds a connection, so it comes back now and then.
     CLAIM_WAIT_MS_MAX = 60_000;
+    /// Tasks that one worker process may say it runs.
+    WORKER_TASKS_MAX = 1_000_000;
+    /// What tells a worker's process from all others: a boot, a namespace, a number and a time.
+    PROCESS_BYTES_MAX = 128;
+    /// Open upstreams that are named to who asks why an execution does not run.
+    EXPLAINED_UPSTREAMS_MAX = 10;
+    /// Executions that a leaving worker may name.
+    DISCONNECT_EXECUTIONS_MAX = 1000;
     /// Live executions one call looks at when a worker leaves.
     RELEASE_SCAN_MAX = 256;
     /// Payload bytes after which a claim stops early, over all partitions: bounds the answer's

@@ -6,10 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ff_core::capability::CapabilitySet;
 use ff_core::contracts::{Heartbeat, WorkerRegistration};
-use ff_core::engine_backend::EngineBackend;
+use ff_core::engine_backend::PartitionBackend;
 use ff_core::error::{Code, EngineError};
+use ff_core::partition::Partition;
 use ff_core::types::{WorkerId, WorkerInstanceId, WorkerSession};
 use ff_script::ids::IdSource;
 use tokio::sync::watch;
@@ -21,12 +21,15 @@ use crate::share::Share;
 /// partitions that it does not tick.
 pub const ENGINE_WORKER_ID: &str = "flowfabric-engine";
 
+/// Where engines are registered, all of them: see `ff-script/src/backend/workers.rs`.
+const FIRST: Partition = Partition::flow(0);
+
 /// A registration outlives this many beats: a lost one is nothing.
 const BEATS_PER_REGISTRATION: u32 = 4;
 
 /// One engine among others.
 pub(crate) struct Membership {
-    backend: Arc<dyn EngineBackend>,
+    backend: Arc<dyn PartitionBackend>,
     worker_id: WorkerId,
     instance: WorkerInstanceId,
     session: WorkerSession,
@@ -35,7 +38,7 @@ pub(crate) struct Membership {
 
 impl Membership {
     pub(crate) fn new(
-        backend: Arc<dyn EngineBackend>,
+        backend: Arc<dyn PartitionBackend>,
         ids: &dyn IdSource,
         beat: Duration,
     ) -> Result<Self, EngineError> {
@@ -81,27 +84,22 @@ impl Membership {
 
     async fn beat(&self) -> Result<Share, EngineError> {
         let ttl = self.beat * BEATS_PER_REGISTRATION;
-        let heartbeat = Heartbeat { session: self.session, ttl_ms: millis(ttl) };
+        let heartbeat = Heartbeat { session: self.session, ttl_ms: millis(ttl), running: None };
         let beaten = self.backend.heartbeat_worker(self.instance.clone(), heartbeat).await;
         match beaten {
             Err(error) if error.code() == Some(Code::WorkerNotFound) => self.register(ttl).await?,
             beaten => beaten.map(drop)?,
         }
-        let workers = self.backend.list_workers().await?.workers;
+        let workers = self.backend.workers_of(FIRST).await?.workers;
         let engines = workers.into_iter().filter(|worker| worker.worker_id == self.worker_id);
         let names = engines.map(|engine| engine.worker_instance_id.to_string());
         Ok(Share::among(self.instance.as_str(), names))
     }
 
     async fn register(&self, ttl: Duration) -> Result<(), EngineError> {
-        let registration = WorkerRegistration {
-            worker_id: self.worker_id.clone(),
-            worker_instance_id: self.instance.clone(),
-            session: Some(self.session),
-            lanes: Vec::new(),
-            capabilities: CapabilitySet::default(),
-            ttl_ms: millis(ttl),
-        };
+        let (id, instance) = (self.worker_id.clone(), self.instance.clone());
+        let mut registration = WorkerRegistration::new(id, instance, millis(ttl));
+        registration.session = Some(self.session);
         self.backend.register_worker(registration).await.map(drop)
     }
 }

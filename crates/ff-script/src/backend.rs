@@ -5,17 +5,20 @@ mod children;
 mod completions;
 mod everywhere;
 mod executions;
+mod explain;
 mod facts;
 mod flow_replay;
 mod flow_rows;
 mod flows;
 mod following;
 mod grants;
+mod holds;
 mod kind_counts;
 mod kinds;
 mod lanes;
 mod listing;
 mod many;
+mod pages;
 mod partition;
 mod reads;
 mod secrets;
@@ -86,6 +89,8 @@ pub struct ScriptBackend<H: ?Sized = dyn Host> {
     losses: AtomicU64,
     secrets: WaitpointSecrets,
     following: Arc<Following<H>>,
+    /// The list of workers, for those who only look.
+    workers: workers::Known,
 }
 
 impl<H: Host + ?Sized> ScriptBackend<H> {
@@ -95,7 +100,8 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         let losses = AtomicU64::new(host.losses());
         let following = Following::new(Arc::clone(&host));
         let (lanes, secrets) = (RwLock::default(), WaitpointSecrets::default());
-        let backend = Self { host, config, lanes, losses, secrets, following };
+        let workers = workers::Known::default();
+        let backend = Self { host, config, lanes, losses, secrets, following, workers };
         backend.open_deployment().await?;
         Ok(backend)
     }

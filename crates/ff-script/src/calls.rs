@@ -13,6 +13,7 @@ pub mod describe;
 pub mod edge;
 pub mod events;
 pub mod expire;
+pub mod explain;
 pub mod fact;
 pub mod fail;
 pub mod flow;
@@ -21,6 +22,7 @@ pub mod flow_events;
 pub mod flow_reads;
 pub mod grant;
 pub mod graph;
+pub mod hold;
 pub mod inputs;
 pub mod kind;
 pub mod kind_counts;
@@ -76,6 +78,8 @@ pub fn contracts() -> impl Iterator<Item = Contract> {
         list::CONTRACTS,
         kind_counts::CONTRACTS,
         waits::CONTRACTS,
+        hold::CONTRACTS,
+        explain::CONTRACTS,
         flow::CONTRACTS,
         edge::CONTRACTS,
         graph::CONTRACTS,

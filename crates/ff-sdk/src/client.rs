@@ -3,11 +3,14 @@
 mod call;
 mod flow;
 mod follow;
+mod hold;
 mod lanes;
 mod list;
 mod result;
 mod signal;
 mod submit;
+mod why;
+mod workers;
 
 pub use call::Call;
 pub use follow::{Follow, FollowFlow, Followed};

@@ -71,15 +71,16 @@ pub use ff_core::completion_backend::CompletionBackend;
 pub use ff_core::contracts::{
     ANY_SIGNAL, AppendFrameOutcome, Approval, ApprovalChoice, ApprovalDecision, ApprovalList,
     ApprovalRequest, AttemptRecord, ClaimGrant, Condition, ConditionMatcher, Created,
-    DeliverSignal, ExecutionSnapshot, ExecutionState, ExecutionSummary, KindChanged, KindList,
-    KindOutcome, KindRecord, KindsRegistered, LaneChanged, LaneDepth, LaneList, LaneOrder,
-    LanePage, LaneQuery, LaneSettings, ListFilter, ListSuspended, ListSuspendedPage,
-    MAX_TAIL_BLOCK_MS, OpenWaitpoint, Output, OutputCursor, PartitionFailure, PendingWaitpoint,
-    ReclaimGrant, RegisterKinds, ReplayExecution, ResumeSignal, ResumedBy, Resumption,
+    DeliverSignal, ExecutionSnapshot, ExecutionState, ExecutionSummary, Explanation, HeldExecution,
+    HoldSummary, KindChanged, KindList, KindOutcome, KindRecord, KindsRegistered, LaneChanged,
+    LaneDepth, LaneList, LaneOrder, LanePage, LaneQuery, LaneSettings, ListFilter, ListHeld,
+    ListHeldPage, ListSuspended, ListSuspendedPage, MAX_TAIL_BLOCK_MS, NearWorker, OpenUpstream,
+    OpenWaitpoint, Output, OutputCursor, PartitionFailure, PendingWaitpoint, ReclaimGrant,
+    RegisterKinds, ReplayExecution, ResumeSignal, ResumedBy, Resumption,
     RotateWaitpointSecretRequest, RotateWaitpointSecretResponse, STREAM_READ_HARD_CAP, SetDefaults,
     SetKind, SetLane, Signal, SignalOutcome, StreamFrame, StreamFrames, SuspendRequest,
     SuspendedExecutionEntry, SuspensionReason, TimeoutBehavior, WaitpointKind, WaitpointSpec,
-    WaitpointState,
+    WaitpointState, Why, WorkerRecord,
 };
 pub use ff_core::contracts::{
     AddEdge, AddFlowMember, CancelFlow, CancelFlowPolicy, CancelFlowResult, CancelFlowWait,

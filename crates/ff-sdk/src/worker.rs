@@ -2,6 +2,7 @@
 
 mod claim;
 mod flows;
+mod process;
 mod registry;
 mod shared;
 mod shutdown;
@@ -12,7 +13,7 @@ pub use shutdown::ShutdownReport;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ff_core::completion_backend::CompletionBackend;
 use ff_core::contracts::{
@@ -111,6 +112,15 @@ impl FlowFabricWorker {
         config: WorkerConfig,
         connection: &Connection,
     ) -> Result<Self, SdkError> {
+        Self::connect_serving(config, connection, Vec::new()).await
+    }
+
+    /// The same for a worker that has handlers for these kinds alone.
+    pub(crate) async fn connect_serving(
+        config: WorkerConfig,
+        connection: &Connection,
+        kinds: Vec<ExecutionKind>,
+    ) -> Result<Self, SdkError> {
         let capabilities = config.validate()?;
         let ids: Arc<dyn IdSource> = Arc::new(SystemIds);
         let shared = Arc::new(Shared {
@@ -126,12 +136,19 @@ impl FlowFabricWorker {
             tasks: Default::default(),
             hand_backs: shared::HandBacks::on_this_runtime(),
             upkeep: Upkeep::start(connection).await?,
+            kinds: Mutex::new(kinds),
         });
         registry::register(&shared).await?;
         let heartbeat = shared.upkeep.spawn(registry::keep(Arc::clone(&shared)));
         let watch = upkeep::watch(Runtime::current(), Arc::downgrade(&shared));
         shared.upkeep.spawn(watch);
         Ok(Self { shared, heartbeat })
+    }
+
+    /// From now on it has handlers for these kinds alone; the registry is told.
+    pub(crate) async fn serve_only(&self, kinds: Vec<ExecutionKind>) -> Result<(), SdkError> {
+        *self.shared.kinds.lock().unwrap_or_else(PoisonError::into_inner) = kinds;
+        registry::register(&self.shared).await
     }
 
     /// The same over implementations of your own. Every call goes through them; nothing is dialled.

@@ -62,6 +62,7 @@ on_every_backend! {
     registry {
         a_worker_is_listed_while_it_is_connected
         a_registration_is_kept_alive
+        a_worker_that_is_started_again_does_not_wait
         a_second_live_process_with_the_same_instance_is_refused
         wrong_settings_leave_no_registration_behind
     }

@@ -48,6 +48,7 @@ pub(crate) struct Metrics {
     reclaims: AtomicU64,
     renewals: AtomicU64,
     renewals_refused: AtomicU64,
+    workers_at_capacity: AtomicU64,
     pub(crate) connections: AtomicU64,
     pub(crate) connections_refused: AtomicU64,
     pub(crate) connections_cut: AtomicU64,
@@ -113,6 +114,11 @@ impl Metrics {
         self.workers.speaks(&handle.worker_instance_id);
     }
 
+    /// A worker said that it runs as many tasks as it may.
+    pub(crate) fn worker_at_capacity(&self) {
+        add(&self.workers_at_capacity);
+    }
+
     /// A lease was renewed, or could not be.
     pub(crate) fn renewed(&self, handle: &Handle, renewed: bool) {
         self.workers.speaks(&handle.worker_instance_id);
@@ -160,6 +166,9 @@ impl Metrics {
         text.number("ff_claims_empty_total", "counter", about, read(&self.claims_empty));
         let about = "Tasks taken over from lost workers.";
         text.number("ff_reclaims_total", "counter", about, read(&self.reclaims));
+        let about = "Heartbeats of workers that run as many tasks as they may.";
+        let full = read(&self.workers_at_capacity);
+        text.number("ff_worker_at_capacity_total", "counter", about, full);
         text.family("ff_lease_renewal_total", "counter", "Lease renewals by outcome.");
         text.sample("ff_lease_renewal_total", &[("outcome", "ok")], read(&self.renewals));
         let refused = read(&self.renewals_refused);

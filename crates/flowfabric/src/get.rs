@@ -133,6 +133,7 @@ fn text(name: ExecutionRef, snapshot: &ExecutionSnapshot) -> String {
         let until = time::moment(lease.expires_at);
         lines.push(("held by", format!("{} until {until}", lease.worker_instance_id)));
     }
+    lines.extend(hold(snapshot).map(|hold| ("hold", hold)));
     lines.extend(progress(snapshot).map(|progress| ("progress", progress)));
     if let Some(failure) = &snapshot.failure {
         lines.push(("failure", format!("{} ({})", failure.reason, failure.category)));
@@ -146,6 +147,17 @@ fn text(name: ExecutionRef, snapshot: &ExecutionSnapshot) -> String {
     lines.extend(snapshot.tags.iter().map(|(name, value)| ("tag", format!("{name} = {value}"))));
     let lines = lines.into_iter().map(|(name, value)| line(name, &value));
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A hold that does not keep it from running yet; one that does is what it waits for.
+fn hold(snapshot: &ExecutionSnapshot) -> Option<String> {
+    let hold = snapshot.hold.as_ref()?;
+    if snapshot.state.blocking_reason == hold.blocking_reason {
+        return None;
+    }
+    let by = if hold.requested_by.is_empty() { "somebody" } else { &hold.requested_by };
+    let reason = if hold.reason.is_empty() { String::new() } else { format!(": {}", hold.reason) };
+    Some(format!("by {by}, from when it could be claimed next{reason}"))
 }
 
 fn attempts(snapshot: &ExecutionSnapshot) -> Option<(&'static str, String)> {

@@ -28,6 +28,7 @@ mod excerpt;
 mod flow;
 mod get;
 mod history;
+mod hold;
 mod kind;
 mod lane;
 mod list;
@@ -40,6 +41,7 @@ mod submit;
 mod tail;
 mod waits;
 mod watch;
+mod why;
 
 mod worker;
 
@@ -89,6 +91,8 @@ enum Command {
     Attempts(history::Options),
     /// What happened to an execution, when and by whom.
     History(history::Options),
+    /// Tell why executions do not run: what they wait for, and since when.
+    Why(why::Options),
     /// List executions: the newest first, or those of a state in the order in which they go on.
     Ls(list::Filter),
     /// How many executions there are in which state, by kind and by lane.
@@ -105,6 +109,12 @@ enum Command {
     Cancel(cancel_replay::Options),
     /// Run ended executions again: by id, or all that pass a filter.
     Replay(cancel_replay::Options),
+    /// Keep executions from being claimed until they are released.
+    Hold(hold::Options),
+    /// Let held executions go on.
+    Release(hold::ReleaseOptions),
+    /// List what is held, longest first: by whom, since when, why.
+    Held(hold::ListOptions),
     /// Approve what an execution asks, as one of its approvers.
     Approve(approve::Options),
     /// Reject what an execution asks, as one of its approvers.
@@ -127,7 +137,7 @@ enum Command {
     /// Change the keys that waitpoint tokens are signed with.
     #[command(subcommand)]
     Secret(secret::Command),
-    /// Work on executions with any program.
+    /// Work on executions with any program, and see who works on what.
     #[command(subcommand)]
     Worker(WorkerCommand),
     /// See it work: a server, worker processes, retries, a flow and a killed worker, as a story.
@@ -155,6 +165,8 @@ enum ConfigCommand {
 enum WorkerCommand {
     /// Take executions and run a program for each: payload on stdin, result from stdout.
     Run(worker::Options),
+    /// List the connected workers: what they take, how much they run, and who runs what.
+    Ls(worker::list::Options),
 }
 
 fn main() -> ExitCode {
@@ -195,12 +207,16 @@ fn run(Cli { command, remote, json, .. }: Cli) -> Result<(), Failure> {
         Command::History(options) => history::history(&remote, json, &options),
         Command::Stats => stats::run(&remote, json),
         Command::Priority(options) => priority::run(&remote, json, &options),
+        Command::Why(options) => why::run(&remote, json, &options),
         Command::Ls(filter) => list::run(&remote, json, &filter),
         Command::Watch(options) => watch::run(&remote, json, &options),
         Command::Result(options) => result::run(&remote, json, &options),
         Command::Tail(options) => tail::run(&remote, json, &options),
         Command::Cancel(options) => cancel_replay::cancel(&remote, json, &options),
         Command::Replay(options) => cancel_replay::replay(&remote, json, &options),
+        Command::Hold(options) => hold::hold(&remote, json, &options),
+        Command::Release(options) => hold::release(&remote, json, &options),
+        Command::Held(options) => hold::list(&remote, json, &options),
         Command::Approve(options) => approve::decide(&remote, json, &options, "approved"),
         Command::Reject(options) => approve::decide(&remote, json, &options, "rejected"),
         Command::Links(options) => approve::links(&remote, json, &options),
@@ -211,6 +227,7 @@ fn run(Cli { command, remote, json, .. }: Cli) -> Result<(), Failure> {
         Command::Kind(command) => kind::run(&remote, json, &command),
         Command::Secret(command) => secret::run(&remote, json, &command),
         Command::Worker(WorkerCommand::Run(options)) => worker::run(&remote, json, options),
+        Command::Worker(WorkerCommand::Ls(options)) => worker::list::run(&remote, json, &options),
         Command::Demo(options) => demo::run(&options, json),
         Command::DemoWorker(worker) => demo::run_worker(&remote, &worker),
         Command::Store(command) => store::run(&remote, json, &command),

@@ -1,6 +1,7 @@
 //! `flowfabric result`: the bytes that an execution ended with.
 
 use std::io::{IsTerminal, Write};
+use std::pin::pin;
 use std::time::Duration;
 
 use ff_core::bytes::Base64;
@@ -24,6 +25,9 @@ pub(crate) struct Options {
     #[command(flatten)]
     wait: Wait,
 }
+
+/// How long a worker that could take an execution may be missing before that is said.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How often somebody who waits at a terminal sees how it stands.
 const LOOK: Duration = Duration::from_millis(500);
@@ -71,10 +75,19 @@ async fn wait(
     let mut signals = Signals::listen()?;
     let mut bar = ProgressBar::new("waiting", None, json || limit.is_zero());
     let ended = Outcome::await_end(client, name, limit);
-    tokio::pin!(ended);
+    let mut lonely = pin!(lonely(client, name));
+    let (mut ended, mut is_told) = (pin!(ended), limit.is_zero());
     loop {
         tokio::select! {
             ended = &mut ended => return ended,
+            trouble = &mut lonely, if !is_told => {
+                is_told = true;
+                if let Some(trouble) = trouble {
+                    drop(bar);
+                    note!("{trouble}; waiting on");
+                    bar = ProgressBar::new("waiting", None, json);
+                }
+            }
             () = signals.next() => {
                 drop(bar);
                 return Err(left_alone(shown(client, name)));
@@ -97,6 +110,14 @@ fn left_alone(name: ExecutionRef) -> Failure {
 fn shown(client: &Client, name: ExecutionRef) -> ExecutionRef {
     let id = client.connection().resolve(name);
     id.map_or(name, |id| client.connection().shortest(id))
+}
+
+/// Why nobody will take an execution that waits, if that is so after a while: workers that are
+/// started together with it need a moment.
+async fn lonely(client: &Client, name: ExecutionRef) -> Option<String> {
+    tokio::time::sleep(PATIENCE).await;
+    // The wait itself says what is wrong with the server.
+    client.without_worker(name).await.ok().flatten()
 }
 
 async fn standing(client: &Client, name: ExecutionRef) -> String {

@@ -3,6 +3,7 @@
 //! as the reason. Whoever follows the execution sees its standard error as it comes.
 
 mod files;
+pub(crate) mod list;
 mod log;
 mod program;
 

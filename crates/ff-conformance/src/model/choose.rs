@@ -16,8 +16,10 @@ use ff_script::calls::create::CreateExecutions;
 use ff_script::calls::describe::{DescribeExecution, ListAttempts, ReadPayload, ReadResult};
 use ff_script::calls::events::ReadEvents;
 use ff_script::calls::expire::{ExpireExecution, PromoteDelayed};
+use ff_script::calls::explain::{CountAhead, ExplainExecution};
 use ff_script::calls::fail::FailExecution;
 use ff_script::calls::grant::{GrantNext, IssueClaimGrant, IssueReclaimGrant};
+use ff_script::calls::hold::{HoldExecution, ListHeld, ReleaseExecution};
 use ff_script::calls::lease::{MarkLeaseExpired, RenewLease, RevokeLease};
 use ff_script::calls::list::ListExecutions;
 use ff_script::calls::pause::{DelayExecution, MoveToWaitingChildren};
@@ -328,6 +330,8 @@ fn about(op: Op, dice: &mut Dice, id: ExecutionId, world: &World) -> Sent {
             let priority = dice.below(4) as u16 * 3000;
             on(id, &ChangePriority { execution_id: id, priority, request_id: request(dice) })
         }
+        Op::Hold => on(id, &hold(dice, id)),
+        Op::LetGo => on(id, &let_go(dice, id)),
         Op::Tag => on(id, &tag(dice, id)),
         Op::ReadOutput => on(id, &output::read(dice, id)),
         Op::Resume | Op::ExpireSuspension | Op::Waits => wait::of_anybody(op, dice, id),
@@ -402,6 +406,20 @@ fn revoke(dice: &mut Dice, execution_id: ExecutionId, world: &World) -> RevokeLe
     }
 }
 
+fn hold(dice: &mut Dice, execution_id: ExecutionId) -> HoldExecution {
+    HoldExecution {
+        execution_id,
+        requested_by: (*dice.pick(&["", "mia"])).to_owned(),
+        reason: (*dice.pick(&["", "wrong: input"])).to_owned(),
+        request_id: request(dice),
+    }
+}
+
+fn let_go(dice: &mut Dice, execution_id: ExecutionId) -> ReleaseExecution {
+    let requested_by = (*dice.pick(&["", "mia"])).to_owned();
+    ReleaseExecution { execution_id, requested_by, request_id: request(dice) }
+}
+
 fn tag(dice: &mut Dice, execution_id: ExecutionId) -> SetExecutionTags {
     let name = *dice.pick(&["team.name", "run.number", "Team"]);
     let tags = vec![name.to_owned(), dice.below(3).to_string()];
@@ -424,12 +442,24 @@ fn replay(dice: &mut Dice, execution_id: ExecutionId, world: &World) -> ReplayEx
 }
 
 fn read(dice: &mut Dice, execution_id: ExecutionId) -> Sent {
-    match dice.below(4) {
+    match dice.below(7) {
         0 => on(execution_id, &DescribeExecution { execution_id }),
         1 => on(execution_id, &ReadPayload { execution_id }),
         2 => on(execution_id, &ReadResult { execution_id }),
+        4 => on(execution_id, &ExplainExecution { execution_id }),
+        5 => on(execution_id, &ahead(dice)),
+        3 => {
+            let limit = 1 + dice.below(3) as u32;
+            on(execution_id, &ListHeld { cursor: String::new(), limit })
+        }
         _ => on(execution_id, &ListAttempts { execution_id, limit: 1 + dice.below(20) as u32 }),
     }
+}
+
+fn ahead(dice: &mut Dice) -> CountAhead {
+    let score = (*dice.pick(&["0", "1800000000000", "-7"])).to_owned();
+    let need = format!("{}:{}", dice.pick(&NAMESPACES), kind(dice));
+    CountAhead { lane: lane(dice), need: need.parse().expect("a need"), score }
 }
 
 fn tick(dice: &mut Dice, world: &World) -> Sent {

@@ -60,6 +60,8 @@ pub(super) fn is_eligible(op: Op, record: Fields<'_>, now: u64) -> bool {
     match op {
         Op::Grant => record.state() == "waiting" || record.is_lost(),
         Op::Cancel | Op::Priority => !record.is_ended(),
+        Op::Hold => !record.is_ended() && !record.is_held(),
+        Op::LetGo => record.is_held(),
         Op::Revoke => record.state() == "running",
         Op::MarkExpired => record.state() == "running" && passed(field::LEASE_EXPIRES_AT),
         Op::Expire => {

@@ -348,7 +348,9 @@ fn mend(dice: &mut Dice, flow_id: FlowId, graph: &Graph, world: &World) -> Optio
 
 fn read(dice: &mut Dice, flow_id: FlowId, graph: &Graph) -> Option<Sent> {
     let (on, limit) = (graph.partition, 1 + dice.below(6) as u32);
-    Some(match dice.below(12) {
+    // Only what was cancelled has a receipt.
+    let receipt = graph.cancelled.is_some() && dice.chance(30);
+    Some(match if receipt { 8 } else { dice.below(12) } {
         0 => {
             let pairs = Rest(vec!["team.name".to_owned(), dice.below(3).to_string()]);
             Sent::of(on, &SetFlowTags { flow_id, pairs })

@@ -76,6 +76,10 @@ ops! {
     Promote 3;
     /// Changes a priority.
     Priority 3;
+    /// Keeps an execution from being claimed.
+    Hold 3;
+    /// Lets it be claimed again.
+    LetGo 4;
     /// Sets tags.
     Tag 2;
     /// Runs something again that is over.
@@ -205,6 +209,8 @@ const FLOW_WEIGHTS: &[(Op, u64)] = &[
     (Op::Fail, 14),
     (Op::Cancel, 3),
     (Op::Replay, 9),
+    (Op::Hold, 3),
+    (Op::LetGo, 3),
     (Op::Tick, 14),
     (Op::Advance, 8),
     (Op::Expire, 2),

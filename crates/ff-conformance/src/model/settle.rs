@@ -9,6 +9,7 @@ use ff_script::calls::complete::CompleteExecution;
 use ff_script::calls::fail::FailExecution;
 use ff_script::calls::flow::SealFlow;
 use ff_script::calls::flow_cancel::CancelFlow;
+use ff_script::calls::hold::ReleaseExecution;
 use ff_script::calls::suspend::ResumeExecution;
 use ff_script::calls::tick::Tick;
 use ff_script::wire::{Joined, Rest};
@@ -38,6 +39,7 @@ pub(super) async fn end_everything(game: &mut Game<'_>) -> Result<(), String> {
     for round in 0..ROUNDS + members(game) {
         tick_until_quiet(game).await?;
         resume_all(game).await?;
+        release_all(game).await?;
         work(game, round as u64).await?;
         if records(&game.world.held).all(|record| record.is_ended()) {
             return Ok(());
@@ -141,6 +143,25 @@ async fn resume_all(game: &mut Game<'_>) -> Result<(), String> {
                 execution_id: ExecutionId::from_parts(partition, uuid),
                 requested_by: String::new(),
                 resume_delay_ms: None,
+                request_id: None,
+            };
+            game.send(&Sent::of(partition, &call)).await?;
+        }
+    }
+    Ok(())
+}
+
+/// An operator lets go of everything.
+async fn release_all(game: &mut Game<'_>) -> Result<(), String> {
+    for partition in game.world.partitions {
+        let view = View::new(&game.world.held, partition);
+        let held: Vec<String> =
+            view.ranked("parked").into_iter().map(|(uuid, _)| uuid.to_owned()).collect();
+        for uuid in held {
+            let uuid = uuid.parse().map_err(|_| format!("{uuid} is no id"))?;
+            let call = ReleaseExecution {
+                execution_id: ExecutionId::from_parts(partition, uuid),
+                requested_by: String::new(),
                 request_id: None,
             };
             game.send(&Sent::of(partition, &call)).await?;

@@ -55,6 +55,7 @@ pub(super) mod field {
     pub(crate) const WAITPOINT_ID: &str = "wp";
     pub(crate) const FLOW_ID: &str = "fl";
     pub(crate) const KEPT: &str = "kp";
+    pub(crate) const PARK_REASON: &str = "kr";
     pub(crate) const CANCELLED_BY: &str = "cb";
     /// What others of a flow change in the record of a member that is over.
     pub(crate) const OF_OTHERS: [&str; 6] = ["dp", "eo", "er", "rk", "ic", "kp"];
@@ -108,6 +109,11 @@ impl<'a> Fields<'a> {
 
     pub(super) fn is_lost(self) -> bool {
         matches!(self.state(), "lapsed" | "revoked")
+    }
+
+    /// Must nobody claim it?
+    pub(super) fn is_held(self) -> bool {
+        self.bytes(field::PARK_REASON).is_some()
     }
 
     /// An attempt goes by the id of the lease that began it unless it has one of its own.

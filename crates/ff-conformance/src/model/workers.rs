@@ -1,15 +1,16 @@
 //! Calls of and about worker processes: who is there, what they hand back, what waits for them.
 
-use ff_core::types::{WorkerId, WorkerInstanceId, WorkerSession};
+use ff_core::types::{ExecutionId, WorkerId, WorkerInstanceId, WorkerSession};
 use ff_script::calls::deployment::ListLanes;
 use ff_script::calls::list::CountExecutions;
 use ff_script::calls::worker::{
-    HeartbeatWorker, LaneDepths, ListWorkers, RegisterWorker, ReleaseWorkerLeases, UnregisterWorker,
+    HandBackLeases, HeartbeatWorker, LaneDepths, ListWorkers, RegisterWorker, ReleaseWorkerLeases,
+    UnregisterWorker,
 };
-use ff_script::wire::Rest;
+use ff_script::wire::{Joined, Rest};
 use uuid::Uuid;
 
-use super::create::{abilities, lane};
+use super::create::{abilities, kind, lane};
 use super::dice::Dice;
 use super::plan::Op;
 use super::sent::Sent;
@@ -43,12 +44,20 @@ pub(super) fn choose(op: Op, dice: &mut Dice, world: &World) -> Sent {
                 session,
                 capabilities,
                 ttl_ms,
+                kinds: Joined(vec![kind(dice)]),
+                running: dice.sometimes(50, |dice| dice.below(3) as u32),
+                capacity: dice.sometimes(50, |_| 2),
+                process: process(dice),
+                replaces: process(dice),
                 lanes,
             };
             Sent::of(first, &call)
         }
-        Op::Heartbeat => Sent::of(first, &HeartbeatWorker { worker_instance_id, session, ttl_ms }),
+        Op::Heartbeat => {
+            Sent::of(first, &HeartbeatWorker { worker_instance_id, session, ttl_ms, running: None })
+        }
         Op::Unregister => Sent::of(first, &UnregisterWorker { worker_instance_id, session }),
+        Op::Release if dice.chance(50) => hand_back(dice, world, worker_instance_id),
         Op::Release => Sent::of(any, &ReleaseWorkerLeases { worker_instance_id, skip: 0 }),
         _ if dice.chance(40) => Sent::of(first, &ListWorkers {}),
         _ if dice.chance(30) => Sent::of(first, &ListLanes {}),
@@ -58,6 +67,23 @@ pub(super) fn choose(op: Op, dice: &mut Dice, world: &World) -> Sent {
             Sent::of(any, &LaneDepths { lanes: Rest(lanes) })
         }
     }
+}
+
+/// Some executions of a partition, held or not.
+fn hand_back(dice: &mut Dice, world: &World, worker_instance_id: WorkerInstanceId) -> Sent {
+    let partition = *dice.pick(&world.partitions);
+    let here = world.ids.iter().filter(|id| id.partition() == partition).copied();
+    let mut ids: Vec<ExecutionId> = here.collect();
+    ids.truncate(1 + dice.below(6) as usize);
+    if ids.is_empty() {
+        ids.push(ExecutionId::from_parts(partition, dice.uuid()));
+    }
+    Sent::of(partition, &HandBackLeases { worker_instance_id, execution_ids: Rest(ids) })
+}
+
+/// A process by its name, or nothing.
+fn process(dice: &mut Dice) -> String {
+    (*dice.pick(&["", "", "boot:1:7:1", "boot:1:8:1"])).to_owned()
 }
 
 /// Two sessions that may claim to be the same process.

@@ -246,14 +246,10 @@ impl Site {
 
     pub(crate) async fn register(&self, instance: &str) -> WorkerSession {
         let session = self.new_session();
-        let registration = WorkerRegistration {
-            worker_id: WorkerId::try_new("worker").expect("valid"),
-            worker_instance_id: WorkerInstanceId::try_new(instance).expect("valid"),
-            session: Some(session),
-            lanes: Vec::new(),
-            capabilities: CapabilitySet::default(),
-            ttl_ms: LEASE_MS,
-        };
+        let worker_id = WorkerId::try_new("worker").expect("valid");
+        let instance = WorkerInstanceId::try_new(instance).expect("valid");
+        let mut registration = WorkerRegistration::new(worker_id, instance, LEASE_MS);
+        registration.session = Some(session);
         self.engine.register_worker(registration).await.expect("registered");
         session
     }
@@ -264,7 +260,8 @@ impl Site {
         session: WorkerSession,
     ) -> Result<u32, Code> {
         let instance = WorkerInstanceId::try_new(instance).expect("valid");
-        let answer = self.engine.disconnect_worker(instance, Disconnect { session }).await;
+        let answer =
+            self.engine.disconnect_worker(instance, Disconnect { session, executions: None }).await;
         answer
             .map(|disconnected| disconnected.handed_back)
             .map_err(|error: EngineError| error.code().expect("a refusal"))

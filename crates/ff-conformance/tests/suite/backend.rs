@@ -315,25 +315,31 @@ conformance! {
     }
 
     async fn a_worker_is_registered_heard_of_and_listed(d: &Deployment) {
-        let name = format!("process-{}", d.home().index);
+        // All partitions are asked, also those of others.
+        d.host().watch(false);
+        let name = d.own_instance("process");
         let session = WorkerSession::from_uuid(d.new_uuid());
         let registration = WorkerRegistration {
-            worker_id: worker(WORKER),
-            worker_instance_id: instance(&name),
             session: Some(session),
             lanes: vec![lane("a"), lane("b")],
+            kinds: vec!["k".parse().expect("a valid name")],
             capabilities: capabilities(&["gpu"]),
-            ttl_ms: 60_000,
+            running: Some(0),
+            capacity: Some(2),
+            ..WorkerRegistration::new(worker(WORKER), name.clone(), 60_000)
         };
         let until = lossy(d, 1).register_worker(registration).await.expect("registered").expires_at;
-        let (process, heartbeat) = (instance(&name), Heartbeat { session, ttl_ms: 90_000 });
+        let (process, heartbeat) = (name, Heartbeat { session, ttl_ms: 90_000, running: Some(2) });
         let later = lossy(d, 1).heartbeat_worker(process.clone(), heartbeat).await;
-        let later = later.expect("heard").expires_at;
+        let heard = later.expect("heard");
+        assert!(heard.at_capacity);
+        let later = heard.expires_at;
         assert_eq!(later, until.plus_millis(30_000));
         let workers = d.backend.list_workers().await.expect("listed").workers;
         let ours = workers.iter().find(|one| one.worker_instance_id == process).expect("listed");
         assert_eq!((ours.lanes.len(), ours.capabilities.csv().as_str()), (2, "gpu"));
         assert_eq!(ours.expires_at, later);
+        assert_eq!((ours.kinds.len(), ours.running, ours.capacity), (1, Some(2), Some(2)));
     }
 
     async fn a_handle_of_a_claim_works_for_every_call(d: &Deployment) {

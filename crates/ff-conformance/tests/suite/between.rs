@@ -23,6 +23,7 @@ use ff_script::wire::Rest;
 use libtest_mimic::Trial;
 
 use super::cancel::outside;
+use super::hold::{hold, let_go};
 use super::replay::replay;
 use super::scenario::{prepare, registration};
 
@@ -43,6 +44,10 @@ enum Step {
     GrantToOther,
     /// Its priority is changed once more.
     Reprioritise,
+    /// An operator holds it.
+    Hold,
+    /// The operator lets it go.
+    LetGo,
     /// Its tags are changed once more.
     Retag,
     /// Another lane comes into use.
@@ -79,6 +84,14 @@ async fn step(d: &Deployment, step: Step, args: &[Vec<u8>]) {
         Step::Reprioritise => {
             let execution_id = newest(d).await;
             d.call(ChangePriority { execution_id, priority: 7, request_id: None }).await;
+        }
+        Step::Hold => {
+            let execution_id = newest(d).await;
+            d.call(hold(execution_id)).await;
+        }
+        Step::LetGo => {
+            let execution_id = newest(d).await;
+            d.call(let_go(execution_id)).await;
         }
         Step::Retag => {
             let tags = Rest(vec!["a.b".to_owned(), "by another".to_owned()]);
@@ -220,6 +233,8 @@ functions! {
     ff_replay_execution Finish "DUPLICATE"
     ff_change_priority Reprioritise "DUPLICATE"
     ff_set_execution_tags Retag "ALREADY_SATISFIED"
+    ff_hold_execution LetGo "ALREADY_SATISFIED"
+    ff_release_execution Hold "ALREADY_SATISFIED"
     ff_create_flow AddLane "ALREADY_SATISFIED"
     ff_add_execution_to_flow Cancel "ALREADY_SATISFIED"
     ff_seal_flow Cancel "ALREADY_SATISFIED"
@@ -239,6 +254,7 @@ functions! {
     ff_heartbeat_worker AddWorker "OK"
     ff_unregister_worker ReplaceWorker "worker_instance_in_use"
     ff_release_worker_leases Take "OK"
+    ff_hand_back_leases Take "OK"
     ff_mark_shard AddWorker "OK"
 }
 

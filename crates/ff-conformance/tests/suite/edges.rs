@@ -21,6 +21,7 @@ use ff_script::value::Value;
 use ff_script::wire::{Joined, Rest};
 
 use super::replay::replay;
+use super::scenario::registration;
 
 fn next_grant(d: &Deployment, process: &str) -> GrantNext {
     GrantNext {
@@ -78,6 +79,7 @@ conformance! {
                 capabilities: capabilities(&[]),
                 ttl_ms: 1000,
                 lanes: Rest(vec![lane(LANE)]),
+                ..registration(d)
             })
             .await;
         }

@@ -12,7 +12,7 @@ use ff_script::calls::fact::{InstallFacts, ReadFacts, ReadFactsReply};
 use ff_script::calls::grant::{GrantNext, GrantNextReply};
 use ff_script::calls::lane::{SetLane, SetLaneReply};
 use ff_script::host::Topic;
-use ff_script::wire::Rest;
+use ff_script::wire::{Joined, Rest};
 
 use super::between::revoke;
 use super::cancel::outside;
@@ -65,6 +65,9 @@ fn grant_next(d: &Deployment) -> GrantNext {
         grant_ttl_ms: 1000,
         retry: false,
         grant_id: ff_core::types::GrantId::from_uuid(d.new_uuid()),
+        need: None,
+        score_max: None,
+        namespaces: Joined(Vec::new()),
     }
 }
 
@@ -74,7 +77,7 @@ conformance! {
         let waiting = d.create_one().await;
         set(d, pause(true)).await;
         assert!(d.try_claim(LANE).await.is_none());
-        assert_eq!(d.call(grant_next(d)).await, GrantNextReply::Nothing {});
+        assert_eq!(d.call(grant_next(d)).await, GrantNextReply::Nothing { next_score: None });
         d.call(held.renew(5000)).await;
         d.call(held.complete(b"done")).await;
         let shown = d.describe(waiting).await;

@@ -25,6 +25,7 @@ mod edge;
 mod edges;
 mod events;
 mod expire;
+mod explain;
 mod fact;
 mod fail;
 mod fence;
@@ -35,6 +36,7 @@ mod flow_reads;
 mod following;
 mod grant;
 mod graph;
+mod hold;
 mod hosts;
 mod inputs;
 mod json;
@@ -105,9 +107,11 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         secret::CASES,
         expire::CASES,
         fact::CASES,
+        explain::CASES,
         replay::CASES,
         reopening::CASES,
         change::CASES,
+        hold::CASES,
         describe::CASES,
         list::CASES,
         flow::CASES,

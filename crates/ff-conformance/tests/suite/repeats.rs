@@ -132,6 +132,8 @@ functions! {
     ff_replay_execution Recognised
     ff_change_priority Recognised
     ff_set_execution_tags Recognised
+    ff_hold_execution Recognised
+    ff_release_execution Recognised
     ff_create_flow Recognised
     ff_add_execution_to_flow Recognised
     ff_seal_flow Recognised
@@ -151,6 +153,7 @@ functions! {
     ff_heartbeat_worker Same
     ff_unregister_worker Recognised
     ff_release_worker_leases Nothing
+    ff_hand_back_leases Nothing
     ff_mark_shard Nothing
 }
 

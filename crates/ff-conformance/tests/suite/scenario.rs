@@ -21,7 +21,9 @@ use ff_script::calls::deployment::{
 use ff_script::calls::describe::{DescribeExecution, ListAttempts, ReadPayload, ReadResult};
 use ff_script::calls::events::ReadEvents;
 use ff_script::calls::expire::{ExpireExecution, PromoteDelayed};
+use ff_script::calls::explain::{CountAhead, ExplainExecution};
 use ff_script::calls::grant::{GrantNext, IssueClaimGrant, IssueReclaimGrant};
+use ff_script::calls::hold::{HoldExecution, ListHeld, ReleaseExecution};
 use ff_script::calls::kind_counts::CountKinds;
 use ff_script::calls::lease::{MarkLeaseExpired, RevokeLease};
 use ff_script::calls::library::{CheckRights, Version};
@@ -35,13 +37,14 @@ use ff_script::calls::tick::Tick;
 use ff_script::calls::waitpoint::ListPendingWaitpoints;
 use ff_script::calls::waits::ListSuspended;
 use ff_script::calls::worker::{
-    HeartbeatWorker, LaneDepths, ListNeeds, ListWorkers, RegisterWorker, ReleaseWorkerLeases,
-    UnregisterWorker,
+    HandBackLeases, HeartbeatWorker, LaneDepths, ListNeeds, ListWorkers, RegisterWorker,
+    ReleaseWorkerLeases, UnregisterWorker,
 };
 use ff_script::wire::{Joined, Rest};
 
 use super::approval;
 use super::fact;
+use super::hold::{hold, let_go};
 use super::replay::replay;
 use super::scenario_flows;
 
@@ -107,6 +110,11 @@ pub(crate) fn registration(d: &Deployment) -> RegisterWorker {
         session: WorkerSession::from_uuid(d.new_uuid()),
         capabilities: capabilities(&["gpu"]),
         ttl_ms: 1000,
+        kinds: Joined(vec!["k".parse().expect("a name")]),
+        running: Some(0),
+        capacity: Some(1),
+        process: "boot:1:7:1".to_owned(),
+        replaces: String::new(),
         lanes: Rest(vec![lane("a")]),
     }
 }
@@ -176,6 +184,7 @@ pub(crate) async fn prepare(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         | "ff_release_worker_leases"
         | "ff_list_needs"
         | "ff_recall_claims"
+        | "ff_hand_back_leases"
         | "ff_lane_depths" => prepare_worker(d, name).await,
         "ff_describe_execution"
         | "ff_read_payload"
@@ -183,6 +192,8 @@ pub(crate) async fn prepare(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         | "ff_list_attempts"
         | "ff_list_executions"
         | "ff_read_attempt_stream"
+        | "ff_explain_execution"
+        | "ff_count_ahead"
         | "ff_read_events" => prepare_read(d, name).await,
         "ff_record_decision"
         | "ff_read_approval"
@@ -364,6 +375,15 @@ async fn prepare_holder(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         "ff_change_priority" => {
             encode(&ChangePriority { execution_id: held.id, priority: 5, request_id: request(d) })
         }
+        "ff_hold_execution" => encode(&HoldExecution { request_id: request(d), ..hold(held.id) }),
+        "ff_release_execution" => {
+            d.call(hold(held.id)).await;
+            encode(&ReleaseExecution { request_id: request(d), ..let_go(held.id) })
+        }
+        "ff_list_held" => {
+            d.call(hold(held.id)).await;
+            encode(&ListHeld { cursor: String::new(), limit: 10 })
+        }
         "ff_set_execution_tags" => {
             let tags = Rest(vec!["a.b".to_owned(), "c".to_owned()]);
             encode(&SetExecutionTags { execution_id: held.id, request_id: request(d), tags })
@@ -418,6 +438,12 @@ async fn prepare_read(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
             count_limit: 10,
             bytes_max: Some(1000),
         }),
+        "ff_explain_execution" => encode(&ExplainExecution { execution_id }),
+        "ff_count_ahead" => encode(&CountAhead {
+            lane: lane("a"),
+            need: "n:k".parse().expect("a need"),
+            score: "7".to_owned(),
+        }),
         "ff_list_attempts" => encode(&ListAttempts { execution_id, limit: 10 }),
         "ff_read_events" => encode(&ReadEvents { cursor: "0-0".to_owned(), limit: 10 }),
         _ => encode(&ListExecutions {
@@ -443,11 +469,15 @@ async fn prepare_worker(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         "ff_register_worker" => encode(&call),
         "ff_heartbeat_worker" => {
             d.call(call).await;
-            encode(&HeartbeatWorker { worker_instance_id, session, ttl_ms: 2000 })
+            encode(&HeartbeatWorker { worker_instance_id, session, ttl_ms: 2000, running: Some(1) })
         }
         "ff_unregister_worker" => {
             d.call(call).await;
             encode(&UnregisterWorker { worker_instance_id, session })
+        }
+        "ff_hand_back_leases" => {
+            let execution_ids = Rest(vec![held(d).await.id]);
+            encode(&HandBackLeases { worker_instance_id: instance(INSTANCE), execution_ids })
         }
         "ff_release_worker_leases" => {
             held(d).await;

@@ -8,15 +8,15 @@ use ff_conformance::{
 use ff_core::error::Code;
 use ff_core::limits;
 use ff_core::state::{AttemptState, PublicState};
-use ff_core::types::WorkerSession;
+use ff_core::types::{ExecutionId, WorkerSession};
 use ff_script::calls::claim::AttemptKind;
 use ff_script::calls::worker::{
-    HeartbeatWorker, HeartbeatWorkerReply, LaneDepths, LaneDepthsReply, ListWorkers,
-    ListWorkersReply, RegisterWorker, RegisterWorkerReply, ReleaseWorkerLeases,
-    ReleaseWorkerLeasesReply, UnregisterWorker, UnregisterWorkerReply,
+    HandBackLeases, HandBackLeasesReply, HeartbeatWorker, HeartbeatWorkerReply, LaneDepths,
+    LaneDepthsReply, ListWorkers, ListWorkersReply, RegisterWorker, RegisterWorkerReply,
+    ReleaseWorkerLeases, ReleaseWorkerLeasesReply, UnregisterWorker, UnregisterWorkerReply,
 };
 use ff_script::value::Value;
-use ff_script::wire::Rest;
+use ff_script::wire::{Joined, Rest};
 
 const TTL_MS: u64 = 15_000;
 
@@ -27,6 +27,11 @@ fn register(session: WorkerSession) -> RegisterWorker {
         session,
         capabilities: capabilities(&["gpu", "cuda"]),
         ttl_ms: TTL_MS,
+        kinds: Joined(vec!["k1".parse().expect("a name"), "k2".parse().expect("a name")]),
+        running: Some(1),
+        capacity: Some(3),
+        process: "boot:1:7:1".to_owned(),
+        replaces: String::new(),
         lanes: Rest(vec![lane("a"), lane("b")]),
     }
 }
@@ -36,7 +41,12 @@ fn unregister(session: WorkerSession) -> UnregisterWorker {
 }
 
 fn heartbeat(session: WorkerSession) -> HeartbeatWorker {
-    HeartbeatWorker { worker_instance_id: instance(INSTANCE), session, ttl_ms: TTL_MS }
+    HeartbeatWorker {
+        worker_instance_id: instance(INSTANCE),
+        session,
+        ttl_ms: TTL_MS,
+        running: None,
+    }
 }
 
 fn new_session(d: &Deployment) -> WorkerSession {
@@ -67,9 +77,10 @@ conformance! {
         let session = new_session(d);
         let (begin, expires_at) = (d.now(), d.now().plus_millis(TTL_MS));
         let reply = d.call(register(session)).await;
-        assert_eq!(reply, RegisterWorkerReply::Registered { expires_at });
+        assert_eq!(reply, RegisterWorkerReply::Registered { expires_at, replaced: false });
         let (begin, end) = (begin.to_string(), expires_at.to_string());
-        let row = [INSTANCE, WORKER, &begin, &end, "cuda,gpu", "a\nb"];
+        let row = [INSTANCE, WORKER, &begin, &end, "cuda,gpu", "a\nb", "k1\nk2", "1", "3", &begin,
+            "boot:1:7:1"];
         assert_eq!(workers(d).await, [row]);
         let due = member_score(&d.dump().await, d.home(), "due", "w:worker-1");
         assert_eq!(due, Some(expires_at.get() as f64));
@@ -121,9 +132,10 @@ conformance! {
         d.call(register(session)).await;
         d.advance(TTL_MS - 1).await;
         let expires_at = d.now().plus_millis(TTL_MS);
-        assert_eq!(d.call(heartbeat(session)).await, HeartbeatWorkerReply::Extended { expires_at });
+        let extended = HeartbeatWorkerReply::Extended { expires_at, at_capacity: false };
+        assert_eq!(d.call(heartbeat(session)).await, extended);
         let shorter = HeartbeatWorker { ttl_ms: 1, ..heartbeat(session) };
-        assert_eq!(d.call(shorter).await, HeartbeatWorkerReply::Extended { expires_at });
+        assert_eq!(d.call(shorter).await, extended);
         d.advance(TTL_MS).await;
         assert_eq!(d.refused(heartbeat(session)).await, Code::WorkerNotFound);
         d.tick().await;
@@ -156,10 +168,78 @@ conformance! {
 
     async fn malformed_capabilities_are_refused(d: &Deployment) {
         let session = d.new_uuid().to_string();
-        let args: [&[u8]; 5] = [b"w", b"w-1", session.as_bytes(), b"a,,b", b"1000"];
+        let args: [&[u8]; 10] = [b"w", b"w-1", session.as_bytes(), b"a,,b", b"1000", b"", b"", b"", b"", b""];
         let answer = d.raw("ff_register_worker", &args).await;
         assert_eq!((answer.code(), answer.text(0).as_str()),
             ("invalid_capabilities", "worker:empty_token"));
+    }
+
+    async fn a_process_that_was_seen_to_go_is_replaced_at_once(d: &Deployment) {
+        let (session, other) = (new_session(d), new_session(d));
+        d.call(register(session)).await;
+        let (code, details) = d.refusal(register(other)).await;
+        assert_eq!((code, details), (Code::WorkerInstanceInUse, vec!["boot:1:7:1".to_owned()]));
+        let replacing = |former: &str| RegisterWorker {
+            process: "boot:1:8:1".to_owned(),
+            replaces: former.to_owned(),
+            ..register(other)
+        };
+        assert_eq!(d.refused(replacing("boot:1:9:1")).await, Code::WorkerInstanceInUse);
+        d.advance(10).await;
+        let expires_at = d.now().plus_millis(TTL_MS);
+        let replaced = RegisterWorkerReply::Registered { expires_at, replaced: true };
+        assert_eq!(d.call(replacing("boot:1:7:1")).await, replaced);
+        let (code, details) = d.refusal(heartbeat(session)).await;
+        assert_eq!((code, details), (Code::WorkerInstanceInUse, vec!["boot:1:8:1".to_owned()]));
+        assert_eq!(workers(d).await[0][2], d.now().to_string(), "it began now");
+        // Whoever says nothing about itself is never seen to go.
+        d.call(unregister(other)).await;
+        d.call(RegisterWorker { process: String::new(), ..register(session) }).await;
+        assert_eq!(d.refused(replacing("")).await, Code::WorkerInstanceInUse);
+        d.call(unregister(session)).await;
+    }
+
+    async fn a_heartbeat_says_how_much_a_worker_runs(d: &Deployment) {
+        let session = new_session(d);
+        d.call(register(session)).await;
+        d.advance(5).await;
+        let runs = |running| HeartbeatWorker { running: Some(running), ..heartbeat(session) };
+        for (running, full) in [(2, false), (3, true), (4, true)] {
+            let HeartbeatWorkerReply::Extended { at_capacity, .. } = d.call(runs(running)).await;
+            assert_eq!(at_capacity, full, "{running} of 3");
+        }
+        let row = workers(d).await.remove(0);
+        assert_eq!(row[7..10], ["4".to_owned(), "3".to_owned(), d.now().to_string()]);
+        let silent = RegisterWorker {
+            kinds: Joined(Vec::new()),
+            running: None,
+            capacity: None,
+            lanes: Rest(Vec::new()),
+            ..register(session)
+        };
+        d.call(silent).await;
+        let row = workers(d).await.remove(0);
+        assert!(row[5..9].iter().all(String::is_empty), "{row:?}");
+        assert_eq!(row[10], "boot:1:7:1");
+        d.call(unregister(session)).await;
+    }
+
+    async fn a_leaving_worker_hands_back_what_it_names(d: &Deployment) {
+        let first = d.create_and_claim().await;
+        let second = d.create_and_claim().await;
+        let other = d.create_one().await;
+        let call = |name: &str, ids: &[ExecutionId]| HandBackLeases {
+            worker_instance_id: instance(name),
+            execution_ids: Rest(ids.to_vec()),
+        };
+        let handed_back = |released| HandBackLeasesReply::HandedBack { released };
+        assert_eq!(d.call(call("worker-2", &[first.id])).await, handed_back(0));
+        let named = [first.id, first.id, other, d.new_id()];
+        assert_eq!(d.call(call(INSTANCE, &named)).await, handed_back(1));
+        assert_eq!(d.call(call(INSTANCE, &named)).await, handed_back(0));
+        assert_eq!(d.refused(first.complete(b"")).await, Code::ExecutionNotActive);
+        d.call(second.complete(b"")).await;
+        assert_eq!(d.claim(LANE).await.attempt_id, first.attempt_id);
     }
 
     async fn a_leaving_worker_hands_its_leases_back(d: &Deployment) {

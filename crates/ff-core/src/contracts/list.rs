@@ -10,7 +10,9 @@ use crate::error::EngineError;
 use crate::limits;
 use crate::partition::PartitionConfig;
 use crate::state::PublicState;
-use crate::types::{ExecutionId, ExecutionKind, LaneId, Namespace, TimestampMs, WorkerId};
+use crate::types::{
+    ExecutionId, ExecutionKind, LaneId, Namespace, TimestampMs, WorkerId, WorkerInstanceId,
+};
 
 /// Which executions to list, and which page of them. What is absent does not restrict.
 #[serde_with_macros::skip_serializing_none]
@@ -86,6 +88,8 @@ pub struct ExecutionSummary {
     pub completed_at: Option<TimestampMs>,
     /// The worker of its latest attempt, if there was one.
     pub worker_id: Option<WorkerId>,
+    /// Its process.
+    pub worker_instance_id: Option<WorkerInstanceId>,
 }
 
 /// A page of executions, in one order over all partitions: without a state the newest first; of a

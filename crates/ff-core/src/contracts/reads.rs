@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::event::{EventPage, EventQuery, History};
 use super::executions::ExecutionState;
+use super::explain::Explanation;
 use super::kind_counts::KindCounts;
 use super::list::{LaneList, LaneQuery, ListFilter, ListPage};
 use super::snapshot::{AttemptRecord, ExecutionSnapshot};
@@ -20,6 +21,9 @@ pub trait Reads: Send + Sync {
         &self,
         execution_id: ExecutionId,
     ) -> Answer<'_, Option<ExecutionSnapshot>>;
+
+    /// Why an execution does not run, and since when.
+    fn explain_execution(&self, execution_id: ExecutionId) -> Answer<'_, Explanation>;
 
     /// The result of a completed execution; none if there is none.
     fn read_result(&self, execution_id: ExecutionId) -> Answer<'_, Option<Vec<u8>>>;

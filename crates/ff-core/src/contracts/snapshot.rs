@@ -7,7 +7,7 @@ use super::tags::Tags;
 use crate::ToSchema;
 use crate::bytes::{base64_text, json_text};
 use crate::capability::CapabilitySet;
-use crate::state::{AttemptLifecycle, AttemptType, PublicState, StateVector};
+use crate::state::{AttemptLifecycle, AttemptType, BlockingReason, PublicState, StateVector};
 use crate::types::{
     AttemptId, AttemptIndex, ExecutionId, ExecutionKind, FlowId, LaneId, LeaseEpoch, LeaseId,
     Namespace, TimestampMs, WaitpointId, WorkerId, WorkerInstanceId,
@@ -84,6 +84,8 @@ pub struct ExecutionSnapshot {
     pub cancel: Option<CancelSummary>,
     /// How far the worker says it is.
     pub progress: Option<ProgressSummary>,
+    /// Who keeps it from being claimed, now or as soon as what it does is over.
+    pub hold: Option<HoldSummary>,
     /// Its policy as JSON; none if it was created without one.
     #[serde(rename = "policy", with = "json_text", skip_serializing_if = "json_text::is_none")]
     #[serde(default)]
@@ -159,6 +161,22 @@ pub struct CancelSummary {
     pub reason: String,
     /// Who: one of the cancel sources, or `lease_holder`.
     pub cancelled_by: String,
+}
+
+/// Who keeps an execution from being claimed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Hold)]
+pub struct HoldSummary {
+    /// What kind of hold it is.
+    pub blocking_reason: BlockingReason,
+    /// Since when.
+    pub held_at: TimestampMs,
+    /// Who asked for it; may be empty.
+    #[serde(default)]
+    pub requested_by: String,
+    /// Why, for a person; may be empty.
+    #[serde(default)]
+    pub reason: String,
 }
 
 /// How far a worker says it is.

@@ -8,13 +8,16 @@ use crate::capability::CapabilitySet;
 use crate::engine_backend::Answer;
 use crate::error::EngineError;
 use crate::limits;
-use crate::operation::{Method, Nothing, Operation};
-use crate::types::{LaneId, TimestampMs, WorkerId, WorkerInstanceId, WorkerSession};
+use crate::operation::{Method, Nothing, Operation, PLAIN_BODY_BYTES};
+use crate::types::{
+    ExecutionId, ExecutionKind, LaneId, TimestampMs, WorkerId, WorkerInstanceId, WorkerSession,
+};
 
 /// Knows the connected workers.
 pub trait Workers: Send + Sync {
     /// Makes a worker process known, or renews that. A live process with the same instance id and
-    /// another session is in the way: refused with `worker_instance_in_use`.
+    /// another session is in the way: refused with `worker_instance_in_use` and that process, unless
+    /// the caller saw it go (`replaces`); then its leases are handed back.
     fn register_worker(&self, registration: WorkerRegistration) -> Answer<'_, Registered>;
 
     /// Extends a registration. Refused with `worker_not_found` if it ran out: register again.
@@ -56,16 +59,56 @@ pub struct WorkerRegistration {
     /// What it can do.
     #[serde(default)]
     pub capabilities: CapabilitySet,
+    /// The kinds it has handlers for; none: any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 256)]
+    pub kinds: Vec<ExecutionKind>,
+    /// How many tasks it runs now, for those who look.
+    #[schema(maximum = 1000000)]
+    pub running: Option<u32>,
+    /// How many it may run at a time.
+    #[schema(maximum = 1000000)]
+    pub capacity: Option<u32>,
+    /// What tells the process from all others, those of its machine and of others: told to whoever
+    /// wants the same instance id.
+    #[schema(max_length = 128)]
+    pub process: Option<String>,
+    /// The process that was in the way, which the caller saw go: it is replaced at once, and its
+    /// leases are handed back.
+    #[schema(max_length = 128)]
+    pub replaces: Option<String>,
     /// How long the registration lasts without a heartbeat.
     #[schema(value_type = crate::schema::TtlMs)]
     pub ttl_ms: u64,
 }
 
 impl WorkerRegistration {
+    /// A registration of a process that takes from no lane yet.
+    pub fn new(worker_id: WorkerId, worker_instance_id: WorkerInstanceId, ttl_ms: u64) -> Self {
+        Self {
+            worker_id,
+            worker_instance_id,
+            session: None,
+            lanes: Vec::new(),
+            capabilities: CapabilitySet::default(),
+            kinds: Vec::new(),
+            running: None,
+            capacity: None,
+            process: None,
+            replaces: None,
+            ttl_ms,
+        }
+    }
+
     /// Checks the ranges.
     pub fn validate(&self) -> Result<(), EngineError> {
         check_ttl(self.ttl_ms)?;
-        check_range("number of lanes", self.lanes.len() as u64, 0..=limits::LANES_MAX)
+        check_range("number of lanes", self.lanes.len() as u64, 0..=limits::LANES_MAX)?;
+        check_range("number of kinds", self.kinds.len() as u64, 0..=limits::KINDS_MAX)?;
+        for (name, count) in [("running", self.running), ("capacity", self.capacity)] {
+            check_range(name, count.unwrap_or(0).into(), 0..=limits::WORKER_TASKS_MAX)?;
+        }
+        Ok(())
     }
 }
 
@@ -76,9 +119,13 @@ pub struct Registered {
     pub session: WorkerSession,
     /// When the registration ends without a heartbeat.
     pub expires_at: TimestampMs,
+    /// It runs as many tasks as it may.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_capacity: bool,
 }
 
 /// Extends a registration.
+#[serde_with_macros::skip_serializing_none]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Heartbeat {
@@ -87,12 +134,16 @@ pub struct Heartbeat {
     /// How long the registration lasts from now.
     #[schema(value_type = crate::schema::TtlMs)]
     pub ttl_ms: u64,
+    /// How many tasks it runs now, for those who look.
+    #[schema(maximum = 1000000)]
+    pub running: Option<u32>,
 }
 
 impl Heartbeat {
     /// Checks the ranges.
     pub fn validate(&self) -> Result<(), EngineError> {
-        check_ttl(self.ttl_ms)
+        check_ttl(self.ttl_ms)?;
+        check_range("running", self.running.unwrap_or(0).into(), 0..=limits::WORKER_TASKS_MAX)
     }
 }
 
@@ -108,11 +159,24 @@ impl Operation for Heartbeat {
 }
 
 /// Ends a registration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Disconnect {
     /// As registered.
     pub session: WorkerSession,
+    /// The executions that it holds: their leases are handed back, at the cost of those alone. If
+    /// absent, every partition is looked through for leases of the instance.
+    #[schema(max_items = 1000)]
+    pub executions: Option<Vec<ExecutionId>>,
+}
+
+impl Disconnect {
+    /// Checks the ranges.
+    pub fn validate(&self) -> Result<(), EngineError> {
+        let count = self.executions.as_ref().map_or(0, Vec::len) as u64;
+        check_range("number of executions", count, 0..=limits::DISCONNECT_EXECUTIONS_MAX)
+    }
 }
 
 impl Operation for Disconnect {
@@ -124,6 +188,8 @@ impl Operation for Disconnect {
     const NAME: &'static str = "disconnectWorker";
     const SUMMARY: &'static str = "Ends a registration and hands its leases back.";
     const ANSWERS: &'static str = "It is unknown, and holds nothing.";
+    /// A thousand ids, quoted.
+    const BODY_BYTES_MAX: usize = 2 * PLAIN_BODY_BYTES;
     const REFUSES: &'static [u16] = &[409];
 }
 
@@ -158,6 +224,7 @@ pub struct WorkerList {
 }
 
 /// A connected worker.
+#[serde_with_macros::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Worker)]
 pub struct WorkerRecord {
@@ -169,10 +236,26 @@ pub struct WorkerRecord {
     pub lanes: Vec<LaneId>,
     /// What it can do.
     pub capabilities: CapabilitySet,
+    /// The kinds it has handlers for; none: any.
+    #[serde(default)]
+    pub kinds: Vec<ExecutionKind>,
+    /// How many tasks it ran when it was last heard of, if it says so.
+    pub running: Option<u32>,
+    /// How many it may run at a time, if it says so.
+    pub capacity: Option<u32>,
+    /// When it said how many it runs.
+    pub heard_at: Option<TimestampMs>,
     /// When it registered.
     pub registered_at: TimestampMs,
     /// When it vanishes unless it is heard of again.
     pub expires_at: TimestampMs,
+}
+
+impl WorkerRecord {
+    /// Does it have a handler for this kind?
+    pub fn serves(&self, kind: &ExecutionKind) -> bool {
+        self.kinds.is_empty() || self.kinds.contains(kind)
+    }
 }
 
 fn check_ttl(ttl_ms: u64) -> Result<(), EngineError> {

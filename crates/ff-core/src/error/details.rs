@@ -29,6 +29,7 @@ impl Code {
             Self::TooManyNeeds => &["lane", "combinations allowed"],
             Self::StaleGraphRevision => &["revision"],
             Self::StoreFormatMismatch => &["its format", "our format"],
+            Self::WorkerInstanceInUse => &["process"],
             Self::StaleOwnerCannotAppend | Self::StreamClosed => &["because"],
             _ => &[],
         }

@@ -127,6 +127,7 @@ fn latest(record: &Record<'_>, wrong: &mut Wrong<'_>) {
         (_, "retry") => ran && matches!(end, "fail" | "timeout"),
         (_, "resume") => ran && end.is_empty(),
         (_, "replay") => ran != end.is_empty(),
+        (State::Parked, _) if ran => matches!(end, "lapse" | "revoke"),
         (_, _) => !ran && end.is_empty(),
     };
     if !fits {

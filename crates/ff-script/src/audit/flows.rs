@@ -60,8 +60,17 @@ const TEXTS: [&str; 9] = [
 ];
 
 /// The states in which a member is not over.
-const LIVE: [&str; 8] =
-    ["held", "blocked", "waiting", "delayed", "running", "suspended", "lapsed", "revoked"];
+const LIVE: [&str; 9] = [
+    "held",
+    "blocked",
+    "waiting",
+    "delayed",
+    "parked",
+    "running",
+    "suspended",
+    "lapsed",
+    "revoked",
+];
 /// How a member ends.
 const ENDS: [&str; 5] = ["success", "failed", "cancelled", "expired", "skipped"];
 /// The ends that make a flow fail.
@@ -451,10 +460,10 @@ fn wrong_wait(flow: &Flow<'_>, member: &Record<'_>) -> Option<&'static str> {
         State::Blocked if started => Some("waits although it has begun"),
         State::Blocked if free => Some("waits although its upstreams allow it to run"),
         State::Blocked if hopeless => Some("waits for what can never be"),
-        State::Waiting | State::Delayed if children::are_awaited(member) => {
+        State::Waiting | State::Delayed | State::Parked if children::are_awaited(member) => {
             Some("does not wait although some of its children are not over")
         }
-        State::Waiting | State::Delayed if !started && !free => {
+        State::Waiting | State::Delayed | State::Parked if !started && !free => {
             Some("does not wait although its upstreams do not allow it to run")
         }
         State::Ended(TerminalOutcome::Skipped) if !hopeless && !flow.frees_nobody() => {

@@ -163,11 +163,12 @@ fn places<'a>(record: &Record<'a>) -> impl Iterator<Item = (Place<'a>, i64)> {
     let due = live.and_then(|state| due_at(record, state)).map(|at| (times, at));
     let suspended = (state == Some(State::Suspended))
         .then(|| (Place::Suspended, record.count(field::TRANSITION_AT)));
+    let parked = live.and(record.number(field::PARKED_AT)).map(|at| (Place::Parked, at));
     let ended = state.and_then(|state| match state {
         State::Ended(outcome) => Some((Place::Ended(outcome), purge_at(record))),
         _ => None,
     });
-    [Some(all), queue, due, suspended, ended].into_iter().flatten()
+    [Some(all), queue, due, suspended, parked, ended].into_iter().flatten()
 }
 
 /// The lane of an execution, and what it needs of a worker.

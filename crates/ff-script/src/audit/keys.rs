@@ -113,6 +113,8 @@ places! {
         Leases "leases" SortedSet;
         /// What is suspended.
         Suspended "suspended" SortedSet;
+        /// What must not be claimed.
+        Parked "parked" SortedSet;
         /// Every execution.
         All "all" SortedSet;
         /// The events.
@@ -274,10 +276,7 @@ impl<'a> Place<'a> {
 
     /// Facts about the whole deployment live in the first partition alone.
     pub(super) fn only_in_first(&self) -> bool {
-        matches!(
-            self,
-            Self::Deployment | Self::LinkSecrets | Self::Lanes | Self::LaneUses | Self::Workers
-        )
+        matches!(self, Self::Deployment | Self::LinkSecrets | Self::Lanes | Self::LaneUses)
     }
 }
 

@@ -52,8 +52,8 @@ macro_rules! fields {
 }
 
 fields! {
-    STATE b"st" Form::Word(&["held", "blocked", "waiting", "delayed", "running", "suspended",
-        "lapsed", "revoked", "success", "failed", "cancelled", "expired", "skipped"]);
+    STATE b"st" Form::Word(&["held", "blocked", "waiting", "delayed", "parked", "running",
+        "suspended", "lapsed", "revoked", "success", "failed", "cancelled", "expired", "skipped"]);
     LANE b"la" Form::Text;
     KIND b"ki" Form::Text;
     NAMESPACE b"ns" Form::Text;
@@ -69,6 +69,10 @@ fields! {
     TRANSITION_AT b"mt" Form::Number;
     MUTATION_AT b"lm" Form::Number;
     NEXT_ATTEMPT b"nx" Form::Word(&["retry", "replay", "resume"]);
+    PARK_REASON b"kr" Form::Word(&["paused_by_operator"]);
+    PARKED_AT b"kt" Form::Number;
+    PARKED_BY b"kb" Form::Text;
+    PARK_NOTE b"kn" Form::Text;
     DELAY_UNTIL b"du" Form::Number;
     DELAY_REASON b"dr" Form::Word(&["delay", "retry_backoff", "resume"]);
     DEADLINE_AT b"dl" Form::Number;
@@ -188,6 +192,7 @@ pub(super) enum State {
     Blocked,
     Waiting,
     Delayed,
+    Parked,
     Running,
     Suspended,
     Lapsed,
@@ -262,6 +267,7 @@ impl<'a> Record<'a> {
             "blocked" => State::Blocked,
             "waiting" => State::Waiting,
             "delayed" => State::Delayed,
+            "parked" => State::Parked,
             "running" => State::Running,
             "suspended" => State::Suspended,
             "lapsed" => State::Lapsed,

@@ -30,10 +30,17 @@ const WAIT: &[Field] = &[field::WAITPOINT_ID, field::SUSPEND_REASON];
 
 const DELAY: &[Field] = &[field::DELAY_UNTIL, field::DELAY_REASON];
 
+/// Why an execution must not be claimed, and since when.
+const HOLD: &[Field] = &[field::PARK_REASON, field::PARKED_AT];
+
 /// How the attempt before ended; it belongs to that attempt.
 const FAILURE: &[Field] = &[field::FAILURE_REASON, field::FAILURE_CATEGORY];
 
 const END: &[Field] = &[field::ENDED_AT, field::CANCELLED_BY, field::CANCEL_REASON];
+
+/// The states in which it is known what the next claim begins.
+const PAUSES: [State; 6] =
+    [State::Waiting, State::Delayed, State::Parked, State::Suspended, State::Blocked, State::Held];
 
 /// What most executions never have: one that has any of it is marked, for those who ask only
 /// for the mark.
@@ -45,6 +52,7 @@ const UNCOMMON: &[Field] = &[
     field::WAITPOINT_COUNT,
     field::PENDING_WAITPOINTS,
     field::FLOW_ID,
+    field::PARK_REASON,
 ];
 
 pub(super) fn check(record: &Record<'_>, found: &mut Findings) {
@@ -129,14 +137,13 @@ impl Rules<'_> {
                 self.bars("I1", DELAY);
             }
             // The time of a delay stays known until the next claim.
-            State::Waiting | State::Held | State::Blocked => {}
+            State::Waiting | State::Parked | State::Held | State::Blocked => {}
             _ => self.bars("I1", DELAY),
         }
-        let pauses =
-            [State::Waiting, State::Delayed, State::Suspended, State::Blocked, State::Held];
-        if !pauses.contains(&state) {
+        if !PAUSES.contains(&state) {
             self.bars("I1", &[field::NEXT_ATTEMPT]);
         }
+        self.hold(state);
         if state == State::Held {
             self.needs("I6", &[field::HELD]);
         } else {
@@ -144,6 +151,21 @@ impl Rules<'_> {
         }
         if state != State::Suspended {
             self.bars("I7", &[field::SUSPEND_REASON, field::SUSPEND_UNTIL]);
+        }
+    }
+
+    /// What is parked must not be claimed, and what must not be claimed is never claimable.
+    fn hold(&mut self, state: State) {
+        if self.together("I1", HOLD) {
+            let is_free = state.is_claimable() || state == State::Delayed;
+            self.rule(!is_free, "I1", "can be claimed although it must not");
+        } else {
+            self.bars("I1", &[field::PARKED_BY, field::PARK_NOTE]);
+        }
+        match state {
+            State::Parked => self.needs("I1", HOLD),
+            State::Ended(_) => self.bars("I3", HOLD),
+            _ => {}
         }
     }
 
@@ -201,7 +223,9 @@ fn vector(record: &Record<'_>, state: State) -> StateVector {
 
 fn phase(state: State) -> LifecyclePhase {
     match state {
-        State::Held | State::Blocked | State::Waiting | State::Delayed => LifecyclePhase::Runnable,
+        State::Held | State::Blocked | State::Waiting | State::Delayed | State::Parked => {
+            LifecyclePhase::Runnable
+        }
         State::Suspended => LifecyclePhase::Suspended,
         State::Running | State::Lapsed | State::Revoked => LifecyclePhase::Active,
         State::Ended(_) => LifecyclePhase::Terminal,
@@ -231,6 +255,7 @@ fn waits(record: &Record<'_>, state: State) -> (EligibilityState, BlockingReason
             };
             (EligibilityState::NotEligibleUntilTime, reason)
         }
+        State::Parked => (EligibilityState::BlockedByOperator, BlockingReason::PausedByOperator),
         State::Suspended => (EligibilityState::NotApplicable, waits_for(record)),
         State::Lapsed | State::Revoked => {
             (EligibilityState::NotApplicable, BlockingReason::WaitingForWorker)
@@ -251,6 +276,10 @@ fn waits_for(record: &Record<'_>) -> BlockingReason {
     }
 }
 
+fn is_lost(record: &Record<'_>) -> bool {
+    matches!(record.text(field::ATTEMPT_END), "lapse" | "revoke")
+}
+
 fn attempt(record: &Record<'_>, state: State) -> AttemptState {
     match state {
         State::Running => AttemptState::RunningAttempt,
@@ -261,6 +290,8 @@ fn attempt(record: &Record<'_>, state: State) -> AttemptState {
             "retry" => AttemptState::PendingRetryAttempt,
             "replay" => AttemptState::PendingReplayAttempt,
             "resume" => AttemptState::AttemptInterrupted,
+            // One that lost its lease is taken over when it may be claimed.
+            "" if state == State::Parked && is_lost(record) => AttemptState::AttemptInterrupted,
             _ => AttemptState::PendingFirstAttempt,
         },
     }

@@ -195,6 +195,11 @@ const BREAKS: &[(&str, &str, &str)] = &[
     ("x:$f mp=0", "I4", "1 replays, but the policy allows 0"),
     ("x:$b -rc", "I4", "0 retries are counted, but 1 happened"),
     ("x:$c rl=1", "I4", "1 reclaims are counted, but 0 happened"),
+    // Holding.
+    ("x:$e st=parked", "I1", "lacks the field kr"),
+    ("x:$e kr=paused_by_operator", "I1", "lacks the field kt"),
+    ("x:$e kt=5", "I1", "can be claimed although it must not"),
+    ("put parked zset $e=1", "I1", "parked: lists eeeeeeee"),
     // Conservation.
     ("all -$a", "I5", "all: does not list aaaaaaaa"),
     ("all 99999999-9999-9999-9999-999999999999=1", "I5", "all: lists 99999999"),
@@ -352,7 +357,7 @@ const BREAKS: &[(&str, &str, &str)] = &[
     ("put ended:none zset $a=1", "I9", "no key of ours"),
     ("put ff:{fp:4}:due zset x=1", "I9", "under a partition that does not exist: there are 4"),
     ("put lanes set main", "I9", "belongs in the first partition alone"),
-    ("put workers hash w-2=$a:w:1000:8000:~", "I9", "belongs in the first partition alone"),
+    ("put workers hash w-2=$a:w:1000:8000:~", "I9", "does not list w:w-2"),
     ("ff:{fp:0}:workers w-1=$a:w:1000:8000", "I9", "w-1 is"),
     ("ff:{fp:0}:workers w-2=$a:w:1000:8000:~", "I9", "does not list w:w-2"),
     ("ff:{fp:0}:due w:w-1=8001", "I9", "lists w:w-1 at 8001 instead of 8000"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ff_core::backend::Handle;
 use ff_core::contracts::{
     ClaimGrant, ClaimRequest, Claimed, ClaimedNext, GrantedNext, LaneDepth, NextGrant,
-    NextGrantRequest, QueueHead, TakeFrom, TickReport,
+    NextGrantRequest, QueueHead, TakeFrom, TickReport, WorkerList,
 };
 use ff_core::engine_backend::{Answer, PartitionBackend};
 use ff_core::error::EngineError;
@@ -116,6 +116,14 @@ impl<H: Host + ?Sized> PartitionBackend for ScriptBackend<H> {
             }
             Ok(heads)
         })
+    }
+
+    fn workers_of(&self, partition: Partition) -> Answer<'_, WorkerList> {
+        Box::pin(async move { Ok(WorkerList { workers: self.workers_on(partition).await? }) })
+    }
+
+    fn recent_workers(&self) -> Answer<'_, WorkerList> {
+        Box::pin(async move { Ok(WorkerList { workers: self.recent().await? }) })
     }
 
     fn lane_depths(&self, partition: Partition, lanes: Vec<LaneId>) -> Answer<'_, Vec<LaneDepth>> {

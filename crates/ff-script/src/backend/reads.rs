@@ -6,8 +6,8 @@ use std::sync::Arc;
 use ff_core::bytes::{decode_token, encode_token};
 use ff_core::contracts::{
     AttemptRecord, Attempts, Event, EventPage, EventQuery, ExecutionCounts, ExecutionSnapshot,
-    ExecutionSummary, History, KindCounts, LaneDepth, LaneList, LaneQuery, ListFilter, ListPage,
-    found,
+    ExecutionSummary, Explanation, History, KindCounts, LaneDepth, LaneList, LaneQuery, ListFilter,
+    ListPage, found,
 };
 use ff_core::engine_backend::{Answer, Reads};
 use ff_core::error::{Code, EngineError};
@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 
 use super::partition::depths;
 use super::snapshot::snapshot;
-use super::{CALLS_MAX, FIRST, ScriptBackend, call};
+use super::{FIRST, ScriptBackend, call};
 use crate::calls::deployment::{ForgetLane, ListLanes, ListLanesReply};
 use crate::calls::describe::{
     DescribeExecution, ListAttempts, ListAttemptsReply, ReadPayload, ReadPayloadReply, ReadResult,
@@ -44,6 +44,10 @@ impl<H: Host + ?Sized> Reads for ScriptBackend<H> {
             let reply = self.call_on(execution_id, DescribeExecution { execution_id }).await;
             found(reply.map(|reply| snapshot(execution_id, reply)))
         })
+    }
+
+    fn explain_execution(&self, execution_id: ExecutionId) -> Answer<'_, Explanation> {
+        Box::pin(self.explain(execution_id))
     }
 
     fn read_result(&self, execution_id: ExecutionId) -> Answer<'_, Option<Vec<u8>>> {
@@ -159,34 +163,6 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         }
         history.complete = history.events.first().is_some_and(|event| event.kind == "created");
         Ok(history)
-    }
-
-    /// As many as are wanted, partition by partition, and where to go on. `page` answers some of
-    /// one partition, and where the next ones are there.
-    pub(super) async fn walk<T, F>(
-        &self,
-        filter: &ListFilter,
-        limit: u32,
-        page: impl Fn(Position, u32) -> F,
-    ) -> Result<(Vec<T>, Option<String>), EngineError>
-    where
-        F: Future<Output = Result<(Vec<T>, Option<String>), EngineError>>,
-    {
-        filter.validate(&self.config)?;
-        let mut at = Some(Position::first(filter, &self.config)?);
-        let (mut items, mut calls) = (Vec::new(), 0);
-        while let Some(position) = at.take() {
-            let wanted = limit - items.len() as u32;
-            if wanted == 0 || calls == CALLS_MAX {
-                at = Some(position);
-                break;
-            }
-            let (more, next) = page(position.clone(), wanted).await?;
-            items.extend(more);
-            at = position.next(next, filter, &self.config);
-            calls += 1;
-        }
-        Ok((items, at.map(|position| position.encode())))
     }
 
     pub(super) async fn all_lanes(&self) -> Result<Vec<LaneId>, EngineError> {
@@ -410,7 +386,8 @@ row!(ExecutionSummary {
     created_at,
     completed_at,
     total_attempt_count,
-    worker_id,
+    worker_id;
+    worker_instance_id = None,
 });
 
 impl Row for Event {

@@ -4,19 +4,17 @@ use std::sync::Arc;
 
 use ff_core::argument::check_payload;
 use ff_core::contracts::{
-    ApprovalList, DeliverSignal, ExecutionState, ListFilter, ListSuspended, ListSuspendedPage,
-    OpenWaitpoints, ResumeExecution, RotateWaitpointSecretRequest, RotateWaitpointSecretResponse,
-    SignalOutcome,
+    ApprovalList, DeliverSignal, ExecutionState, ListSuspended, ListSuspendedPage, OpenWaitpoints,
+    ResumeExecution, RotateWaitpointSecretRequest, RotateWaitpointSecretResponse, SignalOutcome,
 };
 use ff_core::engine_backend::{Answer, Signals};
 use ff_core::error::{Code, EngineError};
 use ff_core::limits;
-use ff_core::partition::Partition;
 use ff_core::types::{ExecutionId, SignalId};
 
 use super::ScriptBackend;
 use super::executions::named;
-use super::reads::Position;
+use super::pages::Span;
 use super::secrets::rotate_waitpoint_hmac_secret_all_partitions;
 use crate::calls;
 use crate::calls::signal::DeliverSignalReply;
@@ -74,16 +72,11 @@ impl<H: Host + ?Sized> Signals for ScriptBackend<H> {
     fn list_suspended(&self, query: ListSuspended) -> Answer<'_, ListSuspendedPage> {
         Box::pin(async move {
             let limit = query.checked_limit()?;
-            let ListSuspended { partition, cursor, .. } = query;
-            let filter = ListFilter { partition, cursor, ..ListFilter::default() };
-            let page = async |at: Position, limit| {
-                let cursor = at.inside.unwrap_or_default();
-                let call = calls::waits::ListSuspended { cursor, limit };
-                let ListSuspendedReply::Page { suspended, next_cursor } =
-                    self.call(Partition::flow(at.partition), call).await?;
-                Ok((suspended.0, next_cursor))
-            };
-            let (entries, next_cursor) = self.walk(&filter, limit, page).await?;
+            let span = Span { partition: query.partition, cursor: query.cursor, limit };
+            let call = |cursor, limit| calls::waits::ListSuspended { cursor, limit };
+            let open =
+                |ListSuspendedReply::Page { suspended, next_cursor }| (suspended.0, next_cursor);
+            let (entries, next_cursor) = self.list_from(span, call, open).await?;
             Ok(ListSuspendedPage { entries, next_cursor })
         })
     }

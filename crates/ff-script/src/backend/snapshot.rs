@@ -1,7 +1,7 @@
 //! What the store answers about an execution, as callers read it.
 
 use ff_core::contracts::{
-    AttemptSummary, CancelSummary, ExecutionSnapshot, FailureSummary, LeaseSummary,
+    AttemptSummary, CancelSummary, ExecutionSnapshot, FailureSummary, HoldSummary, LeaseSummary,
     ProgressSummary, SuspensionRecord,
 };
 use ff_core::state::StateVector;
@@ -13,7 +13,7 @@ use crate::calls::describe::DescribeExecutionReply::{self as Described, Executio
 pub(super) fn snapshot(execution_id: ExecutionId, of: Described) -> ExecutionSnapshot {
     let (state, current_attempt) = (state(&of), current_attempt(&of));
     let (current_lease, failure) = (current_lease(&of), failure(&of));
-    let (cancel, progress) = (cancel(&of), progress(&of));
+    let (cancel, progress, hold) = (cancel(&of), progress(&of), hold(&of));
     let Execution {
         namespace,
         lane,
@@ -74,6 +74,7 @@ pub(super) fn snapshot(execution_id: ExecutionId, of: Described) -> ExecutionSna
         failure,
         cancel,
         progress,
+        hold,
         policy_json,
         required_capabilities,
         tags,
@@ -144,6 +145,16 @@ fn progress(of: &Described) -> Option<ProgressSummary> {
         percent: *progress_pct,
         message: progress_message.clone(),
         updated_at: (*progress_at)?,
+    })
+}
+
+fn hold(of: &Described) -> Option<HoldSummary> {
+    let Execution { hold_reason, held_at, held_by, hold_note, .. } = of;
+    Some(HoldSummary {
+        blocking_reason: (*hold_reason)?,
+        held_at: (*held_at)?,
+        requested_by: held_by.clone(),
+        reason: hold_note.clone(),
     })
 }
 

@@ -67,6 +67,10 @@ functions! {
             lease_heard_at: Option<TimestampMs>,
             correlation_id: String,
             suspensions: List<SuspensionRecord>,
+            hold_reason: Option<BlockingReason>,
+            held_at: Option<TimestampMs>,
+            held_by: String,
+            hold_note: String,
         },
     }
     refuses [ExecutionNotFound];

@@ -1,32 +1,40 @@
 //! The registry of workers, the leases a leaving one hands back, and what waits for them.
 
 use ff_core::capability::CapabilitySet;
-use ff_core::types::{LaneId, TimestampMs, WorkerId, WorkerInstanceId, WorkerSession};
+use ff_core::types::{
+    ExecutionId, ExecutionKind, LaneId, TimestampMs, WorkerId, WorkerInstanceId, WorkerSession,
+};
 
 use crate::call::functions;
 use crate::value::Value;
-use crate::wire::{List, Rest};
+use crate::wire::{Joined, List, Rest};
 
 functions! {
-    /// Makes a worker process known, or renews that.
+    /// Makes a worker process known, or renews that; it may replace one that its caller saw go.
     write ff_register_worker(RegisterWorker {
         worker_id: WorkerId,
         worker_instance_id: WorkerInstanceId,
         session: WorkerSession,
         capabilities: CapabilitySet,
         ttl_ms: u64,
+        kinds: Joined<ExecutionKind>,
+        running: Option<u32>,
+        capacity: Option<u32>,
+        process: String,
+        replaces: String,
         lanes: Rest<LaneId>,
     })
-    -> RegisterWorkerReply { "OK" => Registered { expires_at: TimestampMs } }
+    -> RegisterWorkerReply { "OK" => Registered { expires_at: TimestampMs, replaced: bool } }
     refuses [WorkerInstanceInUse, InvalidCapabilities];
 
-    /// Extends the registration of a worker process.
+    /// Extends the registration of a worker process, which may say how many tasks it runs.
     write ff_heartbeat_worker(HeartbeatWorker {
         worker_instance_id: WorkerInstanceId,
         session: WorkerSession,
         ttl_ms: u64,
+        running: Option<u32>,
     })
-    -> HeartbeatWorkerReply { "OK" => Extended { expires_at: TimestampMs } }
+    -> HeartbeatWorkerReply { "OK" => Extended { expires_at: TimestampMs, at_capacity: bool } }
     refuses [WorkerNotFound, WorkerInstanceInUse];
 
     /// Takes a worker process off the list.
@@ -37,9 +45,17 @@ functions! {
     -> UnregisterWorkerReply { "OK" => Unregistered {}, "ALREADY_SATISFIED" => Unknown {} }
     refuses [WorkerInstanceInUse];
 
-    /// Lists the connected worker processes, sorted by instance.
+    /// Lists the worker processes that are registered in a partition, sorted by instance.
     read ff_list_workers(ListWorkers {})
     -> ListWorkersReply { "OK" => Workers { workers: List<Value> } }
+    refuses [];
+
+    /// Hands back leases of a leaving worker, which it names by their executions.
+    write ff_hand_back_leases(HandBackLeases {
+        worker_instance_id: WorkerInstanceId,
+        execution_ids: Rest<ExecutionId>,
+    })
+    -> HandBackLeasesReply { "OK" => HandedBack { released: u32 } }
     refuses [];
 
     /// Hands back the leases of a leaving worker; their attempts go on with any other worker.

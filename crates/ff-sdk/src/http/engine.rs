@@ -113,6 +113,14 @@ impl Executions for HttpBackend {
     }
 }
 
+impl Holds for HttpBackend {
+    sends! {
+        hold_execution(on, named): HoldExecution;
+        release_execution(on, named): ReleaseExecution;
+        list_held(it): ListHeld;
+    }
+}
+
 impl Flows for HttpBackend {
     sends! {
         add_flow_member(on, it): AddFlowMember;
@@ -179,6 +187,7 @@ pub(super) fn name(request_id: &mut Option<RequestId>) {
 
 impl Reads for HttpBackend {
     sends! {
+        explain_execution(on): Explain;
         list_attempts(on): ListAttempts;
         read_history(on): ReadHistory;
         list_executions(it): ListFilter;

@@ -50,14 +50,18 @@ impl<S: Send + Sync + 'static> Worker<S> {
         self,
         ended: impl Future<Output = impl Sized>,
     ) -> Result<ShutdownReport, SdkError> {
+        let kinds = self.kinds.by_name.keys().cloned().collect();
         let worker = match self.source {
-            Source::Worker(worker) => worker,
+            Source::Worker(worker) => {
+                worker.serve_only(kinds).await?;
+                worker
+            }
             Source::Shared(connection) => {
-                FlowFabricWorker::connect_to(self.config, &connection).await?
+                FlowFabricWorker::connect_serving(self.config, &connection, kinds).await?
             }
             Source::Own => {
                 let connection = Connection::open(self.config.backend.clone()).await?;
-                FlowFabricWorker::connect_to(self.config, &connection).await?
+                FlowFabricWorker::connect_serving(self.config, &connection, kinds).await?
             }
         };
         if !self.policies.is_empty() {

@@ -10,16 +10,29 @@ use ff_core::contracts::{
 };
 use ff_core::engine_backend::EngineBackend;
 use ff_core::error::{Code, EngineError};
+use ff_core::limits;
 use ff_core::policy::ExecutionPolicy;
-use ff_core::types::{ExecutionKind, TimestampMs};
+use ff_core::types::{ExecutionId, ExecutionKind, TimestampMs};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Shared, WorkerStatus};
+use super::{Shared, WorkerStatus, process};
 use crate::error::{Context as _, SdkError};
 
-/// Makes the worker known. Refuses if a live process has its instance id.
+/// Makes the worker known. Refuses if a live process has its instance id; one of this machine that
+/// is gone is replaced, and its leases are handed back.
 pub(super) async fn register(shared: &Shared) -> Result<(), SdkError> {
-    match try_register(shared, shared.engine()).await {
+    let registered = match try_register(shared, shared.engine(), None).await {
+        Err(error) => match gone(&error) {
+            Some(former) => {
+                let instance = shared.config.worker_instance_id.as_str();
+                tracing::info!(instance, former, "the process before is gone; taking its place");
+                try_register(shared, shared.engine(), Some(former)).await
+            }
+            None => Err(error),
+        },
+        registered => registered,
+    };
+    match registered {
         Err(error) if error.code() == Some(Code::WorkerInstanceInUse) => {
             let instance = shared.config.worker_instance_id.as_str();
             let message = format!("{instance:?} belongs to another live process: {error}");
@@ -49,7 +62,18 @@ pub(super) async fn register_kinds(
     Ok(registered)
 }
 
-async fn try_register(shared: &Shared, engine: &Arc<dyn EngineBackend>) -> Result<(), EngineError> {
+/// The process that is in the way, if it certainly is not there any more.
+fn gone(error: &EngineError) -> Option<String> {
+    let in_use = error.code() == Some(Code::WorkerInstanceInUse);
+    let former = error.details().first().filter(|_| in_use)?;
+    process::is_gone(former).then(|| former.clone())
+}
+
+async fn try_register(
+    shared: &Shared,
+    engine: &Arc<dyn EngineBackend>,
+    replaces: Option<String>,
+) -> Result<(), EngineError> {
     let sent = Instant::now();
     let ttl_ms = shared.registration_ttl_ms();
     let registration = WorkerRegistration {
@@ -58,6 +82,11 @@ async fn try_register(shared: &Shared, engine: &Arc<dyn EngineBackend>) -> Resul
         session: Some(shared.session),
         lanes: shared.config.lanes.clone(),
         capabilities: shared.capabilities.clone(),
+        kinds: shared.kinds(),
+        running: Some(shared.running()),
+        capacity: Some(shared.capacity()),
+        process: process::own(),
+        replaces,
         ttl_ms,
     };
     let registered = engine.register_worker(registration).await?;
@@ -70,7 +99,7 @@ async fn heartbeat(shared: &Shared, engine: &Arc<dyn EngineBackend>) -> Result<(
     let sent = Instant::now();
     let ttl_ms = shared.registration_ttl_ms();
     let instance = shared.config.worker_instance_id.clone();
-    let heartbeat = Heartbeat { session: shared.session, ttl_ms };
+    let heartbeat = Heartbeat { session: shared.session, ttl_ms, running: Some(shared.running()) };
     let registered = engine.heartbeat_worker(instance, heartbeat).await?;
     note_time(shared, sent, registered.expires_at, ttl_ms);
     Ok(())
@@ -107,7 +136,7 @@ async fn beat(shared: &Shared) -> Result<(), EngineError> {
     let engine = shared.upkeep.engine();
     match heartbeat(shared, engine).await {
         Err(error) if error.code() == Some(Code::WorkerNotFound) => {
-            try_register(shared, engine).await
+            try_register(shared, engine, None).await
         }
         answer => answer,
     }
@@ -125,16 +154,23 @@ fn lose(shared: &Shared, error: &EngineError) {
     });
 }
 
-/// Takes the worker off the list and hands back what is still under its name. Only while the
+/// Takes the worker off the list and hands back those leases of its that are left. Only while the
 /// registration is our own: a process that took our place must keep its leases.
-pub(super) async fn disconnect(shared: &Shared) -> Result<(), EngineError> {
+pub(super) async fn disconnect(
+    shared: &Shared,
+    left_over: Vec<ExecutionId>,
+) -> Result<(), EngineError> {
     match heartbeat(shared, shared.engine()).await {
         Err(error) if is_gone(&error) => return Ok(()),
         answer => answer?,
     }
     let instance = shared.config.worker_instance_id.clone();
     let session = shared.session;
-    shared.engine().disconnect_worker(instance, Disconnect { session }).await.map(drop)
+    // Of more than one call may name, the rest is found by looking.
+    let most = usize::try_from(limits::DISCONNECT_EXECUTIONS_MAX).unwrap_or(usize::MAX);
+    let executions = Some(left_over).filter(|held| held.len() <= most);
+    let request = Disconnect { session, executions };
+    shared.engine().disconnect_worker(instance, request).await.map(drop)
 }
 
 fn is_gone(error: &EngineError) -> bool {

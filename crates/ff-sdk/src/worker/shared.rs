@@ -38,6 +38,8 @@ pub(crate) struct Shared {
     pub(crate) tasks: Tasks,
     pub(crate) hand_backs: HandBacks,
     pub(crate) upkeep: Upkeep,
+    /// The kinds it has handlers for; none: any.
+    pub(crate) kinds: Mutex<Vec<ExecutionKind>>,
 }
 
 impl Shared {
@@ -60,6 +62,21 @@ impl Shared {
         let _ = changes.wait_for(|status| *status != WorkerStatus::Running).await;
         let status = *changes.borrow();
         SdkError::WorkerStopped { status }
+    }
+
+    /// The kinds it has handlers for; none: any.
+    pub(crate) fn kinds(&self) -> Vec<ExecutionKind> {
+        self.kinds.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How many tasks are in somebody's hands.
+    pub(crate) fn running(&self) -> u32 {
+        count(self.tasks.len())
+    }
+
+    /// How many may be.
+    pub(crate) fn capacity(&self) -> u32 {
+        count(self.config.max_concurrent_tasks.max(1))
     }
 
     /// How long the registration lasts without a heartbeat: a dead process is missed after its
@@ -96,6 +113,12 @@ impl Shared {
     }
 }
 
+/// As the registry counts tasks.
+fn count(tasks: usize) -> u32 {
+    let most = limits::WORKER_TASKS_MAX as usize;
+    u32::try_from(tasks.min(most)).unwrap_or(u32::MAX)
+}
+
 /// The tasks that are in somebody's hands.
 #[derive(Default)]
 pub(crate) struct Tasks(Mutex<HashMap<LeaseId, Arc<TaskCore>>>);
@@ -107,6 +130,10 @@ impl Tasks {
 
     pub(crate) fn remove(&self, id: &LeaseId) {
         self.lock().remove(id);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.lock().len()
     }
 
     /// Those that are there now.

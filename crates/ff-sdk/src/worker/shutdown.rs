@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ff_core::backend_error::BackendError;
+use ff_core::types::ExecutionId;
 use tokio::time::{timeout, timeout_at};
 
 use super::{FlowFabricWorker, Shared, WorkerStatus, registry};
@@ -40,19 +41,24 @@ impl FlowFabricWorker {
         let left_over = if drained { Vec::new() } else { self.shared.tasks.all() };
         left_over.iter().for_each(|core| task::take_away(core, &self.shared));
         self.heartbeat.abort();
-        let parted = timeout(PARTING, self.part(before)).await;
+        let names = left_over.iter().map(|core| core.handle().execution_id).collect();
+        let parted = timeout(PARTING, self.part(before, names)).await;
         self.shared.status.send_replace(WorkerStatus::Stopped);
         parted.unwrap_or_else(|_| Err(SdkError::Backend(BackendError::timed_out(PARTING))))?;
         Ok(ShutdownReport { handed_back: left_over.len() })
     }
 
     /// A worker whose place was taken has no registration to take off.
-    async fn part(&self, before: WorkerStatus) -> Result<(), SdkError> {
+    async fn part(
+        &self,
+        before: WorkerStatus,
+        left_over: Vec<ExecutionId>,
+    ) -> Result<(), SdkError> {
         self.shared.hand_backs.all_done().await;
         if before == WorkerStatus::Lost {
             return Ok(());
         }
-        registry::disconnect(&self.shared).await.context("disconnect_worker")
+        registry::disconnect(&self.shared, left_over).await.context("disconnect_worker")
     }
 }
 

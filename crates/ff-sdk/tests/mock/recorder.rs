@@ -192,6 +192,14 @@ impl Signals for Recorder {
     }
 }
 
+impl Holds for Recorder {
+    pass_on! {
+        fn hold_execution<'a>(id: ExecutionId, request: HoldExecution) -> ExecutionState;
+        fn release_execution<'a>(id: ExecutionId, request: ReleaseExecution) -> ExecutionState;
+        fn list_held<'a>(query: ListHeld) -> ListHeldPage;
+    }
+}
+
 impl Flows for Recorder {
     pass_on! {
         fn create_flow<'a>(request: CreateFlow) -> FlowCreated;
@@ -219,6 +227,7 @@ impl Flows for Recorder {
 
 impl Reads for Recorder {
     pass_on! {
+        fn explain_execution<'a>(id: ExecutionId) -> Explanation;
         fn describe_execution<'a>(id: ExecutionId) -> Option<ExecutionSnapshot>;
         fn read_result<'a>(id: ExecutionId) -> Option<Vec<u8>>;
         fn read_payload<'a>(id: ExecutionId) -> Option<Vec<u8>>;

@@ -1,9 +1,9 @@
 //! The registry of workers.
 
-use ff_core::contracts::WorkerRecord;
+use ff_core::contracts::{WorkRequest, WorkerRecord, WorkerRegistration};
 use ff_sdk::{FlowFabricWorker, SdkError, WorkerStatus};
 
-use crate::site::{LONG, Site, eventually, worker_config};
+use crate::site::{LANE, LONG, Site, eventually, worker_config};
 
 async fn listed(site: &Site, instance: &str) -> Option<WorkerRecord> {
     let workers = site.connection.engine().list_workers().await.expect("readable");
@@ -17,6 +17,7 @@ pub(crate) async fn a_worker_is_listed_while_it_is_connected(site: Site) {
     let worker = FlowFabricWorker::connect_to(config, &site.connection).await.expect("connects");
     let record = listed(&site, "w-1").await.expect("listed");
     assert_eq!((record.lanes, record.capabilities.csv().as_str()), (lanes, "gpu"));
+    assert_eq!((record.running, record.capacity), (Some(0), Some(1)));
     assert_eq!(worker.status(), WorkerStatus::Running);
     worker.shutdown(LONG).await.expect("leaves");
     assert_eq!(worker.status(), WorkerStatus::Stopped);
@@ -46,6 +47,35 @@ pub(crate) async fn a_second_live_process_with_the_same_instance_is_refused(site
     first.shutdown(LONG).await.expect("leaves");
     let second = site.worker("w-1", 1).await;
     assert_eq!(second.status(), WorkerStatus::Running);
+}
+
+/// A process of this machine that has ended.
+fn dead_process() -> String {
+    let mut child = std::process::Command::new("true").spawn().expect("there is a true");
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("Linux");
+    let space = std::fs::read_link("/proc/self/ns/pid").expect("Linux");
+    let space: String = space.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
+    let process = format!("{}:{space}:{}:1", boot.trim(), child.id());
+    child.wait().expect("it ends");
+    process
+}
+
+pub(crate) async fn a_worker_that_is_started_again_does_not_wait(site: Site) {
+    let config = worker_config("w-1", 1);
+    let id = site.client.submit("k", &1).lane(LANE).await.expect("submitted").execution_id();
+    let (worker_id, instance) = (config.worker_id.clone(), config.worker_instance_id.clone());
+    let mut died = WorkerRegistration::new(worker_id.clone(), instance.clone(), 600_000);
+    died.process = Some(dead_process());
+    site.connection.engine().register_worker(died).await.expect("registered");
+    let request = WorkRequest::new(worker_id, instance, config.lanes.clone(), 600_000);
+    let work = site.connection.work().await.expect("a source of work");
+    let taken = work.claim(request).await.expect("claims");
+    assert_eq!(taken.len(), 1);
+    let worker = FlowFabricWorker::connect_to(config, &site.connection).await.expect("at once");
+    let task = worker.claim_next().await.expect("claims").expect("it was handed back at once");
+    assert_eq!(task.execution_id(), &id);
+    task.complete(None).await.expect("completes");
+    worker.shutdown(LONG).await.expect("leaves");
 }
 
 pub(crate) async fn wrong_settings_leave_no_registration_behind(site: Site) {

@@ -11,7 +11,8 @@ use ff_api::headers;
 use ff_core::argument::check_range;
 use ff_core::contracts::{
     CancelExecution, CancelMany, ChangePriority, CreateExecution, Created, CreatedExecution,
-    ListFilter, ReplayExecution, ReplayMany, RevokeLease, SetTags,
+    HoldExecution, ListFilter, ListHeld, ReleaseExecution, ReplayExecution, ReplayMany,
+    RevokeLease, SetTags,
 };
 use ff_core::error::EngineError;
 use ff_core::types::IdempotencyKey;
@@ -34,6 +35,9 @@ pub(super) fn routes() -> Vec<Route> {
         direct::<ReplayMany, _>(|engine, _, it| engine.replay_many(it)),
         direct::<CancelExecution, _>(|engine, id, it| engine.cancel_execution(id, it)),
         direct::<ReplayExecution, _>(|engine, id, it| engine.replay(id, it)),
+        direct::<HoldExecution, _>(|engine, id, it| engine.hold_execution(id, it)),
+        direct::<ReleaseExecution, _>(|engine, id, it| engine.release_execution(id, it)),
+        direct::<ListHeld, _>(|engine, _, query| engine.list_held(query)),
         direct::<RevokeLease, _>(|engine, id, it| engine.revoke_lease(id, it)),
         direct::<ChangePriority, _>(|engine, id, it| engine.change_priority(id, it)),
         direct::<SetTags, _>(|engine, id, it| engine.set_tags(id, it)),

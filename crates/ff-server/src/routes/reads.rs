@@ -10,7 +10,8 @@ use ff_api::problem::{HttpCode, Problem};
 use ff_api::raw::{ReadPayload, ResultQuery};
 use ff_core::argument::check_range;
 use ff_core::contracts::{
-    DescribeExecution, ExecutionSnapshot, ExecutionState, ListAttempts, ReadHistory, ReadState,
+    DescribeExecution, ExecutionSnapshot, ExecutionState, Explain, ListAttempts, ReadHistory,
+    ReadState,
 };
 use ff_core::engine_backend::EngineBackend;
 use ff_core::error::{Code, EngineError};
@@ -32,6 +33,7 @@ pub(super) fn routes() -> Vec<Route> {
         direct::<ReadState, _>(|engine, id, _| Box::pin(state(engine, id))),
         route::raw::<ResultQuery, _, _>(result).answers_raw(OCTET_STREAM, "The result."),
         route::raw::<ReadPayload, _, _>(payload).answers_raw(OCTET_STREAM, "The input."),
+        direct::<Explain, _>(|engine, id, _| engine.explain_execution(id)),
         direct::<ListAttempts, _>(|engine, id, _| engine.list_attempts(id)),
         direct::<ReadHistory, _>(|engine, id, _| engine.read_history(id)),
     ]

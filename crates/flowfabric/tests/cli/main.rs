@@ -6,6 +6,7 @@ mod site;
 mod approve;
 mod cancel_replay;
 mod flow;
+mod hold;
 mod ids;
 mod lanes;
 mod look;
@@ -18,7 +19,9 @@ mod tail;
 mod terminal;
 mod tls;
 mod waiting;
+mod why;
 mod work;
+mod workers;
 
 mod chaos;
 mod demo;

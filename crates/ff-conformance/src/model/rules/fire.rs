@@ -74,10 +74,13 @@ fn became(seen: &Seen<'_>, uuid: &str, cause: Cause) -> Checked {
         let goes = flow.is_some_and(|flow| may_go(flow, seen.now));
         return rule(goes, || format!("{uuid} is not there any more"));
     };
-    let right = match cause {
+    let mut right = match cause {
         Cause::WaitOver => vec![after_wait(seen, before)],
         _ => expected(before, cause, seen.now),
     };
+    if before.is_held() {
+        right.iter_mut().filter(|word| is_free(word)).for_each(|word| *word = "parked");
+    }
     let is = after.state();
     // Others of its flow, or the flow itself, may have ended it first.
     let member = seen.sent.name() == "ff_tick" || is_stopped(seen.before(), before);
@@ -87,6 +90,11 @@ fn became(seen: &Seen<'_>, uuid: &str, cause: Cause) -> Checked {
     rule(right.contains(&is), || format!("{uuid} became {is} instead of {right:?} by {cause:?}"))?;
     let free = after.bytes(field::GRANT_ID).is_none();
     rule(cause != Cause::GrantOver || free, || format!("{uuid} is still reserved"))
+}
+
+/// Would nothing but a claim be missing, or nothing but a time?
+fn is_free(word: &str) -> bool {
+    matches!(word, "waiting" | "delayed" | "lapsed" | "revoked")
 }
 
 /// The states that may follow.

@@ -167,7 +167,7 @@ impl<'a> Standing<'a> {
         let right = match record.state() {
             "held" => self.graph.whole && (!self.graph.sealed || !settled),
             "blocked" => !began && (!settled || verdict == Verdict::Waits),
-            "waiting" | "delayed" => began || verdict == Verdict::Free,
+            "waiting" | "delayed" | "parked" => began || verdict == Verdict::Free,
             "skipped" => verdict == Verdict::Hopeless || frees_nobody(self.flow),
             _ => true,
         };

@@ -8,6 +8,7 @@ use ff_script::dump::{Dump, Stored};
 
 use super::super::view::{Fields, field};
 use super::flows::{direct, may_go};
+use super::workers::hands_back;
 use super::{Checked, Seen, rule};
 use crate::record::log_entry;
 
@@ -95,7 +96,7 @@ fn counters(seen: &Seen<'_>, before: Fields<'_>, after: Fields<'_>, direct: bool
     let claims = direct && CLAIMS.contains(&name);
     let replays = u64::from(direct && name == "ff_replay_execution");
     let epochs = grown(before, after, field::LEASE_EPOCH);
-    let new_epoch = claims || name == "ff_release_worker_leases";
+    let new_epoch = claims || hands_back(name);
     rule(epochs == Some(u64::from(new_epoch)), || format!("the epoch grew by {epochs:?}"))?;
     let attempts = grown(before, after, field::ATTEMPT_COUNT);
     let most = u64::from(claims && before.text(field::NEXT_ATTEMPT) != "resume");

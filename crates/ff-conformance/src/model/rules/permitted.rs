@@ -58,6 +58,8 @@ fn may(seen: &Seen<'_>, uuid: &str, record: Fields<'_>) -> Option<bool> {
         }
         "ff_expire_suspension" => state == "suspended" && passed(field::SUSPEND_UNTIL),
         "ff_change_priority" => !record.is_ended(),
+        "ff_hold_execution" => !record.is_ended() && !record.is_held(),
+        "ff_release_execution" => record.is_held() && !stopped,
         "ff_replay_execution" => {
             record.is_ended() && may_replay(sent, record) && flows::may_replay(seen, uuid, record)?
         }

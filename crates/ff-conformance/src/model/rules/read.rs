@@ -72,6 +72,7 @@ fn public_of(record: Fields<'_>) -> &str {
     match record.state() {
         "running" | "lapsed" | "revoked" => "active",
         "success" => "completed",
+        "parked" => "waiting",
         "held" | "blocked" => "waiting_children",
         other => other,
     }

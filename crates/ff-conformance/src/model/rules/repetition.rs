@@ -58,7 +58,7 @@ pub(in super::super) fn check_repetition(
         "ff_promote_blocked_to_eligible" => word == "not_blocked_by_deps",
         // Without the count it saw, a replay cannot be recognised, but it finds nothing to do.
         "ff_replay_execution" => matches!(word, "DUPLICATE" | "execution_not_terminal"),
-        "ff_release_worker_leases" => second.done,
+        "ff_release_worker_leases" | "ff_hand_back_leases" => second.done,
         // Without an id of its own it finds nothing to do.
         "ff_resume_execution" => word == "execution_not_suspended",
         // It may have ended what it was about.

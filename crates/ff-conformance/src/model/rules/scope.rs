@@ -59,7 +59,7 @@ fn named(seen: &Seen<'_>) -> BTreeSet<String> {
             }
             _ => stopped(seen).collect(),
         },
-        "ff_release_worker_leases" => {
+        "ff_release_worker_leases" | "ff_hand_back_leases" => {
             let instance = seen.sent.text("worker_instance_id");
             held(seen.before(), instance, seen.now).into_iter().map(str::to_owned).collect()
         }

@@ -43,7 +43,9 @@ fn what_goes_on_takes_signals(seen: &Seen<'_>) -> Checked {
     let Some((record, one)) = record.zip(one) else { return Ok(()) };
     let goes_on = match record.state() {
         "running" => record.count(field::LEASE_EXPIRES_AT) > seen.now,
-        "suspended" | "delayed" | "waiting" => record.text(field::NEXT_ATTEMPT) == "resume",
+        "suspended" | "delayed" | "waiting" | "parked" => {
+            record.text(field::NEXT_ATTEMPT) == "resume"
+        }
         _ => false,
     };
     let same =

@@ -3,6 +3,7 @@
 use ff_script::dump::Stored;
 use ff_script::value::Value;
 
+use super::super::sent::uuid_of;
 use super::super::view::{View, field};
 use super::{Checked, Seen, rule};
 
@@ -10,9 +11,14 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
     let session = seen.sent.text("session");
     let live = live_session(seen);
     match seen.sent.name() {
-        "ff_register_worker" => expect(seen, live.is_none_or(|live| live == session)),
+        "ff_register_worker" => {
+            let replaces = seen.sent.text("replaces");
+            let seen_to_go = !replaces.is_empty() && live_process(seen) == Some(replaces);
+            expect(seen, seen_to_go || live.is_none_or(|live| live == session))
+        }
         "ff_heartbeat_worker" | "ff_unregister_worker" => expect(seen, live == Some(session)),
         "ff_release_worker_leases" => released(seen),
+        "ff_hand_back_leases" => handed_back(seen),
         "ff_lane_depths" => depths(seen),
         _ => Ok(()),
     }
@@ -22,13 +28,23 @@ fn expect(seen: &Seen<'_>, done: bool) -> Checked {
     rule(seen.done() == done, || format!("{}, but the session says {done}", seen.answer.word))
 }
 
+/// What is known of a worker process.
+fn entry<'a>(seen: &Seen<'a>) -> Option<&'a str> {
+    let Some(Stored::Hash(workers)) = seen.before().stored("workers") else { return None };
+    str::from_utf8(workers.get(seen.sent.arg("worker_instance_id"))?).ok()
+}
+
 /// The session of a worker process while its registration lasts.
 fn live_session<'a>(seen: &Seen<'a>) -> Option<&'a str> {
-    let Some(Stored::Hash(workers)) = seen.before().stored("workers") else { return None };
-    let entry = str::from_utf8(workers.get(seen.sent.arg("worker_instance_id"))?).ok()?;
-    let parts: Vec<&str> = entry.splitn(5, ':').collect();
+    let parts: Vec<&str> = entry(seen)?.splitn(5, ':').collect();
     let expires_at: u64 = parts.get(3)?.parse().ok()?;
     (expires_at > seen.now).then_some(parts[0])
+}
+
+/// What the worker said tells its process from others.
+fn live_process<'a>(seen: &Seen<'a>) -> Option<&'a str> {
+    let (_, load) = entry(seen)?.split_once("\n\n")?;
+    load.lines().next()?.splitn(4, ':').nth(3)
 }
 
 /// What a worker process holds under live leases.
@@ -43,14 +59,37 @@ pub(super) fn held<'a>(view: View<'a>, instance: &str, now: u64) -> Vec<&'a str>
     held.map(|(uuid, _)| uuid).collect()
 }
 
+/// Does a call hand leases back that their holder did not end?
+pub(super) fn hands_back(name: &str) -> bool {
+    matches!(name, "ff_release_worker_leases" | "ff_hand_back_leases")
+}
+
+/// What is named and held waits to go on, and all else is as it was.
+fn handed_back(seen: &Seen<'_>) -> Checked {
+    let named = |uuid: &&str| {
+        let ids = seen.sent.rest().iter().filter_map(|id| str::from_utf8(id).ok());
+        ids.filter_map(uuid_of).any(|id| id == *uuid)
+    };
+    let held = held(seen.before(), seen.sent.text("worker_instance_id"), seen.now);
+    let held: Vec<&str> = held.into_iter().filter(named).collect();
+    let told = [Value::Int(held.len() as i64)];
+    rule(seen.answer.values == told, || format!("{:?}, of {held:?}", seen.answer.values))?;
+    wait_to_go_on(seen, &held)
+}
+
 /// All of it waits to go on.
 fn released(seen: &Seen<'_>) -> Checked {
     let held = held(seen.before(), seen.sent.text("worker_instance_id"), seen.now);
     let told = [Value::Int(held.len() as i64), Value::Bytes(Vec::new())];
     rule(seen.answer.values == told, || format!("{:?}, of {held:?}", seen.answer.values))?;
+    wait_to_go_on(seen, &held)
+}
+
+fn wait_to_go_on(seen: &Seen<'_>, held: &[&str]) -> Checked {
     let waits = |uuid: &&str| {
         seen.after().record(uuid).is_some_and(|record| {
-            record.state() == "waiting" && record.text(field::NEXT_ATTEMPT) == "resume"
+            let word = if record.is_held() { "parked" } else { "waiting" };
+            record.state() == word && record.text(field::NEXT_ATTEMPT) == "resume"
         })
     };
     rule(held.iter().all(waits), || format!("not all of {held:?} wait to go on"))

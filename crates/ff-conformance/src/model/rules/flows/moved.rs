@@ -2,6 +2,7 @@
 
 use super::super::super::graph::Verdict;
 use super::super::super::view::{Fields, field};
+use super::super::workers::hands_back;
 use super::super::{Checked, Seen, rule};
 use super::{Standing, claimed, frees_nobody, is_stopped, named};
 
@@ -17,7 +18,7 @@ pub(super) fn check(seen: &Seen<'_>, standing: &Standing<'_>) -> Checked {
             continue;
         }
         let (was, is) = (before.state(), after.state());
-        if was == "running" && seen.sent.name() == "ff_release_worker_leases" {
+        if was == "running" && hands_back(seen.sent.name()) {
             continue;
         }
         let reason = !frees_unduly(seen, standing, uuid, before, *after)
@@ -26,7 +27,7 @@ pub(super) fn check(seen: &Seen<'_>, standing: &Standing<'_>) -> Checked {
                 || may(seen, standing, uuid, before, is));
         rule(reason, || format!("{uuid} went from {was} to {is} without a reason"))?;
         fails_fast(standing, uuid, before, is)?;
-        if matches!(was, "blocked" | "held") && matches!(is, "waiting" | "delayed") {
+        if matches!(was, "blocked" | "held") && matches!(is, "waiting" | "delayed" | "parked") {
             in_time(seen, standing, uuid, *after).map_err(|what| format!("{uuid}: {what}"))?;
         }
     }
@@ -55,7 +56,7 @@ fn frees_unduly(
     after: Fields<'_>,
 ) -> bool {
     let freed = matches!(before.state(), "blocked" | "held")
-        && matches!(after.state(), "waiting" | "delayed" | "skipped");
+        && matches!(after.state(), "waiting" | "delayed" | "parked" | "skipped");
     let cancelled = seen.before().flow_of(before).is_some_and(frees_nobody);
     freed && (cancelled || standing.verdict(uuid) == Verdict::Waits)
 }
@@ -74,15 +75,15 @@ fn may(seen: &Seen<'_>, standing: &Standing<'_>, uuid: &str, before: Fields<'_>,
     let sealed = standing.graph.sealed;
     match (before.state(), is) {
         ("held", "blocked") => sealed,
-        ("held" | "blocked", "waiting" | "delayed") => {
+        ("held" | "blocked", "waiting" | "delayed" | "parked") => {
             verdict == Verdict::Free && (before.state() == "blocked" || sealed)
         }
         ("held" | "blocked", "skipped") => verdict == Verdict::Hopeless,
-        ("waiting" | "delayed", "skipped" | "blocked") if is_bound(seen, uuid) => true,
+        ("waiting" | "delayed" | "parked", "skipped" | "blocked") if is_bound(seen, uuid) => true,
         (_, "cancelled" | "expired") => {
             !before.is_ended() && (is_stopped(standing.view, before) || is_given_up(standing))
         }
-        ("waiting" | "delayed", "blocked") => replayed && !before.has_begun(),
+        ("waiting" | "delayed" | "parked", "blocked") => replayed && !before.has_begun(),
         ("skipped", "blocked" | "waiting" | "delayed" | "held") => replayed,
         (_, "blocked" | "waiting" | "delayed" | "held") if before.is_ended() => {
             let ran = before.has_begun();

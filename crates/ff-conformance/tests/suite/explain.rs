@@ -1,0 +1,189 @@
+//! Why an execution does not run.
+
+use ff_conformance::record::score;
+use ff_conformance::{Deployment, INSTANCE, LANE, WORKER, capabilities, conformance, lane, worker};
+use ff_core::contracts::{Condition, Explanation, Why, WorkerRegistration};
+use ff_core::engine_backend::{Reads as _, Workers as _};
+use ff_core::error::Code;
+use ff_core::state::{BlockingReason, PublicState};
+use ff_core::types::{ExecutionId, WorkerInstanceId};
+use ff_script::calls::explain::{CountAhead, CountAheadReply, ExplainExecution};
+
+use super::cancel::outside;
+use super::hold::hold;
+
+async fn why(d: &Deployment, id: ExecutionId) -> Explanation {
+    d.backend.explain_execution(id).await.expect("it is there")
+}
+
+/// A lane of the test's own, and leave to ask all partitions: others share the store.
+fn alone(d: &Deployment) -> String {
+    d.host().watch(false);
+    format!("explain-{}", d.home().index)
+}
+
+/// A worker that takes from a lane.
+async fn connect(
+    d: &Deployment,
+    name: &str,
+    lane_name: &str,
+    kinds: &[&str],
+    able: &[&str],
+) -> WorkerInstanceId {
+    let instance = d.own_instance(name);
+    let registration = WorkerRegistration {
+        lanes: vec![lane(lane_name)],
+        kinds: kinds.iter().map(|kind| kind.parse().expect("a name")).collect(),
+        capabilities: capabilities(able),
+        running: Some(1),
+        capacity: Some(2),
+        ..WorkerRegistration::new(worker(WORKER), instance.clone(), 60_000)
+    };
+    d.backend.register_worker(registration).await.expect("joins");
+    instance
+}
+
+const GPU: &str = r#"{"routing_requirements":{"required_capabilities":["cuda","gpu"]}}"#;
+
+const RETRY: &str =
+    r#"{"retry_policy":{"max_retries":9,"backoff":{"type":"fixed","delay_ms":500}}}"#;
+
+conformance! {
+    async fn what_is_delayed_says_until_when_and_why(d: &Deployment) {
+        let begun = d.now();
+        let id = d.create().delayed_by(100).send().await;
+        d.advance(10).await;
+        let told = why(d, id).await;
+        let until = begun.plus_millis(100);
+        let blocking_reason = BlockingReason::WaitingForDelay;
+        assert_eq!(told.why, Why::Delayed { until, blocking_reason, failure: None });
+        assert_eq!((told.since, told.now), (begun, d.now()));
+        let retried = d.create().policy(RETRY).send().await;
+        let held = d.claim(LANE).await;
+        d.call(held.fail("no luck", "x")).await;
+        let told = why(d, retried).await;
+        assert_eq!(told.summary, "waits for its retry after: no luck");
+    }
+
+    async fn who_waits_for_others_names_them(d: &Deployment) {
+        let flow = d.flow("a -> c, b -> c").await;
+        d.complete(&flow, "a").await;
+        let told = why(d, flow.id("c")).await;
+        let Why::Dependencies { needed, satisfied, total, open } = told.why else {
+            panic!("{told:?}")
+        };
+        assert_eq!((needed, satisfied, total), (2, 1, 2));
+        assert_eq!(open.len(), 1);
+        assert_eq!((open[0].execution_id, open[0].name.as_str()), (flow.id("b"), "b"));
+        assert_eq!(told.summary, "waits for others: 1 of 2 are done; b is waiting");
+        let parent = d.take(&flow, "b").await;
+        d.adopt(&parent, &d.graph("x, y")).await;
+        d.call(parent.wait_for_children()).await;
+        assert_eq!(why(d, parent.id).await.why, Why::Children { open: 2, total: 2 });
+    }
+
+    async fn a_member_of_a_flow_that_is_not_whole_says_so(d: &Deployment) {
+        let graph = d.graph("a, b");
+        d.call(graph.part(0..1, 0..0, false)).await;
+        let told = why(d, graph.flow().id("a")).await;
+        assert_eq!(told.why, Why::FlowNotSealed);
+    }
+
+    async fn what_is_suspended_says_on_what(d: &Deployment) {
+        let held = d.create_and_claim().await;
+        let mut call = d.suspension(&held, &Condition::any(["go"]));
+        (call.requested_by, call.timeout_ms) = ("mia".to_owned(), Some(900));
+        d.suspend_by(&held, call).await;
+        d.call(hold(held.id)).await;
+        let told = why(d, held.id).await;
+        let Why::Suspended { timeout_at, requested_by, signal_count, .. } = &told.why else {
+            panic!("{told:?}")
+        };
+        assert_eq!((*timeout_at, requested_by.as_str()), (Some(d.now().plus_millis(900)), "mia"));
+        assert_eq!(*signal_count, 0);
+        assert!(told.held_next.is_some(), "it is held when the wait is over");
+    }
+
+    async fn what_is_held_says_by_whom(d: &Deployment) {
+        let id = d.create_one().await;
+        d.call(hold(id)).await;
+        let told = why(d, id).await;
+        let (requested_by, note) = ("mia".to_owned(), "looks wrong".to_owned());
+        assert_eq!(told.why, Why::Held { requested_by, note, held_at: d.now() });
+        assert_eq!((told.held_next, told.summary.as_str()), (None, "held by mia: looks wrong"));
+    }
+
+    async fn what_is_reserved_runs_or_is_over_says_where_and_how(d: &Deployment) {
+        let id = d.create_one().await;
+        let grant = d.claim_grant_call(id);
+        d.call(grant.clone()).await;
+        let told = why(d, id).await;
+        assert!(matches!(told.why, Why::Reserved { .. }), "{told:?}");
+        d.call(d.member_claim(id, grant.grant_id)).await;
+        assert_eq!(why(d, id).await.summary, format!("runs on {INSTANCE}"));
+        d.advance(5).await;
+        d.call(outside(id, "operator_override")).await;
+        let told = why(d, id).await;
+        assert!(matches!(&told.why, Why::Ended { cancel: Some(_), .. }), "{told:?}");
+        assert_eq!((told.public_state, told.since), (PublicState::Cancelled, d.now()));
+        assert_eq!(d.refused(ExplainExecution { execution_id: d.new_id() }).await,
+            Code::ExecutionNotFound);
+    }
+
+    async fn what_nobody_can_take_says_what_is_missing(d: &Deployment) {
+        let own = alone(d);
+        let id = d.create().lane(&own).kind("render").policy(GPU).send().await;
+        let told = why(d, id).await;
+        assert!(told.is_without_worker() && matches!(told.why, Why::NoWorkerInLane { .. }));
+        connect(d, "mailer", &own, &["mail"], &["cuda", "gpu"]).await;
+        let told = why(d, id).await;
+        assert!(matches!(told.why, Why::NoWorkerForKind { .. }), "{told:?}");
+        assert!(told.summary.starts_with("no worker serves render"), "{}", told.summary);
+        connect(d, "anything", &own, &[], &[]).await;
+        let half = connect(d, "half", &own, &["render"], &["gpu"]).await;
+        let told = why(d, id).await;
+        let Why::NoCapableWorker { required, nearest } = &told.why else { panic!("{told:?}") };
+        assert_eq!(required.csv(), "cuda,gpu");
+        assert_eq!(nearest[0].worker_instance_id, half);
+        assert_eq!(nearest[0].missing, ["cuda"]);
+        assert_eq!(nearest[1].missing, ["cuda", "gpu"]);
+        connect(d, "whole", &own, &["render"], &["cuda", "gpu", "more"]).await;
+        let told = why(d, id).await;
+        let Why::Queued { ahead_estimate, workers, with_room } = told.why else {
+            panic!("{told:?}")
+        };
+        assert_eq!((ahead_estimate, workers, with_room), (0, 1, 1));
+    }
+
+    async fn the_place_in_the_queue_counts_all_partitions(d: &Deployment) {
+        let own = alone(d);
+        connect(d, "any", &own, &[], &[]).await;
+        for partition in d.partitions {
+            d.create().lane(&own).on(partition).send().await;
+        }
+        d.advance(5).await;
+        let last = d.create().lane(&own).send().await;
+        d.create().lane(&own).priority(9).send().await;
+        let told = why(d, last).await;
+        let Why::Queued { ahead_estimate, .. } = told.why else { panic!("{told:?}") };
+        assert_eq!(ahead_estimate, d.partitions.len() as u64 + 1);
+        let at = score(&d.dump().await, &format!("q:{own}"), last).expect("it is queued");
+        let call = CountAhead {
+            lane: lane(&own),
+            need: format!("tests:{}", told.kind).parse().expect("a need"),
+            score: at.to_string(),
+        };
+        assert_eq!(d.call(call).await, CountAheadReply::Counted { ahead: 2 });
+    }
+
+    async fn what_lost_its_lease_waits_for_a_worker(d: &Deployment) {
+        let own = alone(d);
+        d.create().lane(&own).send().await;
+        let lost = d.claim(&own).await;
+        d.advance(ff_conformance::LEASE_MS).await;
+        d.tick().await;
+        let told = why(d, lost.id).await;
+        assert_eq!(told.public_state, PublicState::Active);
+        assert!(told.is_without_worker(), "{told:?}");
+    }
+}

@@ -1,0 +1,293 @@
+//! Why an execution does not run.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::snapshot::{CancelSummary, FailureSummary, HoldSummary};
+use crate::ToSchema;
+use crate::capability::CapabilitySet;
+use crate::operation::{Method, Nothing, Operation};
+use crate::state::{BlockingReason, PublicState};
+use crate::types::{
+    ExecutionId, ExecutionKind, LaneId, TimestampMs, WaitpointId, WorkerId, WorkerInstanceId,
+};
+
+/// Asks why an execution does not run.
+#[derive(Clone, Copy, Debug)]
+pub struct Explain;
+
+impl Operation for Explain {
+    type Target = ExecutionId;
+    type Request = Nothing;
+    type Reply = Explanation;
+
+    const METHOD: Method = Method::Get;
+    const PATH: &'static str = "/v1/executions/{execution_id}/why";
+    const NAME: &'static str = "explainExecution";
+    const SUMMARY: &'static str = "Why an execution does not run, and since when.";
+    const ANSWERS: &'static str = "What it waits for, where it runs, or how it ended.";
+    const ABOUT: &'static str = "Workers are those that are registered, as they were at most a \
+        second ago; one that claims without having registered is not known. The place in the queue \
+        is an estimate.";
+}
+
+/// Why an execution does not run. Times are of the store's clock.
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Explanation {
+    /// The execution.
+    pub execution_id: ExecutionId,
+    /// The handler that runs it.
+    pub kind: ExecutionKind,
+    /// The queue it waits or waited in.
+    pub lane: LaneId,
+    /// The one word for where it stands.
+    pub public_state: PublicState,
+    /// Why.
+    pub why: Why,
+    /// The same in words.
+    pub summary: String,
+    /// Since when it stands there.
+    pub since: TimestampMs,
+    /// The time of the answer.
+    pub now: TimestampMs,
+    /// When it ends by itself, wherever it stands.
+    pub deadline_at: Option<TimestampMs>,
+    /// Who will hold it as soon as what it does now is over.
+    pub held_next: Option<HoldSummary>,
+}
+
+impl Explanation {
+    /// True if it waits for a worker, and none that is connected can take it.
+    pub const fn is_without_worker(&self) -> bool {
+        matches!(
+            self.why,
+            Why::NoWorkerInLane { .. } | Why::NoWorkerForKind { .. } | Why::NoCapableWorker { .. }
+        )
+    }
+}
+
+/// What keeps an execution from running, where it runs, or how it ended.
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "reason", rename_all = "snake_case")]
+pub enum Why {
+    /// It must not run before a time.
+    Delayed {
+        /// The time.
+        until: TimestampMs,
+        /// What the pause is for: a delay, a retry, or a resume.
+        blocking_reason: BlockingReason,
+        /// The failure that a retry follows.
+        failure: Option<FailureSummary>,
+    },
+    /// It waits for others of its flow.
+    Dependencies {
+        /// How many of them must be satisfied.
+        needed: u32,
+        /// How many are.
+        satisfied: u32,
+        /// How many there are.
+        total: u32,
+        /// The first that are not over.
+        open: Vec<OpenUpstream>,
+    },
+    /// It waits for its children.
+    Children {
+        /// How many are not over.
+        open: u32,
+        /// How many there are.
+        total: u32,
+    },
+    /// Its flow is not whole yet.
+    FlowNotSealed,
+    /// It is suspended.
+    Suspended {
+        /// What for.
+        blocking_reason: BlockingReason,
+        /// In the words of the suspension.
+        suspended_for: String,
+        /// What it waits on.
+        waitpoint_id: Option<WaitpointId>,
+        /// The name of that.
+        waitpoint_key: String,
+        /// Who asked for it.
+        requested_by: String,
+        /// How many signals came so far.
+        signal_count: u32,
+        /// When the wait ends by itself.
+        timeout_at: Option<TimestampMs>,
+    },
+    /// An operator holds it.
+    Held {
+        /// Who.
+        requested_by: String,
+        /// Why, for a person.
+        note: String,
+        /// Since when.
+        held_at: TimestampMs,
+    },
+    /// Nothing of its lane is handed out.
+    LanePaused,
+    /// It is reserved for a worker that has not taken it yet.
+    Reserved {
+        /// The process.
+        worker_instance_id: WorkerInstanceId,
+        /// Until when.
+        until: TimestampMs,
+    },
+    /// No connected worker takes from its lane.
+    NoWorkerInLane {
+        /// How many workers are connected.
+        connected: u32,
+    },
+    /// No connected worker of its lane has a handler for its kind.
+    NoWorkerForKind {
+        /// How many take from its lane.
+        in_lane: u32,
+    },
+    /// Workers have handlers for its kind, and none of them can do what it requires.
+    NoCapableWorker {
+        /// What it requires.
+        required: CapabilitySet,
+        /// Those that lack least.
+        nearest: Vec<NearWorker>,
+    },
+    /// Workers can take it; others come first, or it is about to be taken.
+    Queued {
+        /// How many stand before it, about: others come and go, and workers of several kinds
+        /// choose among several queues.
+        ahead_estimate: u64,
+        /// How many workers can take it.
+        workers: u32,
+        /// How many of them have room, as far as they say.
+        with_room: u32,
+    },
+    /// It runs.
+    Running {
+        /// The kind of worker.
+        worker_id: WorkerId,
+        /// The process.
+        worker_instance_id: WorkerInstanceId,
+        /// When its lease ends unless renewed.
+        lease_expires_at: TimestampMs,
+        /// When it was last heard of.
+        heard_at: Option<TimestampMs>,
+    },
+    /// It is over.
+    Ended {
+        /// Why it failed.
+        failure: Option<FailureSummary>,
+        /// Why it was cancelled.
+        cancel: Option<CancelSummary>,
+    },
+}
+
+/// An upstream that is not over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct OpenUpstream {
+    /// Its id.
+    pub execution_id: ExecutionId,
+    /// Its name in the flow; may be empty.
+    pub name: String,
+    /// Where it stands.
+    pub public_state: PublicState,
+}
+
+/// A worker that could take an execution but for some capabilities.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NearWorker {
+    /// The process.
+    pub worker_instance_id: WorkerInstanceId,
+    /// What it lacks.
+    pub missing: Vec<String>,
+}
+
+/// A sentence without times: those are for who shows it.
+pub(super) struct Sentence<'a> {
+    pub(super) why: &'a Why,
+    pub(super) kind: &'a ExecutionKind,
+    pub(super) lane: &'a LaneId,
+    pub(super) state: PublicState,
+}
+
+impl Why {
+    /// The same in words, about an execution of this kind, lane and state.
+    pub fn summary(&self, kind: &ExecutionKind, lane: &LaneId, state: PublicState) -> String {
+        Sentence { why: self, kind, lane, state }.to_string()
+    }
+}
+
+impl fmt::Display for Sentence<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { why, kind, lane, state } = self;
+        match why {
+            Why::Delayed { failure: Some(failure), .. } => {
+                write!(f, "waits for its retry after: {}", failure.reason)
+            }
+            Why::Delayed { .. } => f.write_str("delayed"),
+            Why::Dependencies { needed, satisfied, total, open } => {
+                write!(f, "waits for others: {satisfied} of {total} are done")?;
+                if needed < total {
+                    write!(f, ", {needed} are needed")?;
+                }
+                match open.first() {
+                    Some(first) if first.name.is_empty() => {
+                        write!(f, "; {} is {}", first.execution_id, first.public_state)
+                    }
+                    Some(first) => write!(f, "; {} is {}", first.name, first.public_state),
+                    None => Ok(()),
+                }
+            }
+            Why::Children { open, total } => {
+                write!(f, "waits for its children: {open} of {total} are not done")
+            }
+            Why::FlowNotSealed => f.write_str("its flow is not whole yet"),
+            Why::Suspended { suspended_for, requested_by, .. } => {
+                write!(f, "suspended: {suspended_for}")?;
+                by(f, requested_by)
+            }
+            Why::Held { requested_by, note, .. } => {
+                f.write_str("held")?;
+                by(f, requested_by)?;
+                if note.is_empty() { Ok(()) } else { write!(f, ": {note}") }
+            }
+            Why::LanePaused => write!(f, "lane {lane} is paused"),
+            Why::Reserved { worker_instance_id, .. } => {
+                write!(f, "reserved for {worker_instance_id}, which has not taken it yet")
+            }
+            Why::NoWorkerInLane { connected: 0 } => f.write_str("no worker is connected"),
+            Why::NoWorkerInLane { connected } => {
+                write!(f, "no worker takes from lane {lane}; {connected} take from others")
+            }
+            Why::NoWorkerForKind { in_lane } => {
+                write!(f, "no worker serves {kind}; {in_lane} in lane {lane} serve other kinds")
+            }
+            Why::NoCapableWorker { required, nearest } => {
+                write!(f, "no worker can do all it requires ({})", required.csv())?;
+                match nearest.first() {
+                    Some(near) => {
+                        let missing = near.missing.join(", ");
+                        write!(f, "; {} lacks {missing}", near.worker_instance_id)
+                    }
+                    None => Ok(()),
+                }
+            }
+            Why::Queued { ahead_estimate, workers, with_room } => {
+                write!(f, "waits in its queue: about {ahead_estimate} ahead, ")?;
+                write!(f, "{workers} can take it, {with_room} with room")
+            }
+            Why::Running { worker_instance_id, .. } => write!(f, "runs on {worker_instance_id}"),
+            Why::Ended { failure: Some(failure), .. } => write!(f, "{state}: {}", failure.reason),
+            Why::Ended { cancel: Some(cancel), .. } if !cancel.reason.is_empty() => {
+                write!(f, "{state}: {}", cancel.reason)
+            }
+            Why::Ended { .. } => write!(f, "{state}"),
+        }
+    }
+}
+
+fn by(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
+    if name.is_empty() { Ok(()) } else { write!(f, " by {name}") }
+}

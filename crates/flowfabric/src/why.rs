@@ -1,0 +1,100 @@
+//! `flowfabric why`: why executions do not run, and since when.
+
+use ff_sdk::{Client, Code, EngineError, ExecutionRef, Explanation, SdkError, TimestampMs, Why};
+
+use crate::failure::Failure;
+use crate::get::missing;
+use crate::remote::{Remote, block_on};
+use crate::time;
+
+/// Which executions.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// The execution; several may be given.
+    #[arg(required = true, value_name = "ID")]
+    ids: Vec<ExecutionRef>,
+}
+
+pub(crate) fn run(remote: &Remote, json: bool, options: &Options) -> Result<(), Failure> {
+    block_on(async {
+        let client = remote.client().await?;
+        for (index, name) in options.ids.iter().enumerate() {
+            let explained = client.why(*name).await.map_err(|error| explain(*name, &error))?;
+            if json {
+                say!("{}", serde_json::to_string(&explained)?);
+            } else {
+                let gap = if index > 0 { "\n" } else { "" };
+                say!("{gap}{}", text(&client, &explained));
+            }
+        }
+        Ok(())
+    })
+}
+
+fn explain(name: ExecutionRef, error: &SdkError) -> Failure {
+    match error.engine().and_then(EngineError::code) {
+        Some(Code::ExecutionNotFound) => missing(name),
+        _ => Failure::of(error),
+    }
+}
+
+fn text(client: &Client, of: &Explanation) -> String {
+    let mut lines = vec![
+        ("execution", client.connection().shortest(of.execution_id).to_string()),
+        ("kind", format!("{} in lane {}", of.kind, of.lane)),
+        ("state", of.public_state.to_string()),
+        ("why", of.summary.clone()),
+        ("since", format!("{} ({} ago)", time::moment(of.since), time::between(of.since, of.now))),
+    ];
+    lines.extend(details(client, of));
+    if let Some(hold) = &of.held_next {
+        let by = if hold.requested_by.is_empty() { "somebody" } else { &hold.requested_by };
+        lines.push(("then", format!("held by {by}, from when it could be claimed next")));
+    }
+    lines.extend(of.deadline_at.map(|at| ("deadline", until(of.now, at))));
+    let lines = lines.into_iter().map(|(name, value)| format!("{name:<12} {value}"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// What the sentence leaves out: times, names and advice.
+fn details(client: &Client, of: &Explanation) -> Vec<(&'static str, String)> {
+    match &of.why {
+        Why::Delayed { until: at, .. } => vec![("until", until(of.now, *at))],
+        Why::Dependencies { open, .. } => {
+            let shown = open.iter().map(|up| {
+                let id = client.connection().shortest(up.execution_id);
+                ("waits for", format!("{id} {} ({})", up.name, up.public_state))
+            });
+            shown.collect()
+        }
+        Why::Suspended { waitpoint_key, signal_count, timeout_at, .. } => {
+            let mut lines = vec![("waits on", format!("{waitpoint_key}, {signal_count} signals"))];
+            lines.extend(timeout_at.map(|at| ("until", until(of.now, at))));
+            lines
+        }
+        Why::Reserved { until: at, .. } => vec![("until", until(of.now, *at))],
+        Why::Running { lease_expires_at, heard_at, .. } => {
+            let heard = heard_at.map(|at| format!("{} ago", time::span(at, of.now)));
+            let lease = ("lease", until(of.now, *lease_expires_at));
+            heard.map(|heard| ("heard of", heard)).into_iter().chain([lease]).collect()
+        }
+        Why::NoCapableWorker { nearest, .. } => {
+            let near = |one: &ff_sdk::NearWorker| {
+                format!("{} lacks {}", one.worker_instance_id, one.missing.join(", "))
+            };
+            nearest.iter().map(|one| ("nearest", near(one))).collect()
+        }
+        Why::Held { .. } => {
+            let id = client.connection().shortest(of.execution_id);
+            vec![("to go on", format!("flowfabric release {id}"))]
+        }
+        Why::NoWorkerInLane { .. } | Why::NoWorkerForKind { .. } => {
+            vec![("to go on", format!("start a worker for {} in lane {}", of.kind, of.lane))]
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn until(now: TimestampMs, at: TimestampMs) -> String {
+    format!("{} (in {})", time::moment(at), time::span(now, at))
+}

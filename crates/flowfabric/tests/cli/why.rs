@@ -1,0 +1,80 @@
+//! `why`: every answer as somebody meets it, and what a wait without a worker says.
+
+use crate::site::Site;
+
+/// What is said of an execution, and the word for it.
+fn told(site: &Site, id: &str) -> (String, String) {
+    let json = site.run(&["why", id, "--json"]).json().remove(0);
+    let text = site.run(&["why", id]).text();
+    assert!(text.contains(json["summary"].as_str().expect("a sentence")), "{text}");
+    assert!(text.contains("since        20"), "{text}");
+    (text, json["why"]["reason"].as_str().expect("a word").to_owned())
+}
+
+#[test]
+fn what_waits_for_a_time_a_person_or_others_says_so() {
+    let site = Site::start();
+    let delayed = site.submit(&["mail", "--delay", "10m"]);
+    let (text, word) = told(&site, &delayed);
+    assert_eq!(word, "delayed");
+    assert!(text.contains("until        20") && text.contains("(in 9m"), "{text}");
+    let held = site.submit(&["mail"]);
+    site.run(&["hold", &held, "--by", "mia", "--reason", "wrong amount"]).text();
+    let (text, word) = told(&site, &held);
+    assert_eq!(word, "held");
+    assert!(text.contains("held by mia: wrong amount"), "{text}");
+    assert!(text.contains(&format!("flowfabric release {held}")), "{text}");
+    let missing = site.run(&["why", "0192f0aa-0000-7000-8000-000000000000"]).complaint(1);
+    assert!(missing.contains("there is no execution"), "{missing}");
+}
+
+#[test]
+fn what_nobody_can_take_names_what_is_missing() {
+    let site = Site::start();
+    let needs = r#"{"routing_requirements":{"required_capabilities":["cuda","gpu"]}}"#;
+    let policy = ["render", "--policy", needs];
+    let id = site.submit(&policy);
+    assert!(told(&site, &id).0.contains("no worker is connected"));
+    let _mail = site.worker(&["--kind", "mail", "--name", "mailer"], &["cat"]);
+    crate::site::eventually(|| told(&site, &id).1 == "no_worker_for_kind");
+    let (text, _) = told(&site, &id);
+    assert!(
+        text.contains("no worker serves render; 1 in lane default serve other kinds"),
+        "{text}"
+    );
+    let gpu = ["--kind", "render", "--name", "half", "--capability", "gpu"];
+    let _half = site.worker(&gpu, &["cat"]);
+    crate::site::eventually(|| told(&site, &id).1 == "no_capable_worker");
+    let (text, _) = told(&site, &id);
+    assert!(text.contains("no worker can do all it requires (cuda,gpu)"), "{text}");
+    assert!(text.contains("nearest      half") && text.contains("lacks cuda"), "{text}");
+}
+
+#[test]
+fn what_is_queued_runs_or_is_over_says_where_and_how() {
+    let site = Site::start();
+    let first = site.submit(&["slow"]);
+    let worker = site.worker(&["--kind", "slow", "--name", "mia"], &["sleep", "60"]);
+    site.until(&first, "active");
+    let (text, word) = told(&site, &first);
+    assert_eq!(word, "running");
+    assert!(text.contains("runs on mia") && text.contains("lease        20"), "{text}");
+    let second = site.submit(&["slow"]);
+    let third = site.submit(&["slow"]);
+    let (text, word) = told(&site, &third);
+    assert_eq!(word, "queued");
+    assert!(text.contains("about 1 ahead, 1 can take it"), "{text}");
+    site.run(&["cancel", &second, "--reason", "a mistake"]).text();
+    let (text, word) = told(&site, &second);
+    assert_eq!(word, "ended");
+    assert!(text.contains("cancelled: a mistake"), "{text}");
+    drop(worker);
+}
+
+#[test]
+fn a_wait_for_what_nobody_serves_says_so() {
+    let site = Site::start();
+    let waited = site.run(&["submit", "render", "--wait=4s"]);
+    let said = waited.complaint(4);
+    assert!(said.contains("no worker is connected; waiting on"), "{said}");
+}

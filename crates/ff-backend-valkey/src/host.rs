@@ -81,11 +81,25 @@ impl ValkeyHost {
     /// Everything the store holds under our keys. For tests and audits: it reads it all.
     pub async fn dump(&self) -> Result<Dump, BackendError> {
         let mut dump = Dump::new();
+        self.read_all(|mut some| {
+            dump.append(&mut some);
+            Ok(())
+        })
+        .await?;
+        Ok(dump)
+    }
+
+    /// Hands over everything the store holds under our keys, some at a time; a key may come twice.
+    /// It is of one moment if nobody writes meanwhile.
+    pub async fn read_all(
+        &self,
+        mut take: impl FnMut(Dump) -> Result<(), BackendError> + Send,
+    ) -> Result<(), BackendError> {
         for master in self.caller.topology.masters() {
             let connection = master.connection().await.map_err(|failure| failure.error)?;
-            dump::read_all(&connection, &mut dump).await.map_err(|failure| failure.error)?;
+            dump::read_all(&connection, &mut take).await?;
         }
-        Ok(dump)
+        Ok(())
     }
 
     /// Runs a raw command on the server of a partition. For tests and measurements.

@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, value_parser};
 
 use crate::scenario::{
-    bullmq, claim, fairness, flow, http, idle, order, room, routing, sdk, stream, suspend,
+    bullmq, claim, fairness, flow, full, http, idle, order, room, routing, sdk, stream, suspend,
 };
 
 use crate::server;
@@ -65,6 +65,14 @@ pub(crate) enum Scenario {
     Order(order::Options),
     /// Compares with BullMQ on the same Valkey. Needs node and npm, and fetches BullMQ.
     Bullmq(bullmq::Options),
+    /// An embedded store at its memory limit: filled, drained, copied, killed, started and audited.
+    Full(full::Options),
+    /// The store of `full` in a process of its own.
+    #[command(hide = true)]
+    FullPart(full::part::Options),
+    /// A part of `room` in a process of its own.
+    #[command(hide = true)]
+    RoomPart(room::part::Options),
     /// The server of the other scenarios: prints its address and runs until its input ends.
     #[command(hide = true)]
     Serve(server::Options),

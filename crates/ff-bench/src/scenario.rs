@@ -4,6 +4,7 @@ pub(crate) mod bullmq;
 pub(crate) mod claim;
 pub(crate) mod fairness;
 pub(crate) mod flow;
+pub(crate) mod full;
 pub(crate) mod http;
 pub(crate) mod idle;
 pub(crate) mod lifecycle;

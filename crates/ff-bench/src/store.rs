@@ -1,8 +1,9 @@
 //! The store under measurement: opened or started for the run, gone after it.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost, Storage, SyncMode};
+use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost, MemoryLimit, Storage, SyncMode};
 use ff_backend_valkey::{ValkeyConfig, ValkeyHost};
 use ff_core::engine_backend::PartitionBackend;
 use ff_core::partition::PartitionConfig;
@@ -66,6 +67,26 @@ impl Store {
         let backend = ScriptBackend::open(Arc::clone(&host), partitions(options)).await?;
         let inside = Inside::Embedded(Arc::clone(&host));
         Ok(Self { backend: Arc::new(backend), host, inside, _place: place })
+    }
+
+    /// Opens the embedded store of a directory, which stays, as the product does.
+    pub(crate) async fn open_directory(path: &Path, partitions: u16) -> Result<Self, Failure> {
+        Self::open_directory_within(path, partitions, MemoryLimit::of_this_machine()).await
+    }
+
+    /// The same, with as much memory for keys and values.
+    pub(crate) async fn open_directory_within(
+        path: &Path,
+        partitions: u16,
+        memory_limit: MemoryLimit,
+    ) -> Result<Self, Failure> {
+        let config = EmbeddedConfig { memory_limit, ..EmbeddedConfig::in_directory(path) };
+        let host = Arc::new(EmbeddedHost::open(config, &Library::current())?);
+        let counts =
+            PartitionConfig { num_flow_partitions: partitions, ..PartitionConfig::default() };
+        let backend = ScriptBackend::open(Arc::clone(&host), counts).await?;
+        let inside = Inside::Embedded(Arc::clone(&host));
+        Ok(Self { backend: Arc::new(backend), host, inside, _place: Place::None })
     }
 
     async fn open_valkey(options: &StoreOptions) -> Result<Self, Failure> {

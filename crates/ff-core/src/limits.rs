@@ -327,6 +327,8 @@ limits! {
     LIST_PAGE = 128;
     /// A listing's cursor names the last entry it looked at, in hex.
     LIST_CURSOR_BYTES_MAX = 1024;
+    /// Entries that one count by kind looks at: a few milliseconds inside the store.
+    COUNT_LOOK_MAX = 1024;
     /// Lanes a listing by state can walk.
     LANES_MAX = 1000;
 }

@@ -21,6 +21,7 @@ pub mod flow_reads;
 pub mod grant;
 pub mod graph;
 pub mod inputs;
+pub mod kind_counts;
 pub mod lease;
 pub mod library;
 pub mod list;
@@ -67,6 +68,7 @@ pub fn contracts() -> impl Iterator<Item = Contract> {
         mark::CONTRACTS,
         describe::CONTRACTS,
         list::CONTRACTS,
+        kind_counts::CONTRACTS,
         waits::CONTRACTS,
         flow::CONTRACTS,
         edge::CONTRACTS,

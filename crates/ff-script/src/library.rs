@@ -51,8 +51,9 @@ modules! {
     "verb/lease" "verb/progress" "verb/stream" "verb/complete" "verb/fail" "verb/cancel"
     "verb/pause" "verb/suspend" "verb/waitpoint" "verb/signal" "verb/approval" "verb/secret"
     "verb/expire" "verb/replay" "verb/change" "verb/worker" "verb/mark" "verb/describe"
-    "verb/list" "verb/waits" "verb/flow" "verb/flow_cancel" "verb/edge" "verb/graph"
-    "verb/children" "verb/flow_reads" "verb/inputs" "verb/events" "verb/flow_events" "verb/tick"
+    "verb/list" "verb/kind_counts" "verb/waits" "verb/flow" "verb/flow_cancel" "verb/edge"
+    "verb/graph" "verb/children" "verb/flow_reads" "verb/inputs" "verb/events" "verb/flow_events"
+    "verb/tick"
 }
 
 /// What stands before the modules.

@@ -57,6 +57,7 @@ pub use worker::{FlowFabricWorker, ShutdownReport, WorkerStatus};
 pub use ff_api::approval::{
     ApprovalLink, ApprovalLinks, LinkView, MakeApprovalLinks, RotateLinkKey,
 };
+pub use ff_api::backup::Backup;
 
 #[cfg(feature = "embedded")]
 pub use ff_backend_embedded::EmbeddedConfig;

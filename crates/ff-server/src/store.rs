@@ -1,6 +1,6 @@
 //! What is to be told about an open store, besides its contents.
 
-use ff_backend_embedded::{EmbeddedHost, Stats};
+use ff_backend_embedded::{BackupError, BackupReport, EmbeddedHost, Stats};
 use ff_backend_valkey::ValkeyHost;
 use ff_core::backend_error::BackendError;
 use ff_script::host::Host as _;
@@ -68,6 +68,14 @@ pub(crate) async fn ready(store: &Store) -> Result<(), BackendError> {
 fn unconfirmed(trouble: BackendError) -> Result<(), BackendError> {
     let message = "no replica of the store confirms what is written";
     Err(BackendError { message: message.to_owned(), ..trouble })
+}
+
+/// Copies a store in this process, which has files, while it runs.
+pub(crate) async fn backup(store: &Store, name: &str) -> Result<BackupReport, BackupError> {
+    match embedded(store) {
+        Some(host) => host.backup(name).await,
+        None => Err(BackupError::NoFiles),
+    }
 }
 
 /// Why the store has stopped itself, if it has.

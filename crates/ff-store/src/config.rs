@@ -83,6 +83,15 @@ impl StoreConfig {
         self
     }
 
+    /// The same store, with another place for its backups if it has files.
+    #[cfg(feature = "embedded")]
+    pub fn with_backup_directory(mut self, directory: Option<PathBuf>) -> Self {
+        if let Self::Embedded(config) = &mut self {
+            config.backup_directory = directory;
+        }
+        self
+    }
+
     /// The same store, with whom to trust and who we are over TLS: files with the authorities, our
     /// certificate and its key. Only a Valkey with TLS has any.
     #[cfg(feature = "valkey")]

@@ -36,6 +36,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     setting("store", "./flowfabric-data"),
     setting("journal", "always"),
     setting("memory_limit", "auto"),
+    setting("backup_dir", ""),
     setting("require_durable", "false"),
     setting("durability", "primary"),
     setting("partitions", "256"),

@@ -461,6 +461,8 @@ fn list(dice: &mut Dice, world: &World) -> Sent {
         kind: None,
         from_ms: dice.sometimes(20, |dice| TimestampMs::new(world.now - span(dice))),
         to_ms: None,
+        tag_name: None,
+        tag_value: None,
         cursor: String::new(),
         limit: 1 + dice.below(5) as u32,
         lanes: Rest(lanes.collect()),

@@ -202,7 +202,7 @@ functions! {
     ff_evaluate_flow_eligibility ff_promote_blocked_to_eligible ff_submit_graph ff_add_children
     ff_describe_flow
     ff_describe_edge ff_list_edges ff_list_members ff_read_graph ff_read_inputs
-    ff_list_flows ff_read_flow_events
+    ff_list_flows ff_read_flow_events ff_count_kinds
 }
 
 /// A function that nobody attacks fails the run.

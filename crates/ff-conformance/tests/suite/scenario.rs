@@ -22,6 +22,7 @@ use ff_script::calls::describe::{DescribeExecution, ListAttempts, ReadPayload, R
 use ff_script::calls::events::ReadEvents;
 use ff_script::calls::expire::{ExpireExecution, PromoteDelayed};
 use ff_script::calls::grant::{GrantNext, IssueClaimGrant, IssueReclaimGrant};
+use ff_script::calls::kind_counts::CountKinds;
 use ff_script::calls::lease::{MarkLeaseExpired, RevokeLease};
 use ff_script::calls::library::{CheckRights, Version};
 use ff_script::calls::list::{CountExecutions, ListExecutions};
@@ -127,6 +128,10 @@ pub(crate) async fn prepare(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         "ff_finish_upgrade" => encode(&FinishUpgrade {}),
         "ff_list_lanes" => encode(&ListLanes {}),
         "ff_count_executions" => encode(&CountExecutions {}),
+        "ff_count_kinds" => {
+            d.create_one().await;
+            encode(&CountKinds { look_at: 8, lanes: Rest(vec![lane("a")]) })
+        }
         "ff_create_execution" | "ff_create_executions" => {
             let new = d.create().lane(&fresh_lane(d)).policy(POLICY).payload(b"input");
             let key = d.new_uuid().to_string();
@@ -413,6 +418,8 @@ async fn prepare_read(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
             kind: None,
             from_ms: None,
             to_ms: None,
+            tag_name: None,
+            tag_value: None,
             cursor: String::new(),
             limit: 10,
             lanes: Rest(vec![lane("a")]),

@@ -299,7 +299,7 @@ async fn exercise(d: &Deployment, id: ExecutionId) {
             d.raw(name, &[id]).await;
         }
         d.raw("ff_list_attempts", &[id, b"10"]).await;
-        d.raw("ff_list_executions", &[b"", b"", b"", b"", b"", b"", b"", b"10"]).await;
+        d.raw("ff_list_executions", &[b"", b"", b"", b"", b"", b"", b"", b"", b"", b"10"]).await;
         for (name, own) in FENCED {
             let own = own.iter().map(|text| text.as_bytes());
             let args: Vec<&[u8]> = fence.into_iter().chain(own).collect();

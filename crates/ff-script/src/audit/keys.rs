@@ -196,6 +196,11 @@ pub fn is_secret(key: &[u8]) -> bool {
     matches!(parse(key), Some((_, Place::Secrets | Place::LinkSecrets)))
 }
 
+/// Does this key hold the marks that servers leave in a Valkey? They mean nothing elsewhere.
+pub fn is_mark(key: &[u8]) -> bool {
+    matches!(parse(key), Some((_, Place::Marks)))
+}
+
 /// The counts that the deployment of a dump was created with; the default ones if it was never
 /// opened.
 pub fn partition_config(dump: &Dump) -> PartitionConfig {

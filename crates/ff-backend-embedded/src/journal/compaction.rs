@@ -87,6 +87,7 @@ pub(crate) struct Compaction {
 impl Compaction {
     /// Does what it is asked to, until nobody can ask any more.
     pub(crate) fn run(mut self, requests: &mpsc::Receiver<Request>) {
+        give_way();
         while let Ok(request) = requests.recv() {
             if self.cancelled.load(Ordering::Relaxed) {
                 return;
@@ -228,6 +229,18 @@ impl Compaction {
         }
     }
 }
+
+/// A tenth of what other threads get where processors are short: nobody waits for a rewrite, and it
+/// still comes to its end.
+#[cfg(target_os = "linux")]
+fn give_way() {
+    const NICE: i32 = 10;
+    // Of a process with no name, Linux takes the calling thread. One that may not has to do.
+    let _ = rustix::process::setpriority_process(None, NICE);
+}
+
+#[cfg(not(target_os = "linux"))]
+fn give_way() {}
 
 fn is_closing() -> io::Error {
     io::Error::other("the store is being closed")

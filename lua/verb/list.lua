@@ -7,8 +7,11 @@ local limit = require('kernel.limit')
 local number = require('kernel.number')
 local record = require('model.record')
 local reply = require('kernel.reply')
+local need = require('model.need')
 local page = require('model.page')
 local state = require('model.state')
+
+local NONE = {}
 
 local OUTCOME_OF = { completed = 'success', failed = 'failed', cancelled = 'cancelled',
   expired = 'expired', skipped = 'skipped' }
@@ -16,25 +19,32 @@ local OUTCOME_OF = { completed = 'success', failed = 'failed', cancelled = 'canc
 local read = record.reader { 'namespace', 'lane', 'kind', 'priority', 'created_at', 'ended_at',
   'attempt_count', 'worker_id', 'grant_expires_at' }
 
+-- Adds the queues of the lanes that are asked for.
+local function add_queues(p, a, list)
+  for i = 1, #a.lanes do
+    local lane = a.lanes[i]
+    local needs = (not a.lane or a.lane == lane) and need.list(p, lane) or NONE
+    for j = 1, #needs do list[#list + 1] = 'q:' .. lane .. ':' .. needs[j] end
+  end
+end
+
 -- The indexes to read for a state, as named in a cursor: all, leases, due, ended:<outcome>,
--- q:<lane>.
-local function sources(a)
+-- q:<lane>:<need>.
+local function sources(p, a)
   if not a.state then return { 'all' } end
   if OUTCOME_OF[a.state] then return { 'ended:' .. OUTCOME_OF[a.state] } end
   if a.state == 'suspended' then return { 'suspended' } end
   if a.state == 'waiting_children' then return { 'all' } end
   local list = a.state == 'active' and { 'leases', 'due' } or { 'due' }
   if a.state == 'waiting' or a.state == 'active' then
-    for i = 1, #a.lanes do
-      if not a.lane or a.lane == a.lanes[i] then list[#list + 1] = 'q:' .. a.lanes[i] end
-    end
+    add_queues(p, a, list)
   end
   return list
 end
 
 local function key_of(p, source)
-  local lane, outcome = string.match(source, '^q:(.*)$'), string.match(source, '^ended:(.*)$')
-  if lane then return p.queue .. lane end
+  local name, outcome = string.match(source, '^q:(.*)$'), string.match(source, '^ended:(.*)$')
+  if name then return p.queue .. name end
   if outcome then return p.ended[outcome] end
   return p[source]
 end
@@ -48,6 +58,14 @@ local function make_cursor(s)
   return s.source .. '|' .. string.format('%.0f', s.score) .. '|' .. hex
 end
 
+-- The first queue of a list that comes behind this one; behind all if there is none.
+local function first_behind(list, source)
+  for i = 1, #list do
+    if string.sub(list[i], 1, 2) == 'q:' and list[i] > source then return i end
+  end
+  return #list + 1
+end
+
 local function parse_cursor(text, list)
   if text == '' then return { at = 1 } end
   local source, score, hex = string.match(text, '^(.+)|(%-?%d+)|(%x+)$')
@@ -59,7 +77,8 @@ local function parse_cursor(text, list)
       return { at = i, score = tonumber(score), member = member }
     end
   end
-  return nil
+  -- The queue it was in is empty by now: on with the one behind it.
+  return source and string.sub(source, 1, 2) == 'q:' and { at = first_behind(list, source) }
 end
 
 -- What is in `due` and in a queue that is walked too is listed once, with the queue.
@@ -127,7 +146,7 @@ define {
   },
   gives = { OK = { 'executions', 'next_cursor' } },
   run = function(p, a)
-    local list = sources(a)
+    local list = sources(p, a)
     local cursor = parse_cursor(a.cursor, list)
     if not cursor then return reply.refuse('invalid_input', 'cursor is not of this listing') end
     local s = { rows = {}, looked = 0 }

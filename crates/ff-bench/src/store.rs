@@ -42,8 +42,8 @@ pub(crate) enum Place {
     Directory {
         _directory: TempDir,
     },
-    Server {
-        _server: Box<Valkey>,
+    Servers {
+        _servers: Vec<Valkey>,
     },
     Cluster {
         _cluster: ValkeyCluster,
@@ -98,7 +98,9 @@ impl Store {
         if config.cluster != (options.host == HostKind::Cluster) {
             return Err("--url: a cluster's URL goes with --host cluster, and no other".into());
         }
-        let config = config.with_flow_partitions(options.partitions);
+        let config = config
+            .with_flow_partitions(options.partitions)
+            .with_durability(options.durability.into());
         let host = Arc::new(ValkeyHost::connect(config, Library::current()).await?);
         let backend = ScriptBackend::open(Arc::clone(&host), partitions(options)).await?;
         let inside = Inside::Valkey(Arc::clone(&host));
@@ -159,10 +161,14 @@ pub(crate) fn start(options: &StoreOptions) -> Result<(String, Place), Failure> 
         ..ValkeyOptions::default()
     };
     if options.host == HostKind::Valkey {
-        let server = Box::new(Valkey::start(valkey)?);
-        return Ok((server.url(), Place::Server { _server: server }));
+        let mut servers = vec![Valkey::start(valkey.clone())?];
+        for _ in 0..options.replica_count() {
+            let replica = Valkey::start_replica(&servers[0], servers[0].port(), valkey.clone())?;
+            servers.push(replica);
+        }
+        return Ok((servers[0].url(), Place::Servers { _servers: servers }));
     }
     let masters = usize::from(options.masters.unwrap_or(CLUSTER_MASTERS));
-    let cluster = ValkeyCluster::start_with(masters, 0, valkey)?;
+    let cluster = ValkeyCluster::start_with(masters, options.replica_count().into(), valkey)?;
     Ok((cluster.url(), Place::Cluster { _cluster: cluster }))
 }

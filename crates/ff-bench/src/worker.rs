@@ -167,11 +167,13 @@ impl Worker {
             worker_id: self.names.worker_id.clone(),
             worker_instance_id: self.names.worker_instance_id.clone(),
             capabilities: CapabilitySet::default(),
+            namespaces: Vec::new(),
+            from: Default::default(),
             lease_ttl_ms: self.lease_ttl_ms,
             lease_ids,
             retry: false,
         };
-        let claimed = self.backend.claim_next(partition, request).await?;
+        let claimed = self.backend.claim_next(partition, request).await?.claimed;
         Ok(claimed.into_iter().map(|claimed| claimed.handle).collect())
     }
 

@@ -62,7 +62,7 @@ pub use ff_api::backup::Backup;
 #[cfg(feature = "embedded")]
 pub use ff_backend_embedded::EmbeddedConfig;
 #[cfg(feature = "valkey")]
-pub use ff_backend_valkey::ValkeyConfig;
+pub use ff_backend_valkey::{Durability, ValkeyConfig};
 pub use ff_core::backend::{
     FailOutcome, FailureClass, FailureReason, Frame, FrameKind, HandleKind,
 };

@@ -55,11 +55,12 @@ pub(crate) fn stats(store: &Store) -> Option<Stats> {
     embedded(store).map(EmbeddedHost::stats)
 }
 
-/// Whether a store in this process takes work, in all its parts. Of another, the calls tell.
+/// Whether the store takes work, in all its parts. Of Valkey, calls tell but for those that no
+/// replica confirms.
 pub(crate) async fn ready(store: &Store) -> Result<(), BackendError> {
-    match embedded(store) {
-        Some(host) => host.ready().await,
-        None => Ok(()),
+    match store.host() {
+        StoreHost::Embedded(host) => host.ready().await,
+        StoreHost::Valkey { host, .. } => host.replication_trouble().map_or(Ok(()), unconfirmed),
     }
 }
 
@@ -69,6 +70,12 @@ pub(crate) async fn backup(store: &Store, name: &str) -> Result<BackupReport, Ba
         Some(host) => host.backup(name).await,
         None => Err(BackupError::NoFiles),
     }
+}
+
+/// Anybody may read it, so it names no server.
+fn unconfirmed(trouble: BackendError) -> Result<(), BackendError> {
+    let message = "no replica of the store confirms what is written";
+    Err(BackendError { message: message.to_owned(), ..trouble })
 }
 
 /// Why the store has stopped itself, if it has.

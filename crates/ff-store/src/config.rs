@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[cfg(feature = "embedded")]
 use ff_backend_embedded::{EmbeddedConfig, MemoryLimit, Storage, SyncMode};
 #[cfg(feature = "valkey")]
-use ff_backend_valkey::ValkeyConfig;
+use ff_backend_valkey::{Durability, ValkeyConfig};
 
 /// Which store, with which options.
 #[derive(Clone, Debug)]
@@ -118,6 +118,22 @@ impl StoreConfig {
         Ok(self)
     }
 
+    /// The same store, with another word on when a call that changes something counts as done.
+    /// Only Valkey has replicas to wait for.
+    #[cfg(feature = "valkey")]
+    pub fn with_durability(mut self, durability: Durability) -> Result<Self, String> {
+        match &mut self {
+            Self::Valkey(config) => config.durability = durability,
+            #[cfg(feature = "embedded")]
+            Self::Embedded(_) if durability == Durability::Primary => {}
+            #[cfg(feature = "embedded")]
+            Self::Embedded(_) => {
+                return Err("durability = replica is for a store like valkey://host".to_owned());
+            }
+        }
+        Ok(self)
+    }
+
     /// The same store, if it does not lose acknowledged work when it restarts. What Valkey keeps on
     /// disk is seen when it is connected to, and again after every failover and restart.
     pub fn require_durable(mut self) -> Result<Self, String> {
@@ -156,7 +172,11 @@ impl std::fmt::Display for StoreConfig {
             Self::Valkey(config) => {
                 let kind = if config.cluster { "valkey cluster" } else { "valkey" };
                 let addresses: Vec<_> = config.addresses.iter().map(ToString::to_string).collect();
-                write!(f, "{kind} at {}", addresses.join(", "))
+                write!(f, "{kind} at {}", addresses.join(", "))?;
+                match config.durability {
+                    Durability::Primary => Ok(()),
+                    Durability::Replica => f.write_str(", answers when a replica has it, too"),
+                }
             }
         }
     }
@@ -190,6 +210,15 @@ mod tests {
         assert!(StoreConfig::memory().require_durable().is_err());
         let valkey = StoreConfig::parse("valkey://h/").and_then(StoreConfig::require_durable);
         assert!(matches!(valkey, Ok(StoreConfig::Valkey(config)) if config.require_durable));
+    }
+
+    #[test]
+    fn only_valkey_has_replicas_to_wait_for() {
+        let with = |text: &str| StoreConfig::parse(text)?.with_durability(Durability::Replica);
+        let valkey = with("valkey://h:1/").expect("it may have replicas");
+        assert_eq!(valkey.to_string(), "valkey at h:1, answers when a replica has it, too");
+        assert!(with("./data").expect_err("it has none").contains("durability"));
+        assert!(StoreConfig::memory().with_durability(Durability::Primary).is_ok());
     }
 
     #[test]

@@ -45,6 +45,9 @@ pub(crate) struct Options {
     /// Refuse a store that may lose acknowledged work when it restarts.
     #[arg(long)]
     require_durable: bool,
+    /// When a call counts as done on Valkey: primary, or replica, when one has confirmed it.
+    #[arg(long, value_name = "WHERE")]
+    durability: Option<String>,
     /// Number of partitions of a new deployment.
     #[arg(long, value_name = "NUMBER")]
     partitions: Option<String>,
@@ -119,6 +122,7 @@ impl Options {
             ("journal", self.journal.clone()),
             ("memory_limit", self.memory_limit.clone()),
             ("require_durable", self.require_durable.then(|| "true".to_owned())),
+            ("durability", self.durability.clone()),
             ("partitions", self.partitions.clone()),
             ("tokens", self.tokens.clone()),
             ("allowed_hosts", self.allowed_hosts.clone()),
@@ -354,6 +358,8 @@ fn store_config(settings: &Settings) -> Result<StoreConfig, Failure> {
         .with_sync(journal)
         .with_memory_limit(limit)
         .with_backup_directory(file("backup_dir"))
+        .with_durability(settings.parse("durability", "primary or replica")?)
+        .map_err(Failure::not_understood)?
         .with_valkey_files(file("valkey_ca"), file("valkey_cert"), file("valkey_key"))
         .map_err(Failure::not_understood)?;
     let required: bool = settings.parse("require_durable", "true or false")?;

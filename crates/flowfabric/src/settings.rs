@@ -38,6 +38,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     setting("memory_limit", "auto"),
     setting("backup_dir", ""),
     setting("require_durable", "false"),
+    setting("durability", "primary"),
     setting("partitions", "256"),
     Setting { secret: true, ..reloaded("tokens") },
     reloaded("allowed_hosts"),

@@ -41,6 +41,7 @@ fn execution(kind: &str, delay_until: Option<TimestampMs>) -> CreateExecution {
 fn request(worker: &str, lease_ttl_ms: u64) -> WorkRequest {
     WorkRequest {
         kinds: Vec::new(),
+        namespaces: Vec::new(),
         lanes: vec![LaneId::try_new("default").expect("valid")],
         worker_id: WorkerId::try_new(worker).expect("valid"),
         worker_instance_id: WorkerInstanceId::try_new(worker).expect("valid"),

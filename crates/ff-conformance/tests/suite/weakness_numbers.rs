@@ -133,7 +133,7 @@ conformance! {
 
     async fn w05_a_past_delay_runs_at_once(d: &Deployment) {
         let id = d.create().delay_until(TimestampMs::new(d.now().get() - 5000)).send().await;
-        assert_eq!(listed_in(&d.dump().await, id), ["q:default"]);
+        assert_eq!(listed_in(&d.dump().await, id), ["q:default:tests:work"]);
         assert_eq!(d.tick().await.total(), 0);
         assert_eq!(d.claim(LANE).await.id, id);
     }

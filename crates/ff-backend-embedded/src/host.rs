@@ -112,7 +112,7 @@ impl EmbeddedHost {
         Ok(dump)
     }
 
-    /// Rewrites the journal now, however little has been appended to it. A store in memory has none.
+    /// Rewrites the journal now, however little has been appended to it.
     pub async fn compact(&self) -> Result<(), BackupError> {
         let (reply, outcome) = oneshot::channel();
         self.request(Request::CompactNow(reply))?;

@@ -137,7 +137,8 @@ impl Slices {
             looked.collect::<Result<Vec<_>, StoreError>>()
         };
         let found: Result<Vec<Vec<_>>, _> = thread::scope(|scope| {
-            let threads: Vec<_> = (0..threads()).map(|_| scope.spawn(work)).collect();
+            let count = threads().min(self.indexes.len());
+            let threads: Vec<_> = (0..count).map(|_| scope.spawn(work)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
         });
         let mut found: Vec<_> = found?.into_iter().flatten().collect();

@@ -76,7 +76,8 @@ http_codes! {
     BackupExists "backup_exists" Terminal 409
         "There is a backup of this name; choose another one.";
     NothingToBackUp "nothing_to_back_up" Terminal 409
-        "Only an embedded store with a data directory is copied by its server; Valkey is backed up by its own means.";
+        "Only an embedded store with a data directory is copied by its server; \
+         Valkey is backed up by its own means.";
     LinkExpired "link_expired" Terminal 410
         "The link is no longer good; ask for another one.";
     ApprovalClosed "approval_closed" Terminal 410

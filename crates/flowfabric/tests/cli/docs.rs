@@ -147,6 +147,7 @@ pages! {
     the_introduction_can_be_followed "introduction.md",
     the_concepts_can_be_followed "concepts.md",
     the_policies_can_be_followed "policy.md",
+    lanes_can_be_followed "lanes.md",
     the_command_line_can_be_followed "command-line.md",
     the_http_api_can_be_followed "http.md",
     streaming_can_be_followed "streaming.md",

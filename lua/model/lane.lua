@@ -5,6 +5,7 @@ local json = require('kernel.json')
 local number = require('kernel.number')
 local writes = require('kernel.writes')
 local fact = require('model.fact')
+local need = require('model.need')
 
 local lane, quoted = {}, json.quoted
 
@@ -46,7 +47,13 @@ end
 function lane.is_paused(p, name) return lane.settings(p, name).paused_at ~= nil end
 
 -- How many executions wait in the lane, in this partition.
-function lane.depth(p, name) return redis.call('ZCARD', p.queue .. name) end
+function lane.depth(p, name)
+  local needs, depth = need.list(p, name), 0
+  for i = 1, #needs do
+    depth = depth + redis.call('ZCARD', p.queue .. name .. ':' .. needs[i])
+  end
+  return depth
+end
 
 -- Do as many wait as may?
 function lane.is_full(p, name)
@@ -79,13 +86,25 @@ function lane.text(settings)
   return #parts == 0 and '' or '{' .. table.concat(parts, ',') .. '}'
 end
 
+-- Tells of all queues of a lane, as if what waits there had just come.
+local function announce(w, p, name)
+  local needs = need.list(p, name)
+  for i = 1, #needs do
+    local queue = name .. ':' .. needs[i]
+    local head = redis.call('ZRANGE', p.queue .. queue, 0, 0, 'WITHSCORES')
+    if head[1] then
+      local count = redis.call('ZCARD', p.queue .. queue)
+      writes.push(w, p.ready_channel, number.text(count) .. ':'
+        .. string.format('%.0f', head[2]) .. ':' .. queue)
+    end
+  end
+end
+
 -- Who waits for work of a lane that is resumed is told of it. Of one that is fair no longer, nobody
 -- need know who was served.
 fact.on.lane = function(w, p, name, old, new)
   local was, is = old ~= '' and read(old) or PLAIN, new ~= '' and read(new) or PLAIN
-  if was.paused_at and not is.paused_at and lane.depth(p, name) > 0 then
-    writes.push(w, p.ready_channel, name)
-  end
+  if was.paused_at and not is.paused_at then announce(w, p, name) end
   if was.order == 'fair' and is.order ~= 'fair' then w[#w + 1] = { 'UNLINK', p.shares .. name } end
 end
 

@@ -23,6 +23,7 @@ pub mod grant;
 pub mod graph;
 pub mod inputs;
 pub mod kind;
+pub mod kind_counts;
 pub mod lane;
 pub mod lease;
 pub mod library;
@@ -73,6 +74,7 @@ pub fn contracts() -> impl Iterator<Item = Contract> {
         mark::CONTRACTS,
         describe::CONTRACTS,
         list::CONTRACTS,
+        kind_counts::CONTRACTS,
         waits::CONTRACTS,
         flow::CONTRACTS,
         edge::CONTRACTS,

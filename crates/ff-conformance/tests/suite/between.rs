@@ -176,6 +176,9 @@ macro_rules! functions {
 
 functions! {
     ff_open_deployment AddLane "OK"
+    ff_upgrade_lane AddLane "OK"
+    ff_finish_upgrade AddLane "OK"
+    ff_list_needs AddLane "OK"
     ff_register_lane AddLane "ALREADY_SATISFIED"
     ff_forget_lane AddLane "ALREADY_SATISFIED"
     ff_install_facts AddLane "ALREADY_SATISFIED"

@@ -1,8 +1,8 @@
 //! For every function, a state in which it has something to do, and the arguments to do it.
 
 use ff_conformance::{
-    Deployment, Held, INSTANCE, LEASE_MS, SECRET, WORKER, Waiting, capabilities, instance, lane,
-    rotation, worker,
+    Deployment, Held, INSTANCE, LANE, LEASE_MS, SECRET, WORKER, Waiting, capabilities, instance,
+    lane, rotation, worker,
 };
 use ff_core::contracts::{Condition, TimeoutBehavior};
 use ff_core::limits;
@@ -13,12 +13,16 @@ use ff_script::call::Call;
 use ff_script::calls::cancel::CancelExecution;
 use ff_script::calls::change::{ChangePriority, SetExecutionTags};
 use ff_script::calls::claim::{ClaimExecution, ClaimResumedExecution, ReclaimExecution};
+use ff_script::calls::claim_next::RecallClaims;
 use ff_script::calls::create::CreateExecutions;
-use ff_script::calls::deployment::{ForgetLane, ListLanes, OpenDeployment, RegisterLane};
+use ff_script::calls::deployment::{
+    FinishUpgrade, ForgetLane, ListLanes, OpenDeployment, RegisterLane, UpgradeLane,
+};
 use ff_script::calls::describe::{DescribeExecution, ListAttempts, ReadPayload, ReadResult};
 use ff_script::calls::events::ReadEvents;
 use ff_script::calls::expire::{ExpireExecution, PromoteDelayed};
 use ff_script::calls::grant::{GrantNext, IssueClaimGrant, IssueReclaimGrant};
+use ff_script::calls::kind_counts::CountKinds;
 use ff_script::calls::lease::{MarkLeaseExpired, RevokeLease};
 use ff_script::calls::library::{CheckRights, Version};
 use ff_script::calls::list::{CountExecutions, ListExecutions};
@@ -31,9 +35,10 @@ use ff_script::calls::tick::Tick;
 use ff_script::calls::waitpoint::ListPendingWaitpoints;
 use ff_script::calls::waits::ListSuspended;
 use ff_script::calls::worker::{
-    HeartbeatWorker, LaneDepths, ListWorkers, RegisterWorker, ReleaseWorkerLeases, UnregisterWorker,
+    HeartbeatWorker, LaneDepths, ListNeeds, ListWorkers, RegisterWorker, ReleaseWorkerLeases,
+    UnregisterWorker,
 };
-use ff_script::wire::Rest;
+use ff_script::wire::{Joined, Rest};
 
 use super::approval;
 use super::fact;
@@ -126,10 +131,16 @@ pub(crate) async fn prepare(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
             d.advance(limits::LANE_KEPT_MS).await;
             encode(&ForgetLane { lane })
         }
+        "ff_upgrade_lane" => encode(&UpgradeLane { lane: lane(LANE) }),
+        "ff_finish_upgrade" => encode(&FinishUpgrade {}),
         "ff_list_lanes" => encode(&ListLanes {}),
         "ff_install_facts" | "ff_confirm_facts" | "ff_read_facts" | "ff_set_lane"
         | "ff_register_kind" | "ff_set_kind" => fact::prepare(d, name).await,
         "ff_count_executions" => encode(&CountExecutions {}),
+        "ff_count_kinds" => {
+            d.create_one().await;
+            encode(&CountKinds { look_at: 8, lanes: Rest(vec![lane("a")]) })
+        }
         "ff_create_execution" | "ff_create_executions" => {
             let new = d.create().lane(&fresh_lane(d)).policy(POLICY).payload(b"input");
             let key = d.new_uuid().to_string();
@@ -163,6 +174,8 @@ pub(crate) async fn prepare(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         | "ff_unregister_worker"
         | "ff_list_workers"
         | "ff_release_worker_leases"
+        | "ff_list_needs"
+        | "ff_recall_claims"
         | "ff_lane_depths" => prepare_worker(d, name).await,
         "ff_describe_execution"
         | "ff_read_payload"
@@ -226,6 +239,9 @@ async fn prepare_claim(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
                 grant_ttl_ms: 5000,
                 retry: true,
                 grant_id: GrantId::from_uuid(d.new_uuid()),
+                need: None,
+                score_max: None,
+                namespaces: Joined(Vec::new()),
             })
         }
         "ff_issue_claim_grant" => {
@@ -411,6 +427,8 @@ async fn prepare_read(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
             kind: None,
             from_ms: None,
             to_ms: None,
+            tag_name: None,
+            tag_value: None,
             cursor: String::new(),
             limit: 10,
             lanes: Rest(vec![lane("a")]),
@@ -434,6 +452,19 @@ async fn prepare_worker(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         "ff_release_worker_leases" => {
             held(d).await;
             encode(&ReleaseWorkerLeases { worker_instance_id: instance(INSTANCE), skip: 0 })
+        }
+        "ff_list_needs" => {
+            held(d).await;
+            d.create_one().await;
+            encode(&ListNeeds { lanes: Rest(vec![lane("empty"), lane(LANE)]) })
+        }
+        "ff_recall_claims" => {
+            let lease_id = held(d).await.lease_id;
+            encode(&RecallClaims {
+                worker_instance_id: instance(INSTANCE),
+                lease_ttl_ms: LEASE_MS,
+                lease_ids: Rest(vec![lease_id]),
+            })
         }
         "ff_lane_depths" => encode(&LaneDepths { lanes: Rest(vec![lane("a"), lane("b")]) }),
         _ => encode(&ListWorkers {}),

@@ -12,6 +12,7 @@ pub(crate) mod ids;
 pub(crate) mod interventions;
 pub(crate) mod lanes;
 pub(crate) mod list;
+pub(crate) mod many;
 pub(crate) mod submit;
 pub(crate) mod suspensions;
 pub(crate) mod waits;

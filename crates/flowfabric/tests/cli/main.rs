@@ -22,6 +22,7 @@ mod work;
 
 mod chaos;
 mod demo;
+mod docs;
 mod examples;
 mod full;
 mod stopped;

@@ -36,7 +36,7 @@ local function needed()
     { 'RPUSH', list, '' }, { 'LRANGE', list, '0', '1' }, { 'LTRIM', list, '0', '1' },
     { 'LINDEX', list, '0' }, { 'LSET', list, '0', '' },
     { 'SADD', p.lanes, 'm' }, { 'SREM', p.lanes, 'm' },
-    { 'SISMEMBER', p.lanes, 'm' }, { 'SMEMBERS', p.lanes },
+    { 'SISMEMBER', p.lanes, 'm' }, { 'SMEMBERS', p.lanes }, { 'SCARD', p.lanes },
     { 'SPUBLISH', p.ready_channel, '' }, { 'SPUBLISH', p.ended_channel, '' },
     { 'SPUBLISH', p.due_channel, '' }, { 'SPUBLISH', p.frames_channel .. 'id', '' },
     { 'SPUBLISH', p.flow_channel .. 'id', '' },

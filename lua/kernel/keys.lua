@@ -12,7 +12,8 @@ local function build(key, family)
     family = family,
     tag = string.sub(key, 4) .. ':',      -- what an execution id of this partition begins with
     execution = key .. ':x:',             -- + uuid, hash: the record
-    queue = key .. ':q:',                 -- + lane, zset: claimable, best first
+    queue = key .. ':q:',                 -- + lane:need, zset: claimable, best first
+    needs = key .. ':needs:',             -- + lane, set: the needs of its queues
     due = key .. ':due',                  -- zset: what happens later, but to what runs
     leases = key .. ':leases',            -- zset: what runs, by the next time it needs attention
     suspended = key .. ':suspended',      -- zset: what is suspended, by since when

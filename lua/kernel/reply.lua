@@ -7,7 +7,7 @@ function reply.ok(...) return { 1, 'OK', ... } end
 function reply.duplicate(...) return { 1, 'DUPLICATE', ... } end
 function reply.already(...) return { 1, 'ALREADY_SATISFIED', ... } end
 -- There is nothing of what was asked for.
-function reply.empty() return { 1, 'EMPTY' } end
+function reply.empty(...) return { 1, 'EMPTY', ... } end
 function reply.refuse(code, ...) return { 0, code, ... } end
 
 -- The values that go by these names, in their order, without holes.

@@ -9,9 +9,17 @@ local writes = {}
 -- How a record is written is said by who knows what it is.
 local write_record
 
-function writes.teach(record_writer) write_record = record_writer end
+-- And so is what all of them together mean to those who wait for work.
+local announce
 
-function writes.new(p, now) return { p = p, now = now, channel = nil, message = nil, nil, nil } end
+function writes.teach(record_writer, announcer)
+  write_record, announce = record_writer, announcer
+end
+
+function writes.new(p, now)
+  return { p = p, now = now, channel = nil, message = nil, ready = nil, best = nil, count = nil,
+    nil, nil }
+end
 
 -- Collects what is written behind all else.
 function writes.last(w, item)
@@ -103,6 +111,7 @@ end
 -- Writes everything, and then sends the pushes.
 function writes.finish(w)
   apply(w)
+  if w.ready then announce(w) end
   if w.channel then wake(w) end
 end
 

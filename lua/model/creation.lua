@@ -5,6 +5,7 @@ local arg = require('kernel.arg')
 local blob = require('model.blob')
 local keys = require('kernel.keys')
 local limit = require('kernel.limit')
+local need = require('model.need')
 local number = require('kernel.number')
 local record = require('model.record')
 local reply = require('kernel.reply')
@@ -44,6 +45,7 @@ creation.GIVES = {
   invalid_policy_json = { 'text' },
   invalid_capabilities = { 'text' },
   invalid_tag_key = { 'key' },
+  too_many_needs = { 'lane', 'most' },
 }
 
 local read_creation = record.reader { 'created_at' }
@@ -96,6 +98,7 @@ local function build(w, p, a, compiled, now, join)
   if join then join(x) end
   if a.delay_until then runnable.delay(x, a.delay_until, 'delay') end
   put(x, runnable.state(x, now), a.namespace, a.lane, a.kind, now)
+  x.need_known = a.need_known
   if a.priority > 0 then record.set(x, 'priority', a.priority) end
   if a.creator ~= '' then record.set(x, 'creator', a.creator) end
   if a.correlation_id ~= '' then record.set(x, 'correlation_id', a.correlation_id) end
@@ -130,13 +133,24 @@ local function enlist(p, a, now)
   return duplicate(p, a, a.execution_id, now)
 end
 
+-- Whether the lane knows what the submission needs, or nil and a refusal if it cannot get to.
+local function find_need(p, a, compiled)
+  local key, text = p.needs .. a.lane, need.of_parts(a.namespace, a.kind, compiled.capabilities)
+  if redis.call('SISMEMBER', key, text) == 1 then return true end
+  if redis.call('SCARD', key) < limit.needs_max then return false end
+  return nil, reply.refuse('too_many_needs', a.lane, limit.needs_max)
+end
+
 -- What the texts of a submission say: the compiled policy and the tags; or nil and a refusal.
-function creation.compile(a)
+function creation.compile(p, a)
   local compiled, code, detail = policy.compile(a.policy_json)
   if not compiled then return nil, reply.refuse(code, detail) end
   local tag_pairs
   tag_pairs, code, detail = tags.read(a.tags_json)
   if not tag_pairs then return nil, reply.refuse(code, detail) end
+  local refusal
+  a.need_known, refusal = find_need(p, a, compiled)
+  if refusal then return nil, refusal end
   return compiled, tag_pairs
 end
 
@@ -150,7 +164,7 @@ end
 
 -- Creates an execution, or answers why not.
 function creation.create(p, a, now, w)
-  local compiled, tag_pairs = creation.compile(a)
+  local compiled, tag_pairs = creation.compile(p, a)
   if not compiled then return tag_pairs end
   local before = remembered(p, a, now) or enlist(p, a, now)
   if before then return before end

@@ -217,7 +217,8 @@ end
 -- What decides about a member that waits for upstreams, and where it is listed when it is freed.
 local read_downstream = record.reader { 'flow_id', 'dependencies', 'lane', 'created_at', 'priority',
   'ageing_ms', 'delay_until', 'deadline_at', 'deadline_ms', 'held', 'attempt_count', 'waits_again',
-  'inputs', 'cancel_rest', 'kept', 'park_reason' }
+  'inputs', 'cancel_rest', 'kept', 'namespace', 'kind', 'capabilities',
+  'park_reason' }
 
 -- How many more edges this call may follow.
 function edge.left(w) return w.edges_left or limit.edges_per_call end

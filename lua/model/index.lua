@@ -1,7 +1,7 @@
 -- Indexes: where an execution is listed follows from its record alone. A record remembers where it
 -- was listed when it was read; `write` writes it and moves its entries to where it now belongs.
 --
---   queue of its lane   claimable and not reserved by a grant
+--   queue of lane, need claimable and not reserved by a grant
 --   leases              running, by the next time it needs attention
 --   suspended           suspended, by since when
 --   parked              live and not to be claimed (any more), by since when
@@ -14,6 +14,7 @@ local number = require('kernel.number')
 local writes = require('kernel.writes')
 local event = require('model.event')
 local log = require('model.log')
+local need = require('model.need')
 local record = require('model.record')
 local state = require('model.state')
 
@@ -24,10 +25,6 @@ local CLAIMABLE, ENDED, LIVE = state.CLAIMABLE, state.ENDED, state.LIVE
 local STRICT_STEP = 1000000000000
 local RETENTION_MS = limit.retention_ms_default
 
--- The queue that an execution waits in, wherever it stands now; nil if a damaged record lacks its
--- lane.
-function index.queue_of(p, x) return x.lane and p.queue .. x.lane end
-
 -- Lowest first. A priority step outweighs any age unless the policy says how much age it is worth.
 local function queue_score(x)
   local created_at, priority = stored(x.created_at, 0), x.priority
@@ -36,6 +33,48 @@ local function queue_score(x)
 end
 
 index.score = queue_score
+
+-- What the queue of an execution is called, behind the partition's own part of its key.
+function index.queue_name(x) return x.lane .. ':' .. need.of(x) end
+
+-- The queue that an execution waits in, wherever it stands now; nil if a damaged record lacks its
+-- lane.
+function index.queue_of(p, x) return x.lane and p.queue .. index.queue_name(x) end
+
+-- Collects what workers are told of queues: how many joined, and the best score among them. Most
+-- calls concern one queue.
+local function tell_ready(w, name, score, count)
+  if not w.ready then
+    w.ready, w.best, w.count = name, score, count
+    return
+  end
+  if w.ready == name then
+    w.best, w.count = math.min(w.best, score), w.count + count
+    return
+  end
+  local others = w.others or {}
+  w.others = others
+  local other = others[name]
+  if not other then
+    other = { name = name, best = score, count = 0 }
+    others[name], others[#others + 1] = other, other
+  end
+  other.best, other.count = math.min(other.best, score), other.count + count
+end
+
+local function push_ready(w, name, score, count)
+  push(w, w.p.ready_channel,
+    number.text(count) .. ':' .. string.format('%.0f', score) .. ':' .. name)
+end
+
+-- Once per call and queue, whatever number joined it.
+local function announce(w)
+  push_ready(w, w.ready, w.best, w.count)
+  local others = w.others
+  for i = 1, others and #others or 0 do
+    push_ready(w, others[i].name, others[i].best, others[i].count)
+  end
+end
 
 local function earlier(at, text)
   local other = stored(text, 0)
@@ -94,13 +133,13 @@ function index.about(key, now, ttl_ms)
   return list
 end
 
--- An execution that is over leaves the live indexes; it was in this queue, if any.
-local function write_ended(call, w, x, queue)
+-- An execution that is over leaves the live indexes; it was in the queue of this name, if any.
+local function write_ended(call, w, x, name)
   local p = w.p
   local uuid, ended, purge_at, before = x.uuid, p.ended[x.state], index.purge_at(x),
     timed_before(p, x)
   record.write(x)
-  if queue then call('ZREM', queue, uuid) end
+  if name then call('ZREM', p.queue .. name, uuid) end
   if before then call('ZREM', before, uuid) end
   if x.was == 'suspended' then call('ZREM', p.suspended, uuid) end
   if x.was_parked_at then call('ZREM', p.parked, uuid) end
@@ -130,18 +169,33 @@ local function list_parked(call, p, x)
   end
 end
 
--- A live execution: the queue of its lane, and whether it was in there.
-local function write_live(call, w, x, queue, queued)
+-- Puts an execution into its queue. A need that is new to the lane is noted, and so is one that was
+-- forgotten while nobody had it.
+local function enqueue(call, w, x, name, score, queued)
+  local p = w.p
+  call('ZADD', p.queue .. name, score, x.uuid)
+  if not queued and not x.need_known then call('SADD', p.needs .. x.lane, need.of(x)) end
+  tell_ready(w, name, score, queued and 0 or 1)
+end
+
+-- Puts an execution that can be claimed into its queue, although nothing about it changes.
+function index.list_again(w, x)
+  if not x.lane or not CLAIMABLE[x.state] or x.grant_expires_at then return end
+  w[#w + 1] = { 'ZADD', w.p.queue .. index.queue_name(x), queue_score(x), x.uuid }
+  w[#w + 1] = { 'SADD', w.p.needs .. x.lane, need.of(x) }
+end
+
+-- A live execution: the name of its queue, and whether it was in there.
+local function write_live(call, w, x, name, queued)
   local p, now = w.p, w.now
   local uuid, at, before = x.uuid, index.due_at(x), timed_before(p, x)
   local after = at and index.times(p, x.state)
-  local score = queue and CLAIMABLE[x.state] and not x.grant_expires_at and queue_score(x)
+  local score = name and CLAIMABLE[x.state] and not x.grant_expires_at and queue_score(x)
   record.write(x)
   if score then
-    call('ZADD', queue, score, uuid)
-    if not queued then push(w, p.ready_channel, x.lane) end
+    enqueue(call, w, x, name, score, queued)
   elseif queued then
-    call('ZREM', queue, uuid)
+    call('ZREM', p.queue .. name, uuid)
   end
   if after then
     call('ZADD', after, at, uuid)
@@ -163,17 +217,17 @@ function index.write(w, x)
   elseif was and not LIVE[was] and not ENDED[was] then
     error('execution ' .. x.uuid .. ' is in a state that this version does not know')
   else
-    local queue = index.queue_of(w.p, x)
-    local queued = queue and CLAIMABLE[was] and not x.reserved
+    local queued = lane and CLAIMABLE[was] and not x.reserved
+    local name = lane and (queued or CLAIMABLE[x.state]) and index.queue_name(x)
     if ENDED[x.state] then
-      write_ended(redis.call, w, x, queued and queue)
+      write_ended(redis.call, w, x, queued and name)
     else
-      write_live(redis.call, w, x, queue, queued)
+      write_live(redis.call, w, x, name, queued)
     end
   end
   if x.event then append(w.p, x.event) end
 end
 
-writes.teach(index.write)
+writes.teach(index.write, announce)
 
 return index

@@ -75,7 +75,7 @@ function part.wrong_node(p, one, by_id)
   if by_id[one.execution_id] then
     return reply.refuse('idempotency_conflict', p.tag .. one.execution_id)
   end
-  one.compiled, one.tags = creation.compile(one)
+  one.compiled, one.tags = creation.compile(p, one)
   return not one.compiled and one.tags or nil
 end
 

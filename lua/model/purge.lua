@@ -5,10 +5,12 @@
 local blob = require('model.blob')
 local keys = require('kernel.keys')
 local limit = require('kernel.limit')
+local need = require('model.need')
 local number = require('kernel.number')
 local record = require('model.record')
 local field = require('model.field')
 local stream = require('model.stream')
+local writes = require('kernel.writes')
 local waitpoint = require('model.waitpoint')
 
 local purge = {}
@@ -44,6 +46,18 @@ local function forget_key(w, p, x)
   end
 end
 
+-- A need whose queue is empty when all else is written is forgotten until somebody has it again.
+local function forget_empty(w, item)
+  local p = w.p
+  if redis.call('EXISTS', p.queue .. item.lane .. ':' .. item.need) == 1 then return end
+  redis.call('SREM', p.needs .. item.lane, item.need)
+end
+
+local function forget_need(w, x)
+  if not x.lane then return end
+  writes.last(w, { write = forget_empty, lane = x.lane, need = need.of(x) })
+end
+
 local function is_remembered(x, now)
   return now < number.stored(x.ended_at, 0) + REMEMBERED_MS
 end
@@ -61,6 +75,7 @@ function purge.member(w, p, uuid, now)
   if x then
     record.remove(x)
     forget_key(w, p, x)
+    forget_need(w, x)
     stream.purge(w, x)
   end
   if ended and is_remembered(x, now) then
@@ -87,6 +102,7 @@ function purge.execution(w, p, uuid, outcome, now)
     return 'forgotten', 1 + waits
   end
   forget_key(w, p, x)
+  forget_need(w, x)
   local streams = stream.purge(w, x)
   local until_ms = number.stored(x.ended_at, 0) + REMEMBERED_MS
   if is_remembered(x, now) then leave(w, p, x, until_ms) else forget(w, p, uuid, outcome) end

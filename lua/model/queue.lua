@@ -1,22 +1,52 @@
--- Queues: walking a lane's claimable executions from the best on, for a worker that can do certain
--- kinds of work and has certain capabilities.
+-- Queues: walking what a worker may claim of a lane, from the best on: one queue that the caller
+-- names, or all of the lane that suit the worker.
 
+local arg = require('kernel.arg')
 local blob = require('model.blob')
 local limit = require('kernel.limit')
+local number = require('kernel.number')
 local record = require('model.record')
+local reply = require('kernel.reply')
 local capability = require('model.capability')
 local claim = require('model.claim')
 local ending = require('model.ending')
 local flow = require('model.flow')
+local index = require('model.index')
+local need = require('model.need')
 local state = require('model.state')
 
 local queue = {}
 
+-- The queue to take from: `namespace:kind`, and behind another colon the capabilities required.
+function queue.need() return arg.optional(arg.text('need', limit.need_bytes_max), false) end
+
+-- Nothing with a greater score is taken: something better is known elsewhere.
+function queue.score_max()
+  return arg.optional(arg.custom('score_max', function(text)
+    local score = number.parse(text)
+    if not score then return nil, 'must be a whole number' end
+    return score
+  end))
+end
+
+-- What the worker of a call can do; or nil and a refusal. What it must be able to do in order to
+-- take from the queue it names is checked again here.
+function queue.worker(a)
+  local has, wrong = capability.parse(a.capabilities)
+  if not has then return nil, reply.refuse('invalid_capabilities', 'worker:' .. wrong) end
+  local missing = a.need and need.missing(a.need, has)
+  if missing then return nil, reply.refuse('capability_mismatch', missing) end
+  return has
+end
+
 -- An entry of the queue whose record does not belong there: somebody wrote around the library.
 -- It is removed, so that it cannot block the queue.
-local function belongs(w, key, uuid, x)
-  if x and state.CLAIMABLE[x.state] and not x.grant_expires_at then return true end
-  w[#w + 1] = { 'ZREM', key, uuid }
+local function belongs(w, p, q, uuid, x)
+  if x and state.CLAIMABLE[x.state] and not x.grant_expires_at and x.lane
+    and index.queue_name(x) == q.name then
+    return true
+  end
+  w[#w + 1] = { 'ZREM', p.queue .. q.name, uuid }
   return false
 end
 
@@ -37,38 +67,79 @@ local function fail_if_lost(w, x, now)
   return true
 end
 
-local function eligible(x, a, has, now)
-  return (not a.kinds or a.kinds[x.kind]) and claim.in_time(x, now)
-    and not capability.missing(x.capabilities, has)
+-- Goes on to the next entry of a queue, reading so many at once. Behind the last one it has none.
+local function advance(p, q, step)
+  q.at = q.at + 2
+  if not q.page[q.at] and not q.ended then
+    q.page = redis.call('ZRANGE', p.queue .. q.name, q.from, q.from + step - 1, 'WITHSCORES')
+    q.at, q.from, q.ended = 1, q.from + step, #q.page < 2 * step
+  end
+  q.uuid, q.score = q.page[q.at], tonumber(q.page[q.at + 1])
 end
 
--- Calls `visit` with each execution the worker could take, best first, until it answers false or
--- the bound is reached. `step` is how many will probably do. Gives how many of the queue's entries
--- to skip in order to go on, once what was visited is gone from it; the empty text at its end.
--- What is in a state that a newer version brought is left alone and does not count.
-function queue.walk(w, p, a, has, now, step, visit)
-  local key, from, gone, strange = p.queue .. a.lane, a.skip or 0, 0, 0
-  local bound = from + limit.claim_scan_max
-  while from < bound + math.min(strange, limit.strange_scan_max) do
-    local page = redis.call('ZRANGE', key, from, from + step - 1)
-    for i = 1, #page do
-      local x = record.read(p, page[i])
-      if x and not state.known(x.state) then
-        strange = strange + 1
-      elseif not belongs(w, key, page[i], x) then
-        gone = gone + 1
-      elseif eligible(x, a, has, now) then
-        gone = gone + 1
-        if not end_if_stopped(w, p, x, now) and not fail_if_lost(w, x, now)
-          and not visit(x) then
-          return from + i - gone
-        end
-      end
+local NO_PAGE = {}
+
+local function open(p, name, step)
+  local q = { name = name, page = NO_PAGE, at = 0, from = 0, ended = false, uuid = nil,
+    score = nil }
+  advance(p, q, step)
+  return q
+end
+
+-- The queues that a worker may take from.
+local function suitable(p, a, has, step)
+  if a.need then return { open(p, a.lane .. ':' .. a.need, step) } end
+  local list, needs = {}, need.list(p, a.lane)
+  for i = 1, #needs do
+    if need.suits(needs[i], a, has) then
+      list[#list + 1] = open(p, a.lane .. ':' .. needs[i], step)
     end
-    if #page < step then return '' end
-    from, step = from + step, math.max(step, 32)
   end
-  return from - gone
+  return list
+end
+
+-- Of equals the one that comes first in a queue of its own.
+local function comes_before(q, other)
+  return q.score < other.score or q.score == other.score and q.uuid < other.uuid
+end
+
+-- The queue with the best head; nil if all are empty.
+local function best_of(queues)
+  local best = queues[1]
+  if best and not best.uuid then best = nil end
+  for i = 2, #queues do
+    local q = queues[i]
+    if q.uuid and (not best or comes_before(q, best)) then best = q end
+  end
+  return best
+end
+
+-- Does with an entry what is to be done; false if the walk ends with it, nil if it is in a state
+-- that a newer version brought, which is left alone.
+local function look_at(w, p, q, uuid, now, visit)
+  local x = record.read(p, uuid)
+  if x and not state.known(x.state) then return nil end
+  if not belongs(w, p, q, uuid, x) or not claim.in_time(x, now) then return true end
+  return end_if_stopped(w, p, x, now) or fail_if_lost(w, x, now) or visit(x)
+end
+
+-- Calls `visit` with each execution the worker could take, best first, until it answers false, the
+-- next one is behind `score_max`, or the bound is reached. `count` is how many will probably do.
+-- Gives the score of the next one; the empty text if there is none.
+function queue.walk(w, p, a, has, now, count, visit)
+  local step, looked, strange = count + 1, 0, 0
+  local queues = suitable(p, a, has, step)
+  local q = best_of(queues)
+  while q and looked < limit.claim_scan_max and strange < limit.strange_scan_max
+    and (not a.score_max or q.score <= a.score_max) do
+    local uuid, from = q.uuid, q
+    advance(p, q, step)
+    local goes_on = look_at(w, p, from, uuid, now, visit)
+    if goes_on == nil then strange = strange + 1 else looked = looked + 1 end
+    q = best_of(queues)
+    if goes_on == false then break end
+  end
+  return q and string.format('%.0f', q.score) or ''
 end
 
 return queue

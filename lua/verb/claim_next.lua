@@ -1,12 +1,12 @@
 -- Claim next: one call picks the best claimable executions of a lane for a worker, starts an
--- attempt of each under a lease, and returns all the worker needs. No other read.
+-- attempt of each under a lease, and returns all the worker needs. No other read. Who knows which
+-- queue has the best of them names it; otherwise all that suit the worker are looked at.
 
 local arg = require('kernel.arg')
 local define = require('kernel.define').define
 local limit = require('kernel.limit')
 local record = require('model.record')
 local reply = require('kernel.reply')
-local capability = require('model.capability')
 local claim = require('model.claim')
 local index = require('model.index')
 local queue = require('model.queue')
@@ -32,13 +32,13 @@ end
 
 local function pick(w, p, a, now, has)
   local rows, lease_ids, count, bytes = {}, a.lease_ids, 0, 0
-  local next_skip = queue.walk(w, p, a, has, now, #lease_ids, function(x)
+  local next_score = queue.walk(w, p, a, has, now, #lease_ids, function(x)
     count = count + 1
     local row, size = claim.row(p, x, claim.take(w, x, a, lease_ids[count], now))
     rows[count], bytes = row, bytes + size
     return count < #lease_ids and bytes < limit.claim_bytes_max
   end)
-  return joined(rows), next_skip
+  return joined(rows), next_score
 end
 
 local read_lease = record.reader { 'lease_id', 'worker_instance_id' }
@@ -58,7 +58,7 @@ local function taken_before(p, a, now)
     local x = uuid and record.read(p, uuid)
     if x then rows[#rows + 1] = claim.row(p, x, claim.kind_of(x)) end
   end
-  return rows[1] and joined(rows)
+  return rows
 end
 
 local worker_id, worker_instance_id = claim.worker_args()
@@ -74,24 +74,38 @@ define {
     arg.text('capabilities', limit.capabilities_bytes_max),
     claim.ttl(),
     arg.int('retry', 0, 1),
+    queue.need(),
+    queue.score_max(),
     arg.optional(arg.labels('kinds', limit.kind_bytes_max, limit.kinds_max)),
-    arg.int('skip', 0, limit.claim_skip_max),
+    arg.optional(arg.labels('namespaces', limit.namespace_bytes_max, limit.namespaces_max)),
     arg.rest(arg.uuid('lease_ids'), 1, limit.claim_count_max),
   },
   gives = {
-    OK = { 'claims', 'next_skip' },
-    DUPLICATE = { 'claims', 'next_skip' },
+    OK = { 'claims', 'next_score' },
+    DUPLICATE = { 'claims', 'next_score' },
     invalid_capabilities = { 'text' },
+    capability_mismatch = { 'missing' },
   },
   run = function(p, a, now, w)
-    local has, wrong = capability.parse(a.capabilities)
-    if not has then return reply.refuse('invalid_capabilities', 'worker:' .. wrong) end
-    if a.retry == 1 then
-      local before = taken_before(p, a, now)
-      if before then return reply.duplicate(before, '') end
-    end
+    local has, refusal = queue.worker(a)
+    if refusal then return refusal end
+    local before = a.retry == 1 and taken_before(p, a, now)
+    if before and before[1] then return reply.duplicate(joined(before), '') end
     return reply.ok(pick(w, p, a, now, has))
   end,
+}
+
+define {
+  name = 'ff_recall_claims',
+  doc = 'Tells what a claim took whose answer was lost: what its worker holds under its lease ids.',
+  flags = { 'no-writes' },
+  args = {
+    worker_instance_id,
+    claim.ttl(),
+    arg.rest(arg.uuid('lease_ids'), 1, limit.claim_count_max),
+  },
+  gives = { OK = { 'claims' } },
+  run = function(p, a, now) return reply.ok(joined(taken_before(p, a, now))) end,
 }
 
 return true

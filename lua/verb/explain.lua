@@ -70,6 +70,7 @@ define {
   flags = { 'no-writes' },
   args = {
     arg.label('lane', limit.lane_bytes_max),
+    arg.label('namespace', limit.namespace_bytes_max),
     arg.label('kind', limit.kind_bytes_max),
     arg.text('capabilities', limit.capabilities_bytes_max),
     score(),
@@ -77,7 +78,8 @@ define {
   gives = { OK = { 'ahead' } },
   run = function(p, a)
     local capabilities = a.capabilities ~= '' and a.capabilities or nil
-    local queue = index.queue_of(p, { lane = a.lane, kind = a.kind, capabilities = capabilities })
+    local queue = index.queue_of(p, { lane = a.lane, namespace = a.namespace, kind = a.kind,
+      capabilities = capabilities })
     return reply.ok(redis.call('ZCOUNT', queue, '-inf', '(' .. a.score))
   end,
 }

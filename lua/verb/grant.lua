@@ -102,6 +102,7 @@ local function granted_before(p, a, now)
       local x = record.read(p, live[i])
       local answered = answer(reply.duplicate, p, x)
       answered[#answered + 1] = good_for(x)
+      answered[#answered + 1] = ''
       return answered
     end
   end
@@ -120,24 +121,30 @@ define {
     arg.int('grant_ttl_ms', 1, limit.grant_ttl_ms_max),
     arg.int('retry', 0, 1),
     arg.uuid('grant_id'),
+    queue.need(),
+    queue.score_max(),
+    arg.optional(arg.labels('namespaces', limit.namespace_bytes_max, limit.namespaces_max)),
   },
   gives = {
-    OK = { 'execution_id', 'grant_id', 'grant_expires_at', 'kind' },
-    DUPLICATE = { 'execution_id', 'grant_id', 'grant_expires_at', 'kind' },
-    EMPTY = {},
+    OK = { 'execution_id', 'grant_id', 'grant_expires_at', 'kind', 'next_score' },
+    DUPLICATE = { 'execution_id', 'grant_id', 'grant_expires_at', 'kind', 'next_score' },
+    EMPTY = { 'next_score' },
     invalid_capabilities = { 'text' },
+    capability_mismatch = { 'missing' },
   },
   run = function(p, a, now, w)
-    local has, wrong = capability.parse(a.capabilities)
-    if not has then return reply.refuse('invalid_capabilities', 'worker:' .. wrong) end
+    local has, refusal = queue.worker(a)
+    if refusal then return refusal end
     local answered = a.retry == 1 and granted_before(p, a, now)
     if answered then return answered end
-    queue.walk(w, p, a, has, now, 1, function(x)
+    local next_score = queue.walk(w, p, a, has, now, 1, function(x)
       answered = grant(w, p, x, a, state.LOST[x.state] and 'reclaim' or 'claim', now)
       answered[#answered + 1] = good_for(x)
       return false
     end)
-    return answered or reply.empty()
+    if not answered then return reply.empty(next_score) end
+    answered[#answered + 1] = next_score
+    return answered
   end,
 }
 

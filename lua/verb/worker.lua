@@ -10,6 +10,7 @@ local reply = require('kernel.reply')
 local capability = require('model.capability')
 local claim = require('model.claim')
 local lease = require('model.lease')
+local need = require('model.need')
 local pause = require('model.pause')
 local worker = require('model.worker')
 
@@ -198,7 +199,7 @@ define {
   flags = { 'allow-oom' },
   args = {
     worker_instance_id,
-    arg.optional(arg.int('skip', 0, limit.claim_skip_max), 0),
+    arg.optional(arg.int('skip', 0, limit.release_skip_max), 0),
   },
   gives = { OK = { 'released', 'next_skip' } },
   run = function(p, a, now, w)
@@ -215,6 +216,50 @@ define {
   end,
 }
 
+-- How much waits in a lane, and since when its heads do.
+local function depth_of(p, lane)
+  local needs, depth, since = need.list(p, lane), 0, nil
+  for i = 1, #needs do
+    local queue = p.queue .. lane .. ':' .. needs[i]
+    local head = redis.call('ZRANGE', queue, 0, 0)[1]
+    local created_at = head and tonumber(redis.call('ZSCORE', p.all, head) or '')
+    if created_at and (not since or created_at < since) then since = created_at end
+    depth = depth + redis.call('ZCARD', queue)
+  end
+  return depth, since
+end
+
+-- One queue: its lane, its need, the score of its head and its length. One that is empty is
+-- forgotten until something joins it.
+local function need_row(w, p, lane, text)
+  local queue = p.queue .. lane .. ':' .. text
+  local head = redis.call('ZRANGE', queue, 0, 0, 'WITHSCORES')
+  if not head[1] then
+    writes.extend(w, 'SREM', p.needs .. lane, text)
+    return nil
+  end
+  return { lane, text, string.format('%.0f', tonumber(head[2])), redis.call('ZCARD', queue) }
+end
+
+define {
+  name = 'ff_list_needs',
+  doc = 'Lists the queues of lanes that are not empty, each with its head and its length.',
+  flags = { 'allow-oom' },
+  args = { arg.rest(arg.label('lanes', limit.lane_bytes_max), 1, limit.lanes_max) },
+  -- Of so many lanes, from the first on, all is told.
+  gives = { OK = { 'needs', 'lanes_listed' } },
+  run = function(p, a, _, w)
+    local rows, looked, listed = {}, 0, 0
+    while listed < #a.lanes and looked < limit.needs_listed_max do
+      listed = listed + 1
+      local needs = need.list(p, a.lanes[listed])
+      looked = looked + #needs
+      for i = 1, #needs do rows[#rows + 1] = need_row(w, p, a.lanes[listed], needs[i]) end
+    end
+    return reply.ok(rows, listed)
+  end,
+}
+
 define {
   name = 'ff_lane_depths',
   doc = 'Tells how much waits in lanes of a partition, and since when.',
@@ -224,10 +269,8 @@ define {
   run = function(p, a)
     local rows = {}
     for i = 1, #a.lanes do
-      local queue = p.queue .. a.lanes[i]
-      local head = redis.call('ZRANGE', queue, 0, 0)[1]
-      local created_at = head and redis.call('ZSCORE', p.all, head)
-      rows[i] = { a.lanes[i], redis.call('ZCARD', queue), created_at or '' }
+      local depth, since = depth_of(p, a.lanes[i])
+      rows[i] = { a.lanes[i], depth, since or '' }
     end
     return reply.ok(rows)
   end,

@@ -15,7 +15,7 @@
 //! | output, written and followed | [`frames`], [`frame_stream`], [`events`] |
 //! | what happens in a flow | [`flow_events`] |
 //! | links of approvers | [`approval`] |
-//! | the server itself | [`deployment`] |
+//! | the server itself, copies of its store | [`deployment`], [`backup`] |
 #![deny(missing_docs)]
 
 #[cfg(not(feature = "openapi"))]
@@ -41,4 +41,5 @@ pub mod worker;
 
 pub mod approval;
 
+pub mod backup;
 pub mod deployment;

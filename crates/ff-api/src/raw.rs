@@ -82,3 +82,22 @@ impl Operation for OpenApi {
     const SUMMARY: &'static str = "This API as an OpenAPI document.";
     const ANSWERS: &'static str = "The document.";
 }
+
+/// Reads this API as a page.
+#[derive(Clone, Copy, Debug)]
+pub struct Reference;
+
+impl Operation for Reference {
+    type Target = Nothing;
+    type Request = Nothing;
+    type Reply = Nothing;
+
+    const METHOD: Method = Method::Get;
+    const PATH: &'static str = "/reference";
+    const NAME: &'static str = "getReference";
+    const GROUP: &'static str = "health";
+    const SUMMARY: &'static str = "This API as a page to read.";
+    const ANSWERS: &'static str = "The page.";
+    const ABOUT: &'static str = "Needs no token: it says what every server of this version can do, \
+        and nothing about this one. It loads nothing and runs nothing.";
+}

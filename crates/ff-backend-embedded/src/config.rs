@@ -27,6 +27,8 @@ pub struct EmbeddedConfig {
     pub clock: Arc<dyn Clock>,
     /// Where the data is kept.
     pub storage: Storage,
+    /// Where copies of the store are made: `backups` in its directory, if nothing is said.
+    pub backup_directory: Option<PathBuf>,
     /// When the journal is rewritten.
     pub compaction: CompactionConfig,
     /// How long to wait before a disk that was found full is asked for room again.
@@ -51,6 +53,7 @@ impl EmbeddedConfig {
             shards: default_shards(),
             clock: Arc::new(SystemClock),
             storage: Storage::Memory,
+            backup_directory: None,
             compaction: CompactionConfig::default(),
             full_disk_retry: Duration::from_secs(1),
             memory_limit: MemoryLimit::of_this_machine(),
@@ -68,6 +71,14 @@ impl EmbeddedConfig {
     }
 }
 
+impl EmbeddedConfig {
+    /// Where copies are made, if there is anything to copy.
+    pub(crate) fn backups(&self) -> Option<PathBuf> {
+        let Storage::Directory { path, .. } = &self.storage else { return None };
+        Some(self.backup_directory.clone().unwrap_or_else(|| path.join("backups")))
+    }
+}
+
 impl Default for EmbeddedConfig {
     fn default() -> Self {
         Self::in_memory()
@@ -79,6 +90,7 @@ impl fmt::Debug for EmbeddedConfig {
         f.debug_struct("EmbeddedConfig")
             .field("shards", &self.shards)
             .field("storage", &self.storage)
+            .field("backup_directory", &self.backup_directory)
             .field("compaction", &self.compaction)
             .field("full_disk_retry", &self.full_disk_retry)
             .field("memory_limit", &self.memory_limit)
@@ -155,11 +167,13 @@ pub struct CompactionConfig {
     pub min_bytes: u64,
     /// Only when as many times the size of the last rewrite was appended.
     pub growth: u64,
+    /// As much of a rewrite is written and synced at once.
+    pub piece_bytes: usize,
 }
 
 impl Default for CompactionConfig {
     fn default() -> Self {
-        Self { min_bytes: 64 * MIB, growth: 2 }
+        Self { min_bytes: 64 * MIB, growth: 2, piece_bytes: MIB as usize }
     }
 }
 

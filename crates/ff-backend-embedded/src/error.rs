@@ -6,6 +6,7 @@
 //! | `FunctionError` | a function gave no value | the shard that called it |
 //! | `BackendError`, made in `backend` | a call was not answered | whoever called the host |
 //! | [`StoreError`], [`OpenError`] | a directory or a store cannot be used | whoever opens it |
+//! | [`BackupError`] | no copy of a store was made | whoever asked for one |
 //!
 //! A call that fails halfway, a failed disk and a panic also stop the whole store: see `stop`.
 
@@ -34,6 +35,36 @@ pub enum OpenError {
     #[error("the embedded store could not start a thread: {0}")]
     Thread(#[source] std::io::Error),
 }
+
+/// Why no copy of a store was made.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    /// There is nothing to copy: the store is in memory only.
+    #[error("the store is in memory only, and has no files to copy")]
+    NoFiles,
+    /// The name is none that a copy may have.
+    #[error(
+        "the name of a backup is 1 to {} letters, digits, `.`, `_` or `-`, and begins with none \
+         of the last three",
+        BACKUP_NAME_BYTES_MAX
+    )]
+    Name,
+    /// There is something of that name.
+    #[error("{} is there already", .directory.display())]
+    Exists {
+        /// What is there.
+        directory: PathBuf,
+    },
+    /// The copy could not be made. What there was of it is gone.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The store is closed, or is being closed.
+    #[error("the embedded store is closed")]
+    Closed,
+}
+
+/// The longest name of a copy.
+pub(crate) const BACKUP_NAME_BYTES_MAX: usize = 64;
 
 /// Why a data directory cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -1,5 +1,6 @@
 //! The host: routes calls to shards, and opens and closes them.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
@@ -16,8 +17,10 @@ use tokio::sync::oneshot;
 
 use crate::backlog::Backlog;
 use crate::config::EmbeddedConfig;
-use crate::error::OpenError;
 use crate::error::backend as errors;
+use crate::error::{BACKUP_NAME_BYTES_MAX, BackupError, OpenError};
+use crate::journal::backup::BackupReport;
+use crate::journal::compaction::Request;
 use crate::journal::disk::{Disk, RealDisk};
 use crate::journal::load::RecoveryReport;
 use crate::memory::Memory;
@@ -37,6 +40,7 @@ pub struct EmbeddedHost {
     memory: Arc<Memory>,
     stop: Arc<Stop>,
     close_within: Duration,
+    backups: Option<PathBuf>,
     recovery: Option<RecoveryReport>,
 }
 
@@ -82,6 +86,7 @@ impl EmbeddedHost {
             memory: opened.memory,
             stop: opened.stop,
             close_within: config.close_within,
+            backups: config.backups(),
             recovery: opened.recovery,
         })
     }
@@ -105,6 +110,30 @@ impl EmbeddedHost {
             dump.extend(part.await.map_err(|_| self.ended())?);
         }
         Ok(dump)
+    }
+
+    /// Rewrites the journal now, however little has been appended to it. A store in memory has none.
+    pub async fn compact(&self) -> Result<(), BackupError> {
+        let (reply, outcome) = oneshot::channel();
+        self.request(Request::CompactNow(reply))?;
+        Ok(outcome.await.map_err(|_| BackupError::Closed)??)
+    }
+
+    /// Copies the store while it runs, under a name of its own. Everything that was acknowledged
+    /// before is in the copy, which is a data directory: starting on it is restoring it.
+    pub async fn backup(&self, name: &str) -> Result<BackupReport, BackupError> {
+        let directory = self.backups.as_ref().ok_or(BackupError::NoFiles)?.join(checked(name)?);
+        let (reply, outcome) = oneshot::channel();
+        self.request(Request::Backup { directory, reply })?;
+        outcome.await.unwrap_or(Err(BackupError::Closed))
+    }
+
+    /// Asks the thread that rewrites and copies.
+    fn request(&self, request: Request) -> Result<(), BackupError> {
+        self.backups.as_ref().ok_or(BackupError::NoFiles)?;
+        let requests = lock(&self.running).as_ref().and_then(Running::requests);
+        let sent = requests.and_then(|requests| requests.send(request).ok());
+        sent.ok_or(BackupError::Closed)
     }
 
     /// Waits until the store stops itself, and answers why: its disk failed, or a call failed
@@ -241,6 +270,16 @@ fn wait_within(running: Running, within: Duration) -> bool {
         );
     }
     in_time
+}
+
+/// A name that can be a directory's, and leads nowhere else.
+fn checked(name: &str) -> Result<&str, BackupError> {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    let fits = (1..=BACKUP_NAME_BYTES_MAX).contains(&name.len())
+        && name.bytes().all(allowed)
+        && name.as_bytes()[0].is_ascii_alphanumeric()
+        && !name.ends_with(".partial");
+    fits.then_some(name).ok_or(BackupError::Name)
 }
 
 /// Locks a mutex whose content is never left half-changed.

@@ -14,6 +14,7 @@
 //! What a call does can always be written: room for it is reserved in the last file before the call
 //! runs ([`room`]).
 
+pub(crate) mod backup;
 pub(crate) mod commit;
 pub(crate) mod compaction;
 pub(crate) mod disk;
@@ -28,6 +29,9 @@ pub(crate) mod record;
 pub(crate) mod replay;
 pub(crate) mod room;
 pub(crate) mod scan;
+pub(crate) mod shards;
+pub(crate) mod slice;
 pub(crate) mod snapshot;
 pub(crate) mod start;
+pub(crate) mod survey;
 pub(crate) mod writer;

@@ -5,6 +5,7 @@ pub mod clock;
 pub mod config;
 pub mod error;
 pub mod host;
+pub mod import;
 pub mod stats;
 pub mod store;
 
@@ -28,8 +29,9 @@ mod watchdog;
 pub use clock::SystemClock;
 pub use command::COMMANDS;
 pub use config::{CompactionConfig, EmbeddedConfig, Storage, SyncMode, WatchdogConfig};
-pub use error::{OpenError, StoreError};
+pub use error::{BackupError, OpenError, StoreError};
 pub use host::EmbeddedHost;
+pub use journal::backup::BackupReport;
 pub use journal::disk::{Disk, JournalFile, LaterSync, RealDisk};
 pub use journal::load::{RecoveryReport, TornTail};
 pub use memory::MemoryLimit;

@@ -11,7 +11,7 @@ use ff_script::library::Library;
 use crate::config::{EmbeddedConfig, Storage, SyncMode};
 use crate::error::OpenError;
 use crate::journal::commit::{CommitToJournal, JournalState, Shared};
-use crate::journal::compaction::Compaction;
+use crate::journal::compaction::{Compaction, Request};
 use crate::journal::disk::Disk;
 use crate::journal::layout::Layout;
 use crate::journal::load::RecoveryReport;
@@ -57,6 +57,8 @@ struct JournalThreads {
     /// Answers the last transaction, if it is known to be on the disk.
     writer: JoinHandle<Option<u64>>,
     compaction: JoinHandle<()>,
+    /// Asks the compaction's thread for a copy.
+    requests: mpsc::Sender<Request>,
     cancelled: Arc<AtomicBool>,
     layout: Layout,
     disk: Arc<dyn Disk>,
@@ -74,6 +76,7 @@ impl Running {
             journal.cancelled.store(true, Ordering::Relaxed);
             journal.shared.close();
             let written = join(journal.writer).flatten();
+            drop(journal.requests);
             join(journal.compaction);
             if let Some(transactions) = written {
                 mark(&journal.layout, &*journal.disk, transactions);
@@ -81,6 +84,11 @@ impl Running {
             drop(journal.lock);
         }
         drop(self.watchdog);
+    }
+
+    /// The way to the thread that makes copies.
+    pub(crate) fn requests(&self) -> Option<mpsc::Sender<Request>> {
+        self.journal.as_ref().map(|journal| journal.requests.clone())
     }
 
     /// True if the journal takes what writes.
@@ -191,9 +199,12 @@ impl Opened {
             is_stored: true,
             shared: Arc::clone(shared),
             counters: Arc::clone(&counters),
+            memory: Arc::clone(&self.memory),
+            piece_bytes: policy.compaction.piece_bytes,
             cancelled: Arc::clone(&cancelled),
         };
         let hub = Arc::clone(&self.hub);
+        let requester = background.clone();
         let writer =
             Writer::new(Arc::clone(shared), hub, counters, policy, started.writer, background);
         let left = Arc::clone(shared);
@@ -210,6 +221,7 @@ impl Opened {
             shared: Arc::clone(shared),
             writer,
             compaction,
+            requests: requester,
             cancelled,
             layout: started.layout,
             disk: Arc::clone(disk),

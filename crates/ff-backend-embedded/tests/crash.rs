@@ -22,7 +22,7 @@ const START: &str = "FF_CRASH_START";
 const CALLERS: u32 = 8;
 
 fn config(root: &Path) -> EmbeddedConfig {
-    let compaction = CompactionConfig { min_bytes: 40_000, growth: 1 };
+    let compaction = CompactionConfig { min_bytes: 40_000, growth: 1, piece_bytes: 1 };
     EmbeddedConfig { compaction, ..on_disk(root, SyncMode::Always) }
 }
 

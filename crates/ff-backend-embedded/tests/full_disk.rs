@@ -196,7 +196,7 @@ async fn a_write_that_fails_in_reserved_room_stops_the_store() {
 
 /// A store that rewrites its journal after each large value.
 fn restless(root: &std::path::Path) -> EmbeddedConfig {
-    let compaction = CompactionConfig { min_bytes: LARGE.len() as u64, growth: 1 };
+    let compaction = CompactionConfig { min_bytes: LARGE.len() as u64, growth: 1, piece_bytes: 1 };
     EmbeddedConfig { compaction, ..on_disk(root, SyncMode::Always) }
 }
 

@@ -91,7 +91,25 @@ async fn whenever_the_machine_stops_the_directory_opens_and_nothing_acknowledged
     stop_everywhere(random_test!().seed(), None).await.unwrap();
 }
 
-/// The test above would notice if one of the syncs of directories were not there.
+/// Each slice of a rewrite is a step of its own, after which the machine of these tests may stop.
+#[tokio::test]
+async fn a_rewrite_is_written_and_synced_slice_by_slice() {
+    let root = tempfile::tempdir().unwrap();
+    let faults = Faults::none();
+    let host = EmbeddedHost::open_on(restless(root.path()), &library(RUN), faults.disk()).unwrap();
+    write_until_it_fails(&host, 0..10).await;
+    let steps = Arc::new(AtomicI64::new(0));
+    let count = Arc::clone(&steps);
+    faults.fail_when(move |operation, path| {
+        let base = path.to_string_lossy().ends_with(".base.aof");
+        count.fetch_add(i64::from(base && operation == "sync"), Ordering::SeqCst);
+        None
+    });
+    host.compact().await.unwrap();
+    assert!(steps.load(Ordering::SeqCst) > 5, "five slices and the seal");
+}
+
+/// The first test here would notice if one of the syncs of directories were not there.
 #[tokio::test]
 async fn every_sync_of_a_directory_is_needed() {
     for left_out in [LeftOut::DirectoryMade, LeftOut::FileMade, LeftOut::Renamed] {

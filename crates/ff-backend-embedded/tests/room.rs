@@ -90,12 +90,14 @@ impl Store {
                 worker_instance_id: WorkerInstanceId::try_new(long(limits::WORKER_BYTES_MAX))
                     .unwrap(),
                 capabilities: Default::default(),
+                namespaces: Vec::new(),
+                from: Default::default(),
                 lease_ttl_ms: LEASE_TTL_MS,
                 lease_ids: (0..limits::CLAIM_COUNT_MAX).map(lease_id).collect(),
                 retry: false,
             };
             let before = self.written();
-            let claimed = self.backend.claim_next(HOME, request).await.unwrap();
+            let claimed = self.backend.claim_next(HOME, request).await.unwrap().claimed;
             self.largest = self.largest.max(self.written() - before);
             assert!(!claimed.is_empty(), "{} of {EXECUTIONS} were claimed", handles.len());
             handles.extend(claimed.into_iter().map(|claimed| claimed.handle));

@@ -289,7 +289,7 @@ async fn change(host: &EmbeddedHost, partition: Partition) {
 
 /// A directory whose journal was rewritten at least once and has a part that was not.
 async fn filled_directory(root: &Path) -> Dump {
-    let compaction = CompactionConfig { min_bytes: 20_000, growth: 1 };
+    let compaction = CompactionConfig { min_bytes: 20_000, growth: 1, piece_bytes: 1 };
     let config = EmbeddedConfig { compaction, ..on_disk(root, SyncMode::Off) };
     let host = EmbeddedHost::open(config, &library(RUN)).unwrap();
     fill(&host).await;

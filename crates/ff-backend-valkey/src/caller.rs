@@ -13,9 +13,27 @@ use tokio::sync::Notify;
 use crate::connection::Connection;
 use crate::errors::{Failure, Remedy};
 use crate::node::Node;
+use crate::replication::{self, Replication};
 use crate::retry::Backoff;
 use crate::topology::Topology;
 use crate::verifier::Verifier;
+
+/// What somebody loses if what a call did is gone after it was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stake {
+    /// Nothing: it is a read, or done again by itself.
+    Nothing,
+    /// The knowledge of what else was lost.
+    Mark,
+    /// Work.
+    Work,
+}
+
+impl Stake {
+    pub(crate) fn of(function: Function) -> Self {
+        if function.read_only || function.is_upkeep() { Self::Nothing } else { Self::Work }
+    }
+}
 
 /// The way to the servers.
 pub(crate) struct Caller {
@@ -44,19 +62,21 @@ impl Caller {
         let first = self.topology.master_of(Partition::flow(0))?;
         for master in [vec![first], self.topology.masters()].concat() {
             self.verified(&master).await?;
+            if let Some(way) = &master.replication {
+                self.replicating(&master, way).await?;
+            }
         }
         Ok(())
     }
 
-    /// One attempt, and more if it certainly was not applied and trying again may help. `work` is
-    /// what somebody must not lose once it was acknowledged.
+    /// One attempt, and more if it certainly was not applied and trying again may help.
     pub(crate) async fn run(
-        &self,
+        self: &Arc<Self>,
         partition: Partition,
         command: &Cmd,
-        work: bool,
+        stake: Stake,
     ) -> Result<Value, BackendError> {
-        let mut failure = match self.attempt(partition, command, work).await {
+        let mut failure = match self.attempt(partition, command, stake).await {
             Ok(value) => return Ok(value),
             Err(failure) => failure,
         };
@@ -68,7 +88,7 @@ impl Caller {
                 return Err(lacking(failure));
             }
             self.amend(partition, &failure).await;
-            match self.attempt(partition, command, work).await {
+            match self.attempt(partition, command, stake).await {
                 Ok(value) => return Ok(value),
                 Err(next) => failure = next,
             }
@@ -81,32 +101,72 @@ impl Caller {
 
     /// One attempt.
     pub(crate) async fn attempt(
-        &self,
+        self: &Arc<Self>,
         partition: Partition,
         command: &Cmd,
-        work: bool,
+        stake: Stake,
     ) -> Result<Value, Failure> {
         let node = self.topology.master_of(partition)?;
-        let connection = self.verified(&node).await?;
-        let answer = connection.run(command).await;
-        if work && answer.is_ok() && node.note_unmarked() {
-            self.unmarked.notify_one();
+        let answer = match &node.replication {
+            Some(way) if stake != Stake::Nothing => {
+                replication::run(self, &node, way, command).await?
+            }
+            _ => self.send(&node, command).await?,
+        };
+        if stake == Stake::Work {
+            self.unmarked(&node);
         }
+        Ok(answer)
+    }
+
+    async fn send(&self, node: &Node, command: &Cmd) -> Result<Value, Failure> {
+        let connection = self.verified(node).await?;
+        let answer = connection.run(command).await;
         answer.inspect_err(|failure| node.react(failure, &connection))
     }
 
     /// A connection to a server that can be trusted.
-    async fn verified(&self, node: &Arc<Node>) -> Result<Arc<Connection>, Failure> {
+    async fn verified(&self, node: &Node) -> Result<Arc<Connection>, Failure> {
         let connection = node.connection().await?;
         if !connection.is_verified() {
-            let verified = self.verifier.verify(&connection).await;
-            let new = verified.inspect_err(|failure| node.react(failure, &connection));
-            // Behind a new connection there may be another server, which lacks what was marked.
-            if new.map_err(not_sent)? && node.note_unmarked() {
-                self.unmarked.notify_one();
-            }
+            self.verify(node, &connection).await?;
         }
         Ok(connection)
+    }
+
+    /// A connection to a server that can be trusted and has a replica that keeps up.
+    pub(crate) async fn replicating(
+        &self,
+        node: &Node,
+        way: &Replication,
+    ) -> Result<Arc<Connection>, Failure> {
+        let connection = node.connection_of(&way.lane).await?;
+        if !connection.is_verified() {
+            self.verify(node, &connection).await?;
+            let within = self.topology.connector.config.replica_timeout;
+            let checked = replication::check(&connection, within).await;
+            checked.map_err(not_sent).inspect_err(|failure| {
+                connection.set_verified(false);
+                node.react(failure, &connection);
+            })?;
+        }
+        Ok(connection)
+    }
+
+    async fn verify(&self, node: &Node, connection: &Arc<Connection>) -> Result<(), Failure> {
+        let verified = self.verifier.verify(connection).await;
+        let new = verified.inspect_err(|failure| node.react(failure, connection));
+        if new.map_err(not_sent)? {
+            // Behind a new connection there may be another server, which lacks what was marked.
+            self.unmarked(node);
+        }
+        Ok(())
+    }
+
+    fn unmarked(&self, node: &Node) {
+        if node.note_unmarked() {
+            self.unmarked.notify_one();
+        }
     }
 
     /// Learns what the failure taught about the cluster, before the next attempt.

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use ff_core::partition::PartitionConfig;
 
+use crate::durability::Durability;
+
 const DEFAULT_PORT: u16 = 6379;
 
 /// How to reach a Valkey server or cluster.
@@ -34,6 +36,11 @@ pub struct ValkeyConfig {
     /// Refuse servers that may lose acknowledged work when they restart: those without an
     /// append-only file that is synced at least every second, or that do not tell.
     pub require_durable: bool,
+    /// When a call that changes something counts as done.
+    pub durability: Durability,
+    /// How long a replica may take to confirm what it has, with [`Durability::Replica`]. Longer
+    /// than a second, in which a new one says nothing yet, and less than `response_timeout`.
+    pub replica_timeout: Duration,
     /// Connections per server for calls. One carries many calls at a time.
     pub connections: usize,
 }
@@ -74,6 +81,8 @@ impl ValkeyConfig {
             check_interval: Duration::from_secs(15),
             num_flow_partitions: PartitionConfig::default().num_flow_partitions,
             require_durable: false,
+            durability: Durability::default(),
+            replica_timeout: Duration::from_secs(2),
             connections: 1,
         }
     }
@@ -88,6 +97,12 @@ impl ValkeyConfig {
     /// Sets the number of flow partitions.
     pub fn with_flow_partitions(mut self, count: u16) -> Self {
         self.num_flow_partitions = count;
+        self
+    }
+
+    /// Sets when a call that changes something counts as done.
+    pub fn with_durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
         self
     }
 

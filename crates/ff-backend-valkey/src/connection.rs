@@ -49,6 +49,17 @@ impl Connection {
             .map_err(|error| self.failure(&error))
     }
 
+    /// Runs several commands in one go, and tells how each of them went.
+    pub(crate) async fn run_each(
+        &self,
+        commands: &Pipeline,
+    ) -> Result<Vec<Result<Value, Failure>>, Failure> {
+        let replies =
+            self.pipelined.clone().send_packed_commands(commands, 0, commands.len()).await;
+        let replies = replies.map_err(|error| self.failure(&error))?.into_iter();
+        Ok(replies.map(|reply| to_value(reply).map_err(|error| self.failure(&error))).collect())
+    }
+
     fn failure(&self, error: &RedisError) -> Failure {
         classify(error, &self.address, Phase::Calling)
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ff_core::backend_error::{BackendErrorKind, Retry};
+use ff_core::backend_error::{BackendError, BackendErrorKind, Retry};
 use ff_script::dump::{Dump, Stored, StreamEntry};
 use ff_script::value::Value;
 
@@ -12,19 +12,38 @@ use crate::errors::{Failure, Remedy};
 const OUR_KEYS: &str = "ff:*";
 const BATCH: usize = 1000;
 
-/// Adds every key of ours on this server to `dump`. Keys that vanish meanwhile are left out.
-pub(crate) async fn read_all(connection: &Connection, dump: &mut Dump) -> Result<(), Failure> {
+/// Takes some of the keys of a server.
+pub(crate) type Take<'a> = dyn FnMut(Dump) -> Result<(), BackendError> + Send + 'a;
+
+/// Hands over every key of ours on this server, some at a time; one may come twice. Keys that
+/// vanish meanwhile are left out.
+pub(crate) async fn read_all(
+    connection: &Connection,
+    take: &mut Take<'_>,
+) -> Result<(), BackendError> {
     let mut cursor = b"0".to_vec();
     loop {
         let mut scan = redis::cmd("SCAN");
         scan.arg(&cursor).arg("MATCH").arg(OUR_KEYS).arg("COUNT").arg(BATCH);
-        let (next, keys) = parse_scan(connection.run(&scan).await?).ok_or_else(strange)?;
-        read_keys(connection, keys, dump).await?;
+        let mut dump = Dump::new();
+        let next = read_some(connection, &scan, &mut dump).await.map_err(|it| it.error)?;
+        take(dump)?;
         if next == b"0" {
             return Ok(());
         }
         cursor = next;
     }
+}
+
+/// Reads what a scan finds; answers where to go on.
+async fn read_some(
+    connection: &Connection,
+    scan: &redis::Cmd,
+    dump: &mut Dump,
+) -> Result<Vec<u8>, Failure> {
+    let (next, keys) = parse_scan(connection.run(scan).await?).ok_or_else(strange)?;
+    read_keys(connection, keys, dump).await?;
+    Ok(next)
 }
 
 async fn read_keys(

@@ -14,7 +14,7 @@ use redis::Cmd;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use crate::caller::{Caller, call_command};
+use crate::caller::{Caller, Stake, call_command};
 use crate::config::ValkeyConfig;
 use crate::connection::Connector;
 use crate::followers::Followers;
@@ -67,6 +67,12 @@ impl ValkeyHost {
         kept.collect()
     }
 
+    /// Why calls that a replica must confirm are not confirmed at present, if they are not.
+    pub fn replication_trouble(&self) -> Option<BackendError> {
+        let masters = self.caller.topology.masters().into_iter();
+        { masters }.find_map(|node| node.replication.as_ref()?.trouble())
+    }
+
     /// The latest losses of acknowledged work that were noticed, oldest first.
     pub fn noticed_losses(&self) -> Vec<Loss> {
         self.marks.losses()
@@ -75,16 +81,30 @@ impl ValkeyHost {
     /// Everything the store holds under our keys. For tests and audits: it reads it all.
     pub async fn dump(&self) -> Result<Dump, BackendError> {
         let mut dump = Dump::new();
+        self.read_all(|mut some| {
+            dump.append(&mut some);
+            Ok(())
+        })
+        .await?;
+        Ok(dump)
+    }
+
+    /// Hands over everything the store holds under our keys, some at a time; a key may come twice.
+    /// It is of one moment if nobody writes meanwhile.
+    pub async fn read_all(
+        &self,
+        mut take: impl FnMut(Dump) -> Result<(), BackendError> + Send,
+    ) -> Result<(), BackendError> {
         for master in self.caller.topology.masters() {
             let connection = master.connection().await.map_err(|failure| failure.error)?;
-            dump::read_all(&connection, &mut dump).await.map_err(|failure| failure.error)?;
+            dump::read_all(&connection, &mut take).await?;
         }
-        Ok(dump)
+        Ok(())
     }
 
     /// Runs a raw command on the server of a partition. For tests and measurements.
     pub async fn exec(&self, partition: Partition, words: &[&[u8]]) -> Result<Value, BackendError> {
-        self.caller.run(partition, &raw_command(words), false).await
+        self.caller.run(partition, &raw_command(words), Stake::Nothing).await
     }
 
     /// Runs a raw command on every master, and says what each answered. For tests and measurements.
@@ -111,8 +131,8 @@ impl Host for ValkeyHost {
         args: Args,
     ) -> BoxFuture<'_, Result<Value, BackendError>> {
         let command = call_command(function, partition, &args);
-        let work = !function.read_only && !function.is_upkeep();
-        Box::pin(async move { self.caller.run(partition, &command, work).await })
+        let stake = Stake::of(function);
+        Box::pin(async move { self.caller.run(partition, &command, stake).await })
     }
 
     fn subscribe(&self, topic: Topic) -> BoxFuture<'_, Result<Subscription, BackendError>> {

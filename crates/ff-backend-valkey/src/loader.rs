@@ -109,7 +109,8 @@ async fn check_format(connection: &Connection) -> Result<(), Failure> {
         bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned())
     };
     let format = text(1).unwrap_or_else(|| "0".to_owned());
-    if text(0).is_none() || format == limits::STORE_FORMAT.to_string() {
+    let ours = limits::STORE_FORMAT_OLDEST..=limits::STORE_FORMAT;
+    if text(0).is_none() || format.parse().is_ok_and(|format| ours.contains(&format)) {
         return Ok(());
     }
     let message = format!(

@@ -22,7 +22,7 @@ use ff_script::ids::{IdSource as _, SystemIds};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use crate::caller::{Caller, call_command};
+use crate::caller::{Caller, Stake, call_command};
 use crate::config::Address;
 use crate::node::Node;
 
@@ -133,25 +133,21 @@ impl Marks {
         }
     }
 
-    /// Every master with one of its partitions: the last, so that the first, which holds what
-    /// concerns the whole deployment, is left alone.
+    /// Every master with the partition of its marks.
     fn shards(&self) -> Vec<(Arc<Node>, Partition)> {
         let topology = &self.caller.topology;
-        let mut last: HashMap<Address, (Arc<Node>, Partition)> = HashMap::new();
-        let count = topology.connector.config.num_flow_partitions;
-        for partition in (0..count).map(Partition::flow) {
-            if let Ok(node) = topology.master_of(partition) {
-                last.insert(node.address.clone(), (node, partition));
-            }
-        }
-        last.into_values().collect()
+        let marked = |node: Arc<Node>| {
+            topology.last_partition_of(&node.address).ok().map(|partition| (node, partition))
+        };
+        topology.masters().into_iter().filter_map(marked).collect()
     }
 
     async fn mark(&self, node: &Node, partition: Partition) {
         let mark = self.next(partition);
         let call = MarkShard { mark, ..self.server.clone() };
         let command = call_command(MarkShard::FUNCTION, partition, &call.encode());
-        let answer = timeout(TIME_LIMIT, self.caller.attempt(partition, &command, false)).await;
+        let answer =
+            timeout(TIME_LIMIT, self.caller.attempt(partition, &command, Stake::Mark)).await;
         let reply = answer.ok().and_then(Result::ok).map(|reply| {
             let (status, values) = open_reply(MarkShard::CONTRACT.name, reply)?;
             MarkShard::decode(&status, values)

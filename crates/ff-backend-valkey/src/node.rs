@@ -8,7 +8,9 @@ use tokio::time::Instant;
 
 use crate::config::Address;
 use crate::connection::{Connection, Connector};
+use crate::durability::Durability;
 use crate::errors::{Failure, Remedy};
+use crate::replication::Replication;
 
 /// A server that calls can go to.
 pub(crate) struct Node {
@@ -16,6 +18,8 @@ pub(crate) struct Node {
     connector: Arc<Connector>,
     lanes: Box<[Lane]>,
     turn: AtomicUsize,
+    /// The way of calls that a replica must have before they are answered, if any have to.
+    pub(crate) replication: Option<Arc<Replication>>,
     /// True if it has acknowledged something since its last mark.
     unmarked: AtomicBool,
 }
@@ -24,10 +28,12 @@ impl Node {
     pub(crate) fn new(address: Address, connector: Arc<Connector>) -> Self {
         let count = connector.config.connections.max(1);
         let lanes = (0..count).map(|_| Lane::default()).collect();
+        let replicated = connector.config.durability == Durability::Replica;
         Self {
             address,
             connector,
             lanes,
+            replication: replicated.then(|| Arc::new(Replication::new())),
             turn: AtomicUsize::new(0),
             unmarked: AtomicBool::new(false),
         }
@@ -35,7 +41,11 @@ impl Node {
 
     /// A connection that is not known to be broken.
     pub(crate) async fn connection(&self) -> Result<Arc<Connection>, Failure> {
-        let lane = self.next_lane();
+        self.connection_of(self.next_lane()).await
+    }
+
+    /// The connection of a lane, opened if it is not there or known to be broken.
+    pub(crate) async fn connection_of(&self, lane: &Lane) -> Result<Arc<Connection>, Failure> {
         match lane.usable() {
             Some(connection) => Ok(connection),
             None => lane.open(&self.address, &self.connector).await,
@@ -46,7 +56,7 @@ impl Node {
     /// answers on, is taken out of use; calls that wait on it keep it until they are answered.
     pub(crate) fn react(&self, failure: &Failure, connection: &Arc<Connection>) {
         match failure.remedy {
-            Remedy::Reconnect => self.lanes.iter().for_each(|lane| lane.discard(connection)),
+            Remedy::Reconnect => self.all_lanes().for_each(|lane| lane.discard(connection)),
             Remedy::LoadLibrary => connection.set_verified(false),
             Remedy::GiveUp | Remedy::Wait | Remedy::Refresh => {}
         }
@@ -63,6 +73,10 @@ impl Node {
         self.unmarked.swap(false, Ordering::AcqRel)
     }
 
+    fn all_lanes(&self) -> impl Iterator<Item = &Lane> {
+        self.lanes.iter().chain(self.replication.iter().map(|replication| &replication.lane))
+    }
+
     fn next_lane(&self) -> &Lane {
         match &*self.lanes {
             [only] => only,
@@ -73,7 +87,7 @@ impl Node {
 
 /// The place of one connection.
 #[derive(Default)]
-struct Lane {
+pub(crate) struct Lane {
     current: RwLock<Option<Arc<Connection>>>,
     /// Held by the one who opens. Remembers when and how the last try failed.
     opening: Mutex<Option<(Instant, Failure)>>,

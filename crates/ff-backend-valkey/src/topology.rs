@@ -83,6 +83,19 @@ impl Topology {
         })
     }
 
+    /// The last of the flow partitions that a server serves: the one of its marks, so that the
+    /// first, which holds what concerns the whole deployment, is left alone.
+    pub(crate) fn last_partition_of(&self, address: &Address) -> Result<Partition, Failure> {
+        let served = |partition: &Partition| {
+            self.master_of(*partition).is_ok_and(|node| node.address == *address)
+        };
+        let all = (0..self.connector.config.num_flow_partitions).rev().map(Partition::flow);
+        { all }.find(served).ok_or_else(|| {
+            let message = format!("{address} serves no partition any more");
+            Failure::new(BackendErrorKind::Cluster, Retry::Safe, Remedy::Refresh, message)
+        })
+    }
+
     /// Every master once.
     pub(crate) fn masters(&self) -> Vec<Arc<Node>> {
         let map = self.map();

@@ -5,7 +5,9 @@ use std::fmt;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, value_parser};
 
-use crate::scenario::{claim, flow, http, idle, room, sdk, stream, suspend};
+use crate::scenario::{
+    bullmq, claim, fairness, flow, full, http, idle, order, room, routing, sdk, stream, suspend,
+};
 
 use crate::server;
 
@@ -55,6 +57,22 @@ pub(crate) enum Scenario {
     Flow(flow::Options),
     /// How much room executions take, in the embedded store and in Valkey.
     Room(room::Options),
+    /// Sends tasks to the workers that have the capabilities they require.
+    Routing(routing::Options),
+    /// How long one execution of a tenant waits behind many of another.
+    Fairness(fairness::Options),
+    /// In which order executions are taken: by priority, and then by when they were submitted.
+    Order(order::Options),
+    /// Compares with BullMQ on the same Valkey. Needs node and npm, and fetches BullMQ.
+    Bullmq(bullmq::Options),
+    /// An embedded store at its memory limit: filled, drained, copied, killed, started and audited.
+    Full(full::Options),
+    /// The store of `full` in a process of its own.
+    #[command(hide = true)]
+    FullPart(full::part::Options),
+    /// A part of `room` in a process of its own.
+    #[command(hide = true)]
+    RoomPart(room::part::Options),
     /// The server of the other scenarios: prints its address and runs until its input ends.
     #[command(hide = true)]
     Serve(server::Options),
@@ -88,13 +106,29 @@ pub(crate) struct StoreOptions {
     /// Masters of the cluster that is started (default: 3).
     #[arg(long, value_name = "M", value_parser = value_parser!(u16).range(1..=16))]
     pub(crate) masters: Option<u16>,
+
+    /// Replicas of each Valkey that is started (default: 0, or 1 if they have to confirm).
+    #[arg(long, value_name = "R", value_parser = value_parser!(u16).range(0..=2))]
+    pub(crate) replicas: Option<u16>,
+
+    /// Where Valkey must have a call before it counts as done.
+    #[arg(long, value_enum, default_value_t = Durability::Primary)]
+    pub(crate) durability: Durability,
 }
 
 impl StoreOptions {
     /// A store started for the run, with no journal.
     pub(crate) fn on(host: HostKind, partitions: u16) -> Self {
-        let (url, journal, shards, masters) = (None, Journal::Off, None, None);
-        Self { host, url, journal, partitions, shards, masters }
+        Self {
+            host,
+            url: None,
+            journal: Journal::Off,
+            partitions,
+            shards: None,
+            masters: None,
+            replicas: None,
+            durability: Durability::Primary,
+        }
     }
 
     /// Ends the program with a message if options contradict each other.
@@ -110,12 +144,30 @@ impl StoreOptions {
             (HostKind::Embedded | HostKind::Valkey, _) if self.masters.is_some() => {
                 "--masters is for --host cluster"
             }
+            (_, Some(_)) if self.replicas.is_some() => {
+                "--replicas is for a store that is started here; the one at --url already runs"
+            }
+            (HostKind::Embedded, _)
+                if self.replicas.is_some() || self.durability != Durability::Primary =>
+            {
+                "--replicas and --durability are for --host valkey and --host cluster"
+            }
             (HostKind::Valkey | HostKind::Cluster, _) if self.shards.is_some() => {
                 "--shards is for --host embedded"
             }
             _ => return,
         };
         refuse(complaint);
+    }
+
+    /// Replicas of each Valkey.
+    pub(crate) fn replica_count(&self) -> u16 {
+        self.replicas.unwrap_or(u16::from(self.durability == Durability::Replica))
+    }
+
+    /// Where calls must be, if there is more than one place.
+    pub(crate) fn durability_told(&self) -> Option<String> {
+        (self.replica_count() > 0).then(|| self.durability.to_string())
     }
 
     /// Shards of the embedded store; none elsewhere.
@@ -179,6 +231,24 @@ pub(crate) enum Journal {
     Off,
 }
 
+/// Where a call must be before it counts as done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Durability {
+    /// On the primary.
+    Primary,
+    /// On a replica, too.
+    Replica,
+}
+
+impl From<Durability> for ff_backend_valkey::Durability {
+    fn from(durability: Durability) -> Self {
+        match durability {
+            Durability::Primary => Self::Primary,
+            Durability::Replica => Self::Replica,
+        }
+    }
+}
+
 macro_rules! display_as_option {
     ($($name:ty),*) => {$(
         impl fmt::Display for $name {
@@ -189,7 +259,7 @@ macro_rules! display_as_option {
     )*};
 }
 
-display_as_option!(HostKind, Journal, flow::Shape);
+display_as_option!(HostKind, Journal, Durability, flow::Shape, routing::Mode);
 
 /// What the callers of most scenarios do.
 #[derive(Clone, Debug, Args)]

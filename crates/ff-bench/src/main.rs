@@ -63,6 +63,13 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         Scenario::Suspend(options) => runtime.block_on(scenario::suspend::run(options))?,
         Scenario::Flow(options) => runtime.block_on(scenario::flow::run(options))?,
         Scenario::Room(options) => runtime.block_on(scenario::room::run(options))?,
+        Scenario::Routing(options) => runtime.block_on(scenario::routing::run(options))?,
+        Scenario::Fairness(options) => runtime.block_on(scenario::fairness::run(options))?,
+        Scenario::Order(options) => runtime.block_on(scenario::order::run(options))?,
+        Scenario::Bullmq(options) => runtime.block_on(scenario::bullmq::run(options))?,
+        Scenario::Full(options) => scenario::full::run(options)?,
+        Scenario::FullPart(options) => return runtime.block_on(scenario::full::part::run(options)),
+        Scenario::RoomPart(options) => return runtime.block_on(scenario::room::part::run(options)),
         Scenario::Serve(options) => return server::serve(options),
     };
     report.field("client_threads", arguments.client_threads).print(arguments.json);

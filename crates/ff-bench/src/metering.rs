@@ -54,6 +54,16 @@ pub(crate) async fn memory_bytes(store: &Store) -> Result<Option<f64>, Failure> 
     }
 }
 
+/// Processor time of the servers so far, all that they do included.
+pub(crate) async fn process_us(host: &ValkeyHost) -> Result<f64, Failure> {
+    sum_of(host, b"cpu", used_cpu_us).await
+}
+
+fn used_cpu_us(info: &str) -> Option<f64> {
+    let seconds = |name: &str| line(info, name)?.parse::<f64>().ok();
+    Some((seconds("used_cpu_user:")? + seconds("used_cpu_sys:")?) * 1e6)
+}
+
 /// Includes the commands that functions run.
 async fn time_in_functions_us(host: &ValkeyHost) -> Result<f64, Failure> {
     sum_of(host, b"commandstats", fcall_us).await
@@ -126,6 +136,7 @@ mod tests {
         assert_eq!(fcall_us("# Commandstats\r\n"), Some(0.0));
         let calls: Vec<_> = info.lines().filter_map(command_calls).collect();
         assert_eq!(calls, [("fcall_ro", 9.0), ("fcall", 3.0)]);
+        assert_eq!(used_cpu_us("used_cpu_sys:0.5\r\nused_cpu_user:1.25\r\n"), Some(1_750_000.0));
         assert_eq!(used_memory("used_memory_rss:7\r\nused_memory:42\r\n"), Some(42.0));
     }
 }

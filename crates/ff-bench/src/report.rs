@@ -64,6 +64,8 @@ impl Report {
             .field("host", store.host.to_string())
             .field("journal", store.journal.to_string())
             .field("partitions", store.partitions)
+            .known("replicas", Some(store.replica_count()).filter(|count| *count > 0))
+            .known("durability", store.durability_told())
     }
 
     /// The same, with what callers do that talk to the store themselves.

@@ -1,8 +1,9 @@
 //! The store under measurement: opened or started for the run, gone after it.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost, Storage, SyncMode};
+use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost, MemoryLimit, Storage, SyncMode};
 use ff_backend_valkey::{ValkeyConfig, ValkeyHost};
 use ff_core::engine_backend::PartitionBackend;
 use ff_core::partition::PartitionConfig;
@@ -41,8 +42,8 @@ pub(crate) enum Place {
     Directory {
         _directory: TempDir,
     },
-    Server {
-        _server: Box<Valkey>,
+    Servers {
+        _servers: Vec<Valkey>,
     },
     Cluster {
         _cluster: ValkeyCluster,
@@ -68,6 +69,26 @@ impl Store {
         Ok(Self { backend: Arc::new(backend), host, inside, _place: place })
     }
 
+    /// Opens the embedded store of a directory, which stays, as the product does.
+    pub(crate) async fn open_directory(path: &Path, partitions: u16) -> Result<Self, Failure> {
+        Self::open_directory_within(path, partitions, MemoryLimit::of_this_machine()).await
+    }
+
+    /// The same, with as much memory for keys and values.
+    pub(crate) async fn open_directory_within(
+        path: &Path,
+        partitions: u16,
+        memory_limit: MemoryLimit,
+    ) -> Result<Self, Failure> {
+        let config = EmbeddedConfig { memory_limit, ..EmbeddedConfig::in_directory(path) };
+        let host = Arc::new(EmbeddedHost::open(config, &Library::current())?);
+        let counts =
+            PartitionConfig { num_flow_partitions: partitions, ..PartitionConfig::default() };
+        let backend = ScriptBackend::open(Arc::clone(&host), counts).await?;
+        let inside = Inside::Embedded(Arc::clone(&host));
+        Ok(Self { backend: Arc::new(backend), host, inside, _place: Place::None })
+    }
+
     async fn open_valkey(options: &StoreOptions) -> Result<Self, Failure> {
         let (url, place) = match &options.url {
             Some(url) => (url.clone(), Place::None),
@@ -77,7 +98,9 @@ impl Store {
         if config.cluster != (options.host == HostKind::Cluster) {
             return Err("--url: a cluster's URL goes with --host cluster, and no other".into());
         }
-        let config = config.with_flow_partitions(options.partitions);
+        let config = config
+            .with_flow_partitions(options.partitions)
+            .with_durability(options.durability.into());
         let host = Arc::new(ValkeyHost::connect(config, Library::current()).await?);
         let backend = ScriptBackend::open(Arc::clone(&host), partitions(options)).await?;
         let inside = Inside::Valkey(Arc::clone(&host));
@@ -138,10 +161,14 @@ pub(crate) fn start(options: &StoreOptions) -> Result<(String, Place), Failure> 
         ..ValkeyOptions::default()
     };
     if options.host == HostKind::Valkey {
-        let server = Box::new(Valkey::start(valkey)?);
-        return Ok((server.url(), Place::Server { _server: server }));
+        let mut servers = vec![Valkey::start(valkey.clone())?];
+        for _ in 0..options.replica_count() {
+            let replica = Valkey::start_replica(&servers[0], servers[0].port(), valkey.clone())?;
+            servers.push(replica);
+        }
+        return Ok((servers[0].url(), Place::Servers { _servers: servers }));
     }
     let masters = usize::from(options.masters.unwrap_or(CLUSTER_MASTERS));
-    let cluster = ValkeyCluster::start_with(masters, 0, valkey)?;
+    let cluster = ValkeyCluster::start_with(masters, options.replica_count().into(), valkey)?;
     Ok((cluster.url(), Place::Cluster { _cluster: cluster }))
 }

@@ -48,6 +48,21 @@ fn is_store(process: u32, task: &Path) -> bool {
     !main && name.starts_with("ff-") && name.trim_end() != "ff-upkeep"
 }
 
+/// Memory that this process occupied at most.
+pub(crate) fn peak_bytes() -> Option<u64> {
+    peak_bytes_of(std::process::id())
+}
+
+/// The same of any process.
+pub(crate) fn peak_bytes_of(process: u32) -> Option<u64> {
+    status_bytes(process, "VmHWM:")
+}
+
+/// Begins anew with what it occupies now. Where that cannot be done, the peak is that of all times.
+pub(crate) fn forget_peak() {
+    let _ = fs::write("/proc/self/clear_refs", "5");
+}
+
 /// Memory that this process occupies.
 pub(crate) fn resident_bytes() -> Option<u64> {
     resident_bytes_of(std::process::id())
@@ -55,8 +70,12 @@ pub(crate) fn resident_bytes() -> Option<u64> {
 
 /// The same of any process.
 pub(crate) fn resident_bytes_of(process: u32) -> Option<u64> {
+    status_bytes(process, "VmRSS:")
+}
+
+fn status_bytes(process: u32, name: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
     Some(kib * 1024)
 }

@@ -11,6 +11,7 @@ use ff_core::contracts::{
 use ff_core::engine_backend::PartitionBackend;
 use ff_core::error::Code;
 use ff_core::partition::Partition;
+use ff_core::policy::ExecutionPolicy;
 use ff_core::types::{
     ExecutionId, ExecutionKind, LaneId, LeaseId, Namespace, WaitpointId, WaitpointToken, WorkerId,
     WorkerInstanceId,
@@ -49,6 +50,7 @@ pub(crate) struct Worker {
     result: Vec<u8>,
     group: usize,
     lease_ttl_ms: u64,
+    policy: Option<ExecutionPolicy>,
 }
 
 #[derive(Clone)]
@@ -79,12 +81,20 @@ impl Worker {
             result: vec![b'r'; usize::try_from(load.result)?],
             group: usize::from(group),
             lease_ttl_ms: LEASE_TTL_MS,
+            policy: None,
         })
     }
 
     /// The same, whose leases last so long.
     pub(crate) fn with_lease_ttl(mut self, lease_ttl_ms: u64) -> Self {
         self.lease_ttl_ms = lease_ttl_ms;
+        self
+    }
+
+    /// The same, whose executions are kept so long when they have ended.
+    pub(crate) fn with_retention(mut self, retention_ms: u64) -> Self {
+        let retention_ms = Some(retention_ms);
+        self.policy = Some(ExecutionPolicy { retention_ms, ..ExecutionPolicy::default() });
         self
     }
 
@@ -124,6 +134,7 @@ impl Worker {
         CreateExecution {
             namespace: Some(self.names.namespace.clone()),
             lane: Some(self.names.lane.clone()),
+            policy: self.policy.clone(),
             ..CreateExecution::new(self.names.kind.clone())
                 .with_id(ExecutionId::from_parts(partition, self.ids.uuid()))
                 .with_payload(self.payload.clone())
@@ -136,6 +147,19 @@ impl Worker {
         &mut self,
         partition: Partition,
     ) -> Result<Vec<Handle>, Failure> {
+        let claimed = self.claim_some(partition).await?;
+        if claimed.len() != self.group {
+            let (wanted, found) = (self.group, claimed.len());
+            return Err(format!("a claim on {partition} found {found} of {wanted}").into());
+        }
+        Ok(claimed)
+    }
+
+    /// Claims a group, or what is left of one.
+    pub(crate) async fn claim_some(
+        &mut self,
+        partition: Partition,
+    ) -> Result<Vec<Handle>, Failure> {
         let lease_ids = (0..self.group).map(|_| LeaseId::from_uuid(self.ids.uuid())).collect();
         let request = ClaimRequest {
             kinds: Vec::new(),
@@ -143,15 +167,13 @@ impl Worker {
             worker_id: self.names.worker_id.clone(),
             worker_instance_id: self.names.worker_instance_id.clone(),
             capabilities: CapabilitySet::default(),
+            namespaces: Vec::new(),
+            from: Default::default(),
             lease_ttl_ms: self.lease_ttl_ms,
             lease_ids,
             retry: false,
         };
-        let claimed = self.backend.claim_next(partition, request).await?;
-        if claimed.len() != self.group {
-            let (wanted, found) = (self.group, claimed.len());
-            return Err(format!("a claim on {partition} found {found} of {wanted}").into());
-        }
+        let claimed = self.backend.claim_next(partition, request).await?.claimed;
         Ok(claimed.into_iter().map(|claimed| claimed.handle).collect())
     }
 
@@ -204,6 +226,12 @@ impl Worker {
             Err(error) if error.code() == Some(expected) => Ok(()),
             other => Err(format!("a signal that is to be refused did this: {other:?}").into()),
         }
+    }
+
+    /// Does what is due in a partition.
+    pub(crate) async fn tick(&self, partition: Partition, batch: u32) -> Result<(), Failure> {
+        self.backend.tick(partition, batch).await?;
+        Ok(())
     }
 
     /// Ends an execution in success.

@@ -108,3 +108,62 @@ fn flows_are_compared_with_plain_executions() {
         assert_eq!(limits.unwrap_or(false), shape == "chain", "{report}");
     }
 }
+
+#[test]
+fn tasks_are_routed_to_those_who_can_do_them() {
+    for mode in ["happy", "partial", "scarce"] {
+        let report = report(&format!(
+            "routing --mode {mode} --workers 10 --capabilities 3 --tasks 60 --partitions 8"
+        ));
+        measured(&report, &["routed_share", "p50_us", "p99_us", "throughput_per_s"]);
+        measured(&report, &["baseline_per_s", "throughput_ratio", "p99_ratio"]);
+        assert_eq!(report["routed"], 60, "{report}");
+    }
+    let report = report("routing --mode happy --host embedded --workers 3 --tasks 20");
+    assert_eq!(report["routed"], 20, "{report}");
+}
+
+#[test]
+fn the_wait_of_one_behind_many_is_measured() {
+    for host in ["embedded", "valkey"] {
+        let report =
+            report(&format!("fairness --host {host} --flood 500 --workers 2 --partitions 8"));
+        measured(&report, &["wait_alone_us", "wait_us", "wait_ratio"]);
+        assert_eq!(report["was_taken"], true, "{report}");
+    }
+}
+
+#[test]
+fn the_order_in_which_executions_are_taken_is_told() {
+    let report =
+        report("order --low 100 --high 5 --sequence 40 --partitions 8 --connections 2 --workers 2");
+    measured(&report, &["high_priority_last_position", "claim_calls_per_execution"]);
+    let positions = report["high_priority_positions"].as_array().map(Vec::len);
+    assert_eq!(positions, Some(5), "{report}");
+    let share = report["overtaken_share"].as_f64().expect("a number");
+    assert!((0.0..=1.0).contains(&share) && report["worst_overtake_ms"].is_number(), "{report}");
+}
+
+#[test]
+fn what_a_replicas_word_costs_is_measured() {
+    let report =
+        report("lifecycle --host valkey --durability replica --executions 400 --partitions 8");
+    measured(&report, &["throughput_per_s"]);
+    assert_eq!((&report["replicas"], &report["durability"]), (&1.into(), &"replica".into()));
+}
+
+/// What can be tested without fetching anything.
+#[test]
+fn without_npm_the_comparison_with_bullmq_says_what_it_needs() {
+    let programs = tempfile::tempdir().expect("a directory");
+    let path = std::env::var_os("PATH").expect("there is a path");
+    for program in ["valkey-server", "setpriv"] {
+        let places = std::env::split_paths(&path).map(|folder| folder.join(program));
+        let place = { places }.find(|place| place.is_file()).expect("it is installed");
+        std::os::unix::fs::symlink(place, programs.path().join(program)).expect("a link");
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ff-bench"));
+    let output = command.arg("bullmq").env("PATH", programs.path()).output().expect("it runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && errors.contains("node and npm are needed"), "{errors}");
+}

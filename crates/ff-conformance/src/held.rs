@@ -64,8 +64,10 @@ impl Deployment {
             capabilities: CapabilitySet::default(),
             lease_ttl_ms: LEASE_MS,
             retry: false,
+            need: None,
+            score_max: None,
             kinds: Joined(Vec::new()),
-            skip: 0,
+            namespaces: Joined(Vec::new()),
             lease_ids: Rest(lease_ids),
         }
     }
@@ -90,8 +92,8 @@ impl Deployment {
     /// Makes a claim in a partition.
     pub async fn claimed_on(&self, partition: Partition, call: ClaimNext) -> Vec<Held> {
         let reply = self.backend.call(partition, call).await.expect("the claim is well-formed");
-        let (ClaimNextReply::Claimed { claims, next_skip: _ }
-        | ClaimNextReply::ClaimedBefore { claims, next_skip: _ }) = reply;
+        let (ClaimNextReply::Claimed { claims, next_score: _ }
+        | ClaimNextReply::ClaimedBefore { claims, next_score: _ }) = reply;
         claims.0.into_iter().map(Held::from).collect()
     }
 

@@ -27,6 +27,12 @@ impl Deployment {
 }
 
 impl Listener {
+    /// The lane that the next wake-up tells of: `count:score:lane:need`.
+    pub async fn lane(&mut self) -> String {
+        let message = self.next().await;
+        message.split(':').nth(2).expect("it names a lane").to_owned()
+    }
+
     /// The message of the next wake-up in one of the test's partitions.
     pub async fn next(&mut self) -> String {
         loop {

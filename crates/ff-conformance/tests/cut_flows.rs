@@ -142,11 +142,13 @@ impl Cut {
             worker_instance_id: "worker-1".parse().expect("a name"),
             capabilities: CapabilitySet::default(),
             kinds: Vec::new(),
+            namespaces: Vec::new(),
+            from: Default::default(),
             lease_ttl_ms: 60_000,
             lease_ids: (0..count).map(|_| LeaseId::from_uuid(SystemIds.random())).collect(),
             retry: false,
         };
-        backend.claim_next(self.home(backend), request).await.expect("a claim")
+        backend.claim_next(self.home(backend), request).await.expect("a claim").claimed
     }
 
     /// All wait for the first, and every second one also for the one before it.

@@ -103,11 +103,13 @@ async fn started<H: Host>(backend: &ScriptBackend<H>) -> Handle {
         worker_id: WorkerId::try_new("w").expect("valid"),
         worker_instance_id: WorkerInstanceId::try_new("w-1").expect("valid"),
         capabilities: CapabilitySet::default(),
+        namespaces: Vec::new(),
+        from: Default::default(),
         lease_ttl_ms: 600_000,
         lease_ids: vec![LeaseId::from_uuid(uuid())],
         retry: false,
     };
-    let claimed = backend.claim_next(partition, request).await.expect("answers");
+    let claimed = backend.claim_next(partition, request).await.expect("answers").claimed;
     claimed.into_iter().next().expect("claimed").handle
 }
 

@@ -26,6 +26,8 @@ literals! {
         StoreFull = "store_full",
         /// The store refuses writes: its disk is full, or too few replicas follow.
         Resource = "resource",
+        /// The store has done it, but no replica has confirmed in time that it has it, too.
+        NotReplicated = "not_replicated",
         /// The store's data is damaged.
         Corrupt = "corrupt",
         /// The store has been closed.

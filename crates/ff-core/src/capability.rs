@@ -62,6 +62,11 @@ impl CapabilitySet {
         self.0.is_empty()
     }
 
+    /// May a worker with this set claim what requires the other?
+    pub fn includes(&self, required: &Self) -> bool {
+        required.0.is_subset(&self.0)
+    }
+
     /// The required tokens that a worker with this set lacks; empty if it may claim.
     pub fn missing_for(&self, required: &Self) -> Vec<String> {
         required.0.difference(&self.0).cloned().collect()

@@ -4,7 +4,8 @@
 use futures_core::future::BoxFuture;
 
 use crate::contracts::{
-    ClaimRequest, Claimed, LaneDepth, NextGrant, NextGrantRequest, TickReport, WorkerList,
+    ClaimRequest, Claimed, ClaimedNext, GrantedNext, LaneDepth, NextGrantRequest, QueueHead,
+    TakeFrom, TickReport, WorkerList,
 };
 use crate::error::EngineError;
 use crate::partition::{Partition, PartitionConfig};
@@ -40,7 +41,7 @@ pub trait PartitionBackend: EngineBackend + Approvals {
     /// Takes up to as many executions of a lane on one partition as there are lease ids: highest
     /// priority first, then oldest, fresh and interrupted ones alike. Repeating it with `retry` and
     /// the same lease ids answers the same executions.
-    fn claim_next(&self, partition: Partition, request: ClaimRequest) -> Answer<'_, Vec<Claimed>>;
+    fn claim_next(&self, partition: Partition, request: ClaimRequest) -> Answer<'_, ClaimedNext>;
 
     /// What an earlier, unanswered send of a claim took on one partition: the executions that its
     /// worker instance holds under its lease ids. Takes nothing new. A read.
@@ -57,7 +58,11 @@ pub trait PartitionBackend: EngineBackend + Approvals {
         partition: Partition,
         worker_id: WorkerId,
         request: NextGrantRequest,
-    ) -> Answer<'_, Option<NextGrant>>;
+        from: TakeFrom,
+    ) -> Answer<'_, GrantedNext>;
+
+    /// The queues of these lanes on one partition that are not empty.
+    fn list_needs(&self, partition: Partition, lanes: Vec<LaneId>) -> Answer<'_, Vec<QueueHead>>;
 
     /// The workers that are registered in one partition; engines are all in the first. A read.
     fn workers_of(&self, partition: Partition) -> Answer<'_, WorkerList>;

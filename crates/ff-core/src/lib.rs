@@ -51,5 +51,6 @@ pub mod contracts;
 
 pub mod completion_backend;
 pub mod engine_backend;
+pub mod need;
 pub mod operation;
 pub mod work_source;

@@ -34,8 +34,12 @@ limits! {
     /// Part of every function's registered name: old and new servers can share one store.
     CONTRACT_MAJOR = 1;
     /// How the store is laid out. Grows with every change that an older or newer library would
-    /// misread; a store of another format is refused.
-    STORE_FORMAT = 1;
+    /// misread; a store of another format is refused, or upgraded when it is opened.
+    STORE_FORMAT = 2;
+    /// The oldest format that is upgraded. In it a lane had one queue in each partition.
+    STORE_FORMAT_OLDEST = 1;
+    /// Executions that one call of an upgrade moves.
+    UPGRADE_BATCH = 256;
 
     // Names.
 
@@ -97,8 +101,17 @@ limits! {
     CLAIM_COUNT_MAX = 256;
     /// Queue entries one claim looks at past those the worker cannot take.
     CLAIM_SCAN_MAX = 256;
-    /// How far into a queue a claim may begin.
-    CLAIM_SKIP_MAX = 100_000_000;
+    /// How far into the leases of a partition a call may begin that hands back a worker's.
+    RELEASE_SKIP_MAX = 100_000_000;
+    /// Combinations of namespace, kind and capabilities that wait in one lane of a partition:
+    /// whoever looks for work keeps the head of each.
+    NEEDS_MAX = 1024;
+    /// Queues that one listing looks at before it leaves the other lanes to the next.
+    NEEDS_LISTED_MAX = 1024;
+    /// A namespace, a kind and capabilities, with the colons between them.
+    NEED_BYTES_MAX = NAMESPACE_BYTES_MAX + KIND_BYTES_MAX + CAPABILITIES_BYTES_MAX + 2;
+    /// Namespaces one claim may name.
+    NAMESPACES_MAX = 256;
     /// Kinds of work one claim may name.
     KINDS_MAX = 256;
     /// Running attempts a repeated claim looks through for its own leases.
@@ -322,6 +335,8 @@ limits! {
     LIST_PAGE = 128;
     /// A listing's cursor names the last entry it looked at, in hex.
     LIST_CURSOR_BYTES_MAX = 1024;
+    /// Entries that one count by kind looks at: a few milliseconds inside the store.
+    COUNT_LOOK_MAX = 1024;
     /// Lanes a listing by state can walk.
     LANES_MAX = 1000;
 }

@@ -42,6 +42,8 @@ const EVENT_CURSOR: &str = "^(0|[1-9][0-9]{0,18})-(0|[1-9][0-9]{0,18})$";
 const STREAM_CURSOR: &str = "^(start|end|[0-9]+(-[0-9]+)?)$";
 const TAG_KEY: &str = "^[a-z][a-z0-9_]*\\.[^.\\x00-\\x1f\\x7f][^\\x00-\\x1f\\x7f]*$";
 
+const TAG_FILTER: &str = "^[a-z][a-z0-9_]*\\.[^.=\\x00-\\x1f\\x7f][^=\\x00-\\x1f\\x7f]*(=.*)?$";
+
 /// The largest number that every reader of JSON keeps whole.
 const WHOLE_MAX: u64 = (1 << 53) - 1;
 
@@ -207,6 +209,8 @@ forms! {
         = number(0, u16::MAX.into());
     MemberName "The name of a member of a flow, or of an input."
         = name(limits::MEMBER_NAME_BYTES_MAX);
+    TagFilter "A label to look for: its name, or name=value."
+        = form(TAG_FILTER, limits::TAG_KEY_BYTES_MAX);
     SomeTags "At least one label."
         = tags().min_properties(Some(1));
     Base64 "Bytes as base64 with padding."

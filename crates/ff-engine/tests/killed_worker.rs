@@ -38,6 +38,7 @@ async fn claim_one(backend: &Arc<ScriptBackend<ValkeyHost>>, worker: &str) -> Op
     let scheduler = Scheduler::start(Arc::clone(backend), Arc::new(SystemIds)).await;
     let request = WorkRequest {
         kinds: Vec::new(),
+        namespaces: Vec::new(),
         lanes: vec![LaneId::try_new("default").expect("valid")],
         worker_id: WorkerId::try_new(worker).expect("valid"),
         worker_instance_id: WorkerInstanceId::try_new(worker).expect("valid"),

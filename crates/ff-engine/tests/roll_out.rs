@@ -144,6 +144,7 @@ async fn submit(server: Arc<Server>, leaving: Arc<AtomicBool>, tally: Arc<Tally>
 async fn work(name: &str, server: Arc<Server>, leaving: Arc<AtomicBool>, tally: Arc<Tally>) {
     let request = WorkRequest {
         kinds: Vec::new(),
+        namespaces: Vec::new(),
         lanes: vec![LaneId::try_new("default").expect("valid")],
         worker_id: WorkerId::try_new(name).expect("valid"),
         worker_instance_id: WorkerInstanceId::try_new(name).expect("valid"),

@@ -38,6 +38,7 @@ fn new_execution(policy: ExecutionPolicy, delay_until: Option<TimestampMs>) -> C
 fn request(lease_ttl_ms: u64) -> WorkRequest {
     WorkRequest {
         kinds: Vec::new(),
+        namespaces: Vec::new(),
         lanes: vec![LaneId::try_new("default").expect("valid")],
         worker_id: WorkerId::try_new("worker").expect("valid"),
         worker_instance_id: WorkerInstanceId::try_new("worker-1").expect("valid"),

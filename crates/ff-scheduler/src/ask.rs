@@ -1,73 +1,82 @@
-//! Asking a partition for work.
+//! Asking a queue of a partition for work.
 
 use std::sync::Arc;
 
-use ff_core::contracts::{ClaimRequest, Claimed, payload_bytes};
-use ff_core::engine_backend::PartitionBackend;
+use ff_core::contracts::{ClaimRequest, TakeFrom, WorkRequest};
 use ff_core::error::EngineError;
-use ff_core::limits;
+use ff_core::partition::Partition;
 use ff_core::types::LeaseId;
 use ff_script::in_flight::{InFlight, InFlightGuard};
 
+use crate::Shared;
+use crate::board::Ask;
 use crate::hand_back::{Claims, Detached};
-use crate::lane::{Candidate, Lane};
 
-/// A partition that is being asked. Unless it answers, it stays a candidate of its lane.
+/// A queue that is being asked. Unless it answers, what is known of it stays known.
 pub(crate) struct Asked {
-    lane: Arc<Lane>,
-    candidate: Candidate,
+    shared: Arc<Shared>,
+    ask: Ask,
     answered: bool,
     _guard: InFlightGuard,
 }
 
 impl Asked {
-    pub(crate) fn new(lane: &Arc<Lane>, candidate: Candidate, in_flight: &InFlight) -> Self {
-        Self { lane: Arc::clone(lane), candidate, answered: false, _guard: in_flight.begin() }
+    pub(crate) fn new(shared: &Arc<Shared>, ask: Ask, in_flight: &InFlight) -> Self {
+        Self { shared: Arc::clone(shared), ask, answered: false, _guard: in_flight.begin() }
     }
 
-    /// How large the payloads are that it had.
-    fn saw(&self, claimed: &[Claimed]) {
-        let largest = claimed.iter().map(|one| one.payload.len() as u64).max();
-        largest.into_iter().for_each(|bytes| self.lane.saw_payload(bytes));
-    }
-
-    /// It had so many of those it was asked for.
-    pub(crate) fn found(&mut self, found: usize, asked_for: usize) {
+    /// It gave something, with payloads up to so many bytes, or nothing, and told what is left.
+    pub(crate) fn answered(mut self, largest: Option<u64>, next_score: Option<i64>) -> Ask {
         self.answered = true;
-        if found >= asked_for {
-            self.lane.had_all(self.candidate, found);
-        }
+        self.shared.board().answered(&self.ask, largest, next_score);
+        self.ask.clone()
+    }
+
+    pub(crate) fn partition(&self) -> Partition {
+        Partition::flow(self.ask.partition)
+    }
+
+    pub(crate) fn from(&self) -> TakeFrom {
+        TakeFrom { need: Some((*self.ask.need).clone()), score_max: self.ask.score_max }
     }
 }
 
 impl Drop for Asked {
     fn drop(&mut self) {
         if !self.answered {
-            self.lane.keep(self.candidate);
+            self.shared.board().failed(&self.ask);
         }
     }
 }
 
-/// What a partition had, and the lease ids that it did not need.
-pub(crate) type Found = (Claims, Vec<LeaseId>);
+/// What a queue gave.
+pub(crate) struct Found {
+    pub(crate) claims: Claims,
+    /// The lease ids that it did not need.
+    pub(crate) unused: Vec<LeaseId>,
+    /// It gave nothing although it could: what it has is about to be taken out by a tick.
+    pub(crate) holds_back: bool,
+}
 
-/// A claim from one partition.
+/// A claim from one queue.
 pub(crate) fn ask(
-    backend: &Arc<dyn PartitionBackend>,
+    asked: Asked,
     in_flight: &InFlight,
-    mut asked: Asked,
-    request: ClaimRequest,
+    request: &WorkRequest,
+    lease_ids: Vec<LeaseId>,
 ) -> Detached<Found> {
-    let (backend, in_flight) = (Arc::clone(backend), in_flight.clone());
+    let request = claim_request(request, &asked, lease_ids);
+    let (backend, in_flight) = (Arc::clone(&asked.shared.backend), in_flight.clone());
     Detached::new(async move {
-        let asked_for = request.lease_ids.len();
-        let mut ids = request.lease_ids.clone();
-        let claimed = backend.claim_next(asked.candidate.partition, request).await?;
-        let ended_early = payload_bytes(&claimed) >= limits::CLAIM_BYTES_MAX;
-        asked.saw(&claimed);
-        asked.found(claimed.len(), if ended_early { claimed.len() } else { asked_for });
-        ids.retain(|id| claimed.iter().all(|one| one.handle.fence.lease_id != *id));
-        Ok((Claims::new(backend, in_flight, claimed), ids))
+        let mut unused = request.lease_ids.clone();
+        let found = backend.claim_next(asked.partition(), request).await?;
+        let largest = found.claimed.iter().map(|one| one.payload.len() as u64).max();
+        let ask = asked.answered(largest, found.next_score);
+        let in_reach =
+            found.next_score.is_some_and(|next| ask.score_max.is_none_or(|most| next <= most));
+        let holds_back = found.claimed.is_empty() && in_reach;
+        unused.retain(|id| found.claimed.iter().all(|one| one.handle.fence.lease_id != *id));
+        Ok(Found { claims: Claims::new(backend, in_flight, found.claimed), unused, holds_back })
     })
 }
 
@@ -82,4 +91,14 @@ pub(crate) async fn all(mut asks: Vec<Detached<Found>>) -> Vec<Result<Found, Eng
         }));
     }
     answers
+}
+
+fn claim_request(request: &WorkRequest, asked: &Asked, lease_ids: Vec<LeaseId>) -> ClaimRequest {
+    ClaimRequest {
+        lane: asked.ask.lane.clone(),
+        from: asked.from(),
+        kinds: Vec::new(),
+        namespaces: Vec::new(),
+        ..ClaimRequest::of(request, lease_ids)
+    }
 }

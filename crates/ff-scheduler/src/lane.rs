@@ -1,258 +1,266 @@
-//! One lane: the partitions that may have work, and how much of it was announced.
+//! One lane: what is known of its queues in all partitions, and who waits for its work.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use ff_core::limits;
-use ff_core::partition::Partition;
-use ff_core::types::LaneId;
-use tokio::sync::Notify;
+use ff_core::need::Need;
 
-/// Nobody counted: there may be any number.
-const UNCOUNTED: u32 = u32::MAX;
+use crate::heads::Heads;
+use crate::worker::{Ability, Waiter};
 
+/// What one may overtake another by, in milliseconds between their submissions, because they lie in
+/// different partitions.
+pub(crate) const OVERTAKE_MS: i64 = 50;
+
+/// How much of a lane is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Knowledge {
+    /// Nobody looked yet, or something may have been missed.
+    #[default]
+    Unknown,
+    /// Somebody looks through all partitions.
+    Looking,
+    /// All of them were looked through, and pushes were heard since.
+    Known,
+}
+
+#[derive(Default)]
 pub(crate) struct Lane {
-    name: LaneId,
-    partitions: Mutex<Partitions>,
-    turns: AtomicUsize,
-    /// How large its payloads are, as far as is known; as large as can be at first.
-    payload_bytes: AtomicU64,
-    /// Wakes one of those who wait for this lane; whoever leaves work behind wakes the next.
-    pub(crate) news: Notify,
+    /// By the text of their need.
+    queues: HashMap<Arc<str>, Queue>,
+    /// Those who wait, in the order in which they came.
+    idle: BTreeMap<u64, Arc<Waiter>>,
+    pub(crate) knowledge: Knowledge,
+    /// How many claims are under way here.
+    pub(crate) users: u32,
+    /// When it was last used, by the count of uses.
+    pub(crate) used: u64,
+    /// The largest payload of late.
+    payload_bytes: Option<u64>,
 }
 
-/// A partition to be asked, and how much was announced there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Candidate {
-    pub(crate) partition: Partition,
-    announced: u32,
+/// What is known of one need in all partitions.
+struct Queue {
+    need: Arc<Need>,
+    heads: HashMap<u16, Heads>,
+    /// The best of each partition.
+    order: BTreeSet<(i64, u16)>,
 }
 
-impl Candidate {
-    /// How many to ask it for: no more than were announced, and not all from one nobody counted, so
-    /// that several can be asked at once.
-    pub(crate) fn share(self, wanted: usize, parts: usize) -> usize {
-        match self.announced {
-            UNCOUNTED => wanted.div_ceil(parts.max(1)),
-            announced => wanted.min(announced as usize),
-        }
-    }
+/// Executions of one queue in one partition, to be asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Pick {
+    pub(crate) queue: Arc<str>,
+    pub(crate) need: Arc<Need>,
+    pub(crate) partition: u16,
+    /// What was known of each of them.
+    pub(crate) scores: Vec<i64>,
 }
 
-/// Every partition is in at most one of the three queues.
-struct Partitions {
-    /// Those that work was announced in.
-    announced: VecDeque<Partition>,
-    /// Those that were not asked yet, or had all of what they were asked for and nobody counted.
-    uncounted: VecDeque<Partition>,
-    /// Those that had all that was announced: there may be more.
-    unconfirmed: VecDeque<Partition>,
-    states: Vec<State>,
-    /// Whether the next one is to be taken from those that nobody counted. Taken in turns, neither
-    /// does new work wait for a look at all partitions, nor old work for an end of the new.
-    uncounted_next: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Idle,
-    Unconfirmed,
-    Uncounted,
-    Announced { count: u32 },
+/// What to ask for, and the best score that is left for such a worker.
+#[derive(Debug, Default)]
+pub(crate) struct Picks {
+    pub(crate) picks: Vec<Pick>,
+    pub(crate) next: Option<i64>,
 }
 
 impl Lane {
-    /// A lane of which nothing is known: any partition may have work.
-    pub(crate) fn new(name: LaneId, partitions: impl Iterator<Item = Partition>) -> Self {
-        let uncounted: VecDeque<_> = partitions.collect();
-        let partitions = Mutex::new(Partitions {
-            announced: VecDeque::new(),
-            states: vec![State::Uncounted; uncounted.len()],
-            uncounted,
-            unconfirmed: VecDeque::new(),
-            uncounted_next: false,
-        });
-        let payload_bytes = AtomicU64::new(limits::PAYLOAD_BYTES_MAX);
-        Self { name, partitions, turns: AtomicUsize::new(0), payload_bytes, news: Notify::new() }
+    /// How many queues in how many partitions are known, for the bound on memory.
+    pub(crate) fn size(&self) -> usize {
+        self.queues.values().map(|queue| 1 + queue.heads.len()).sum()
     }
 
-    pub(crate) fn name(&self) -> &LaneId {
-        &self.name
+    /// Takes the best out that such a worker could take, up to so many from up to so many
+    /// partitions: somebody asks for them.
+    pub(crate) fn pick(&mut self, ability: &Ability, most: usize, partitions: usize) -> Picks {
+        let suitable = self.queues.iter_mut().filter(|(_, queue)| ability.suits(&queue.need));
+        let mut suitable: Vec<_> = suitable.collect();
+        let mut found = Picks::default();
+        for _ in 0..=most {
+            let bests = suitable.iter_mut().filter_map(|one| Some((one.1.best(None)?, one)));
+            let Some(((score, partition), (text, queue))) = bests.min_by_key(|(best, _)| *best)
+            else {
+                return found;
+            };
+            found.next = Some(score);
+            if !found.take(text, queue, partition, most, partitions) {
+                return found;
+            }
+        }
+        found
     }
 
-    /// How many partitions there are.
-    pub(crate) fn partitions(&self) -> usize {
-        self.lock().states.len()
+    /// Takes one execution of one partition out, if it is the best that such a worker could take,
+    /// or as good as.
+    pub(crate) fn pick_in(&mut self, ability: &Ability, partition: u16) -> Picks {
+        let suitable = self.queues.iter_mut().filter(|(_, queue)| ability.suits(&queue.need));
+        let (mut here, mut elsewhere): (Option<(i64, &Arc<str>, &mut Queue)>, Option<i64>) =
+            (None, None);
+        for (text, queue) in suitable {
+            let other = queue.best_but(partition);
+            elsewhere = other.into_iter().chain(elsewhere).min();
+            if let Some((score, _)) = queue.best(Some(partition))
+                && here.as_ref().is_none_or(|(best, ..)| score < *best)
+            {
+                here = Some((score, text, queue));
+            }
+        }
+        let mut found = Picks { picks: Vec::new(), next: elsewhere };
+        if let Some((score, text, queue)) = here
+            && elsewhere.is_none_or(|other| score <= other.saturating_add(OVERTAKE_MS))
+        {
+            found.take(text, queue, partition, 1, 1);
+        }
+        found
     }
 
-    /// Counts the claims that begin here.
-    pub(crate) fn turn(&self) -> usize {
-        self.turns.fetch_add(1, Ordering::Relaxed)
+    /// So many joined a queue, none better than this score. False if the text is no need.
+    pub(crate) fn add(
+        &mut self,
+        queue: &str,
+        partition: u16,
+        score: i64,
+        count: u32,
+        at: u64,
+    ) -> bool {
+        if !self.queues.contains_key(queue) {
+            let Ok(need) = queue.parse() else { return false };
+            self.queues.insert(queue.into(), Queue::new(need));
+        }
+        self.change(queue, partition, |heads| heads.add(score, count.max(1), at));
+        true
     }
 
-    /// How large a payload is to be expected: the largest of late.
+    /// A queue told what its best one is, when so much had been heard.
+    pub(crate) fn correct(&mut self, queue: &str, partition: u16, next: Option<i64>, at: u64) {
+        self.change(queue, partition, |heads| heads.correct(next, at));
+    }
+
+    /// A partition told all its queues of the lane, when so much had been heard.
+    pub(crate) fn listed(&mut self, partition: u16, queues: &[(String, i64, u32)], at: u64) {
+        let told: HashMap<&str, (i64, u32)> =
+            queues.iter().map(|(text, score, count)| (text.as_str(), (*score, *count))).collect();
+        for (text, queue) in &mut self.queues {
+            queue.change(partition, |heads| match told.get(&**text) {
+                Some((score, count)) => heads.replace(*score, *count, at),
+                None => heads.correct(None, at),
+            });
+        }
+        for (text, score, count) in queues {
+            if !self.queues.contains_key(text.as_str()) {
+                self.add(text, partition, *score, *count, at);
+            }
+        }
+        self.queues.retain(|_, queue| !queue.heads.is_empty());
+    }
+
+    fn change(&mut self, queue: &str, partition: u16, how: impl FnOnce(&mut Heads)) {
+        if let Some(queue) = self.queues.get_mut(queue) {
+            queue.change(partition, how);
+        }
+    }
+
+    /// It waits until it is called.
+    pub(crate) fn wait(&mut self, waiter: &Arc<Waiter>) {
+        self.idle.insert(waiter.id, Arc::clone(waiter));
+    }
+
+    /// It waits no longer.
+    pub(crate) fn leave(&mut self, waiter: &Waiter) {
+        self.idle.remove(&waiter.id);
+    }
+
+    /// Whom to call because something is in a queue: those who came first.
+    pub(crate) fn waiting_for(&self, queue: &str, most: u32) -> Vec<Arc<Waiter>> {
+        let Some(queue) = self.queues.get(queue) else { return Vec::new() };
+        let suitable = self.idle.values().filter(|waiter| waiter.ability.suits(&queue.need));
+        suitable.take(most as usize).cloned().collect()
+    }
+
+    /// Whom to call because something is in any of the queues: one for each.
+    pub(crate) fn waiting_for_any(&self) -> Vec<Arc<Waiter>> {
+        let known = self.queues.iter().filter(|(_, queue)| !queue.order.is_empty());
+        known.flat_map(|(text, _)| self.waiting_for(text, 1)).collect()
+    }
+
+    /// Whether somebody waits here.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        !self.idle.is_empty()
+    }
+
+    /// How large a payload is to be expected: as large as can be while nothing is known.
     pub(crate) fn expected_bytes(&self) -> u64 {
-        self.payload_bytes.load(Ordering::Relaxed)
+        self.payload_bytes.unwrap_or(limits::PAYLOAD_BYTES_MAX)
     }
 
-    /// A partition had payloads, the largest one with so many bytes. Larger ones of before are
-    /// forgotten little by little.
-    pub(crate) fn saw_payload(&self, bytes: u64) {
-        let before = self.expected_bytes();
-        let known = if before == limits::PAYLOAD_BYTES_MAX { 0 } else { before / 2 };
-        self.payload_bytes.store(bytes.max(known).max(1), Ordering::Relaxed);
-    }
-
-    /// Takes a partition that waited longest. It is forgotten until somebody announces it again.
-    pub(crate) fn take(&self) -> Option<Candidate> {
-        let mut partitions = self.lock();
-        let partition = partitions.next()?;
-        let announced = match partitions.put(partition, State::Idle) {
-            State::Announced { count } => count,
-            _ => UNCOUNTED,
-        };
-        Some(Candidate { partition, announced })
-    }
-
-    /// True if there is a partition that should be asked.
-    pub(crate) fn is_likely(&self) -> bool {
-        let partitions = self.lock();
-        !partitions.announced.is_empty() || !partitions.uncounted.is_empty()
-    }
-
-    /// True if there is a partition that may have more than was announced.
-    pub(crate) fn has_unconfirmed(&self) -> bool {
-        !self.lock().unconfirmed.is_empty()
-    }
-
-    /// One more execution waits in this partition.
-    pub(crate) fn announce(&self, partition: Partition) {
-        self.lock().announce(partition, 1);
-        self.news.notify_one();
-    }
-
-    /// A candidate had as many as it was asked for. What else was announced is still there; if that
-    /// is nothing, there may be more all the same.
-    pub(crate) fn had_all(&self, candidate: Candidate, found: usize) {
-        let found = u32::try_from(found).unwrap_or(u32::MAX);
-        match candidate.announced {
-            UNCOUNTED => {
-                self.lock().mark_uncounted(candidate.partition);
-                self.news.notify_one();
-            }
-            announced if announced > found => {
-                self.lock().announce(candidate.partition, announced - found)
-            }
-            // Somebody must look there when all is silent.
-            _ => {
-                self.lock().mark_unconfirmed(candidate.partition);
-                self.news.notify_one();
-            }
-        }
-    }
-
-    /// A candidate could not be asked: whoever waits must be told in place of the one who failed.
-    pub(crate) fn keep(&self, candidate: Candidate) {
-        match candidate.announced {
-            UNCOUNTED => self.lock().mark_uncounted(candidate.partition),
-            announced => self.lock().announce(candidate.partition, announced),
-        }
-        self.news.notify_one();
-    }
-
-    /// There may be work in the unconfirmed partitions; answers whether there are any.
-    pub(crate) fn recheck(&self) -> bool {
-        let mut partitions = self.lock();
-        let unconfirmed = std::mem::take(&mut partitions.unconfirmed);
-        let any = !unconfirmed.is_empty();
-        for partition in unconfirmed {
-            partitions.put(partition, State::Idle);
-            partitions.mark_uncounted(partition);
-        }
-        any
-    }
-
-    /// There may be work anywhere.
-    pub(crate) fn recheck_all(&self, all: impl Iterator<Item = Partition>) {
-        self.recheck();
-        let mut partitions = self.lock();
-        all.for_each(|partition| partitions.mark_uncounted(partition));
-        drop(partitions);
-        self.news.notify_waiters();
-        self.news.notify_one();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Partitions> {
-        self.partitions.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The largest payload of an answer. Larger ones of before are forgotten little by little.
+    pub(crate) fn saw_payload(&mut self, bytes: u64) {
+        self.payload_bytes = Some(bytes.max(self.payload_bytes.unwrap_or(0) / 2).max(1));
     }
 }
 
-impl Partitions {
-    /// Puts a partition somewhere else; answers where it was. One that the deployment does not have
-    /// stays idle.
-    fn put(&mut self, partition: Partition, now: State) -> State {
-        match self.states.get_mut(usize::from(partition.index)) {
-            Some(state) => std::mem::replace(state, now),
-            None => State::Idle,
+impl Picks {
+    /// Takes the best one of a queue in a partition. False if enough are taken.
+    fn take(
+        &mut self,
+        text: &Arc<str>,
+        queue: &mut Queue,
+        partition: u16,
+        most: usize,
+        partitions: usize,
+    ) -> bool {
+        let taken: usize = self.picks.iter().map(|pick| pick.scores.len()).sum();
+        let is_full = self.picks.len() >= partitions;
+        let known = |pick: &&mut Pick| pick.partition == partition && pick.queue == *text;
+        let pick = self.picks.iter_mut().find(known);
+        if taken >= most || (pick.is_none() && is_full) {
+            return false;
+        }
+        let mut score = None;
+        queue.change(partition, |heads| score = heads.take());
+        match pick {
+            Some(pick) => pick.scores.extend(score),
+            None => self.picks.push(Pick {
+                queue: Arc::clone(text),
+                need: Arc::clone(&queue.need),
+                partition,
+                scores: score.into_iter().collect(),
+            }),
+        }
+        self.next = None;
+        true
+    }
+}
+
+impl Queue {
+    fn new(need: Need) -> Self {
+        Self { need: Arc::new(need), heads: HashMap::new(), order: BTreeSet::new() }
+    }
+
+    fn best(&self, only_in: Option<u16>) -> Option<(i64, u16)> {
+        match only_in {
+            None => self.order.first().copied(),
+            Some(partition) => Some((self.heads.get(&partition)?.best()?, partition)),
         }
     }
 
-    fn state(&self, partition: Partition) -> Option<State> {
-        self.states.get(usize::from(partition.index)).copied()
+    /// The best score of all partitions but one.
+    fn best_but(&self, partition: u16) -> Option<i64> {
+        self.order.iter().find(|(_, other)| *other != partition).map(|(score, _)| *score)
     }
 
-    fn next(&mut self) -> Option<Partition> {
-        if self.uncounted_next || self.announced.is_empty() {
-            self.uncounted_next = false;
-            return self.uncounted.pop_front().or_else(|| self.announced.pop_front());
+    fn change(&mut self, partition: u16, how: impl FnOnce(&mut Heads)) {
+        let heads = self.heads.entry(partition).or_default();
+        let before = heads.best();
+        how(heads);
+        let after = heads.best();
+        if before != after {
+            before.map(|score| self.order.remove(&(score, partition)));
+            after.map(|score| self.order.insert((score, partition)));
         }
-        self.uncounted_next = true;
-        self.announced.pop_front()
-    }
-
-    /// So many more wait in this partition.
-    fn announce(&mut self, partition: Partition, more: u32) {
-        let Some(before) = self.state(partition) else { return };
-        let count = match before {
-            State::Announced { count } => count.saturating_add(more),
-            State::Uncounted => UNCOUNTED,
-            State::Unconfirmed | State::Idle => more,
-        };
-        match before {
-            State::Uncounted => self.uncounted.retain(|other| *other != partition),
-            State::Unconfirmed => self.unconfirmed.retain(|other| *other != partition),
-            State::Announced { .. } | State::Idle => {}
-        }
-        if !matches!(before, State::Announced { .. }) {
-            self.announced.push_back(partition);
-        }
-        self.put(partition, State::Announced { count });
-    }
-
-    /// Any number may wait in this partition.
-    fn mark_uncounted(&mut self, partition: Partition) {
-        match self.state(partition) {
-            Some(State::Announced { .. }) => {
-                self.put(partition, State::Announced { count: UNCOUNTED });
-            }
-            Some(State::Idle) => {
-                self.uncounted.push_back(partition);
-                self.put(partition, State::Uncounted);
-            }
-            Some(State::Unconfirmed) => {
-                self.unconfirmed.retain(|other| *other != partition);
-                self.uncounted.push_back(partition);
-                self.put(partition, State::Uncounted);
-            }
-            Some(State::Uncounted) | None => {}
-        }
-    }
-
-    fn mark_unconfirmed(&mut self, partition: Partition) {
-        if self.state(partition) == Some(State::Idle) {
-            self.unconfirmed.push_back(partition);
-            self.put(partition, State::Unconfirmed);
+        if after.is_none() {
+            self.heads.remove(&partition);
         }
     }
 }
@@ -261,107 +269,70 @@ impl Partitions {
 mod tests {
     use super::*;
 
-    fn lane(partitions: u16) -> Lane {
-        let name = LaneId::try_new("default").expect("valid");
-        Lane::new(name, (0..partitions).map(Partition::flow))
+    fn any() -> Ability {
+        Ability::default()
     }
 
-    fn taken(lane: &Lane) -> Option<(u16, u32)> {
-        lane.take().map(|candidate| (candidate.partition.index, candidate.announced))
+    fn picked(lane: &mut Lane, most: usize) -> Vec<(u16, Vec<i64>)> {
+        let picks = lane.pick(&any(), most, 16).picks;
+        picks.into_iter().map(|pick| (pick.partition, pick.scores)).collect()
     }
 
-    /// All partitions were asked and had nothing.
-    fn quiet(partitions: u16) -> Lane {
-        let lane = lane(partitions);
-        while lane.take().is_some() {}
-        lane
-    }
-
-    #[test]
-    fn at_first_every_partition_may_have_work() {
-        let lane = lane(2);
-        assert_eq!(taken(&lane), Some((0, UNCOUNTED)));
-        assert_eq!(taken(&lane), Some((1, UNCOUNTED)));
-        assert_eq!(taken(&lane), None);
-        assert!(!lane.recheck(), "those that had nothing are forgotten");
+    fn best(lane: &mut Lane) -> Option<(i64, u16)> {
+        let picks = picked(lane, 1);
+        let (partition, scores) = picks.first()?;
+        Some((scores[0], *partition))
     }
 
     #[test]
-    fn what_was_announced_is_counted_and_asked_in_turn() {
-        let lane = quiet(4);
-        [3, 1, 3, 9].into_iter().for_each(|index| lane.announce(Partition::flow(index)));
-        assert_eq!(taken(&lane), Some((3, 2)));
-        lane.announce(Partition::flow(3));
-        assert_eq!(taken(&lane), Some((1, 1)));
-        assert_eq!(taken(&lane), Some((3, 1)));
-        assert_eq!(taken(&lane), None);
+    fn the_best_of_all_queues_and_partitions_come_first() {
+        let mut lane = Lane::default();
+        lane.add("a:mail", 3, 20, 1, 1);
+        lane.add("a:render", 7, 10, 2, 1);
+        lane.add("a:mail", 5, 15, 1, 1);
+        assert_eq!(picked(&mut lane, 3), [(7, vec![10, 10]), (5, vec![15])]);
+        assert_eq!(picked(&mut lane, 3), [(3, vec![20])]);
+        assert_eq!(picked(&mut lane, 3), []);
     }
 
     #[test]
-    fn a_partition_is_asked_again_while_more_was_announced_than_found() {
-        let lane = quiet(2);
-        (0..3).for_each(|_| lane.announce(Partition::flow(0)));
-        let candidate = lane.take().expect("announced");
-        assert_eq!(candidate.share(8, 4), 3);
-        lane.had_all(candidate, 2);
-        let candidate = lane.take().expect("one is left");
-        assert_eq!(candidate.share(8, 4), 1);
-        lane.had_all(candidate, 1);
-        assert!(!lane.is_likely(), "nothing more was announced");
-        assert!(lane.recheck(), "but there may be more");
-        let candidate = lane.take().expect("asked to make sure");
-        assert_eq!(candidate.share(8, 4), 2, "uncounted");
+    fn a_pick_tells_the_best_that_is_left() {
+        let mut lane = Lane::default();
+        (0..20).for_each(|partition| assert!(lane.add("a:mail", partition, 100, 1, 1)));
+        let picks = lane.pick(&any(), 18, 16);
+        assert_eq!((picks.picks.len(), picks.next), (16, Some(100)));
+        let picks = lane.pick(&any(), 18, 16);
+        assert_eq!((picks.picks.len(), picks.next), (4, None));
     }
 
     #[test]
-    fn a_unconfirmed_partition_that_is_announced_is_likely_and_only_that() {
-        let lane = quiet(2);
-        lane.announce(Partition::flow(1));
-        let candidate = lane.take().expect("announced");
-        lane.had_all(candidate, 1);
-        lane.announce(Partition::flow(1));
-        assert!(!lane.recheck());
-        assert_eq!(taken(&lane), Some((1, 1)));
-        assert_eq!(taken(&lane), None);
+    fn one_partition_is_asked_alone_if_nothing_better_is_known_elsewhere() {
+        let mut lane = Lane::default();
+        lane.add("a:mail", 1, 1000, 2, 1);
+        lane.add("a:mail", 2, 1000 - OVERTAKE_MS, 1, 1);
+        assert_eq!(lane.pick_in(&any(), 1).picks[0].scores, [1000]);
+        lane.add("a:render", 2, 900, 1, 1);
+        assert!(lane.pick_in(&any(), 1).picks.is_empty(), "a better one of another kind");
+        assert!(lane.pick_in(&any(), 3).picks.is_empty());
     }
 
     #[test]
-    fn new_work_does_not_wait_for_a_look_at_all_partitions_nor_old_work_for_the_new() {
-        let lane = lane(8);
-        lane.announce(Partition::flow(6));
-        assert_eq!(taken(&lane), Some((6, UNCOUNTED)), "announced first");
-        assert_eq!(taken(&lane), Some((0, UNCOUNTED)));
-        lane.announce(Partition::flow(6));
-        lane.announce(Partition::flow(7));
-        assert_eq!(taken(&lane), Some((6, 1)));
-        assert_eq!(taken(&lane), Some((1, UNCOUNTED)), "in turns");
-        assert_eq!(taken(&lane), Some((7, UNCOUNTED)));
-        let candidate = lane.take().expect("the next one");
-        lane.had_all(candidate, 1);
-        let rest: Vec<_> = std::iter::from_fn(|| taken(&lane)).map(|(index, _)| index).collect();
-        assert_eq!(rest, [3, 4, 5, 2], "whoever had enough waits for its next turn");
-    }
-
-    #[tokio::test]
-    async fn a_partition_that_could_not_be_asked_is_news_for_the_next_who_waits() {
-        let lane = quiet(2);
-        lane.announce(Partition::flow(1));
-        lane.news.notified().await;
-        let candidate = lane.take().expect("announced");
-        let waiting = lane.news.notified();
-        lane.keep(candidate);
-        let told = tokio::time::timeout(std::time::Duration::from_secs(5), waiting).await;
-        assert!(told.is_ok(), "nobody is told");
-        assert_eq!(taken(&lane), Some((1, 1)));
+    fn a_worker_is_not_told_of_what_it_cannot_take() {
+        let mut lane = Lane::default();
+        lane.add("a:render:gpu", 1, 10, 1, 1);
+        assert_eq!(best(&mut lane), None);
+        assert!(!lane.add("nonsense", 1, 10, 1, 1));
     }
 
     #[test]
-    fn looking_everywhere_forgets_all_counts() {
-        let lane = quiet(2);
-        lane.announce(Partition::flow(1));
-        lane.recheck_all((0..2).map(Partition::flow));
-        assert_eq!(taken(&lane), Some((1, UNCOUNTED)));
-        assert_eq!(taken(&lane), Some((0, UNCOUNTED)));
-        assert_eq!(taken(&lane), None);
+    fn a_listing_forgets_queues_that_are_gone() {
+        let mut lane = Lane::default();
+        lane.add("a:mail", 1, 10, 1, 1);
+        lane.add("a:mail", 2, 11, 1, 1);
+        lane.listed(1, &[("a:render".to_owned(), 30, 4)], 1);
+        assert_eq!(lane.size(), 4);
+        lane.listed(2, &[], 1);
+        assert_eq!(lane.size(), 2);
+        assert_eq!(best(&mut lane), Some((30, 1)));
     }
 }

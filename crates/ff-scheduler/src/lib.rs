@@ -1,56 +1,55 @@
 //! The scheduler: finds work for waiting workers.
 //!
-//! Work lies in partitions. For each lane the scheduler keeps the partitions that may have some: at
-//! first all of them, later those a push told of, with the number of pushes. A claim asks them,
-//! several at a time if it wants several executions; a partition that had less than was asked for
-//! is forgotten until the next push. One that had all of what was announced is asked again only
-//! when nothing better is left. Nothing is polled.
+//! Work lies in partitions, queued by lane and need. For each lane that somebody asked for, the
+//! scheduler keeps what it heard of the heads of these queues: by a look through all partitions at
+//! first, later by pushes and by the answers to claims. A claim asks the queue with the best head
+//! that its worker may take, and tells it the best one elsewhere, so that nothing worse is taken.
+//! One push calls one of those who wait and may take it. Nothing is polled.
 
 #![deny(missing_docs)]
 
 mod ask;
+mod board;
 mod hand_back;
+mod heads;
 mod lane;
-mod lanes;
+mod look;
 mod repeats;
+mod worker;
 
-use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
 use std::time::Duration;
 
-use ff_core::contracts::{
-    ClaimRequest, Claimed, LeaseRequest, NextGrant, NextGrantRequest, WorkRequest,
-};
+use ff_core::contracts::{Claimed, LeaseRequest, NextGrant, NextGrantRequest, WorkRequest};
 use ff_core::engine_backend::{Answer, PartitionBackend};
 use ff_core::error::EngineError;
-use ff_core::limits;
 use ff_core::types::{LaneId, LeaseId, WorkerId};
 use ff_core::work_source::WorkSource;
 use ff_script::backend::ScriptBackend;
 use ff_script::host::{Host, Subscription, Topic, Wake};
 use ff_script::ids::IdSource;
 use ff_script::in_flight::InFlight;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
 use ask::{Asked, Found};
+use board::{Board, News};
 use hand_back::{Claims, Detached};
-use lane::Lane;
-use lanes::{Eligibility, Lanes};
 use repeats::{Named, recall};
+use worker::{Ability, Waiter};
 
-/// Every lane's partitions are looked through this often although nothing was heard from them.
-const SWEEP: Duration = Duration::from_secs(300);
+/// Every lane in use is looked through this often although nothing was heard of it.
+const SWEEP: Duration = Duration::from_secs(55);
 
-/// How long nothing must be heard before a waiting claim asks partitions that are unconfirmed.
-const SILENCE: Duration = Duration::from_millis(50);
+/// How soon a look is tried again that did not reach all partitions.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// How long a claim pauses when a queue gives nothing of what it has.
+const HELD_BACK: Duration = Duration::from_millis(10);
 
 /// How long a push may be on its way, in all but the worst case.
 const PUSH_TIME: Duration = Duration::from_millis(100);
-
-/// Partitions that one claim asks at the same time.
-const ASKED_AT_ONCE_MAX: usize = 16;
 
 /// Finds work for waiting workers. Cheap to share; one per process is enough.
 pub struct Scheduler {
@@ -61,7 +60,9 @@ pub struct Scheduler {
 struct Shared {
     backend: Arc<dyn PartitionBackend>,
     ids: Arc<dyn IdSource>,
-    lanes: Mutex<Lanes>,
+    board: Mutex<Board>,
+    /// Somebody has looked through all partitions.
+    looked: Notify,
     in_flight: InFlight,
     named: Named,
 }
@@ -76,7 +77,8 @@ impl Scheduler {
         let shared = Arc::new(Shared {
             backend: backend as Arc<dyn PartitionBackend>,
             ids,
-            lanes: Mutex::default(),
+            board: Mutex::default(),
+            looked: Notify::new(),
             in_flight: InFlight::default(),
             named: Named::default(),
         });
@@ -112,17 +114,24 @@ impl Scheduler {
         request: NextGrantRequest,
     ) -> Result<Option<NextGrant>, EngineError> {
         request.validate()?;
-        let eligibility = Eligibility::new(request.capabilities.clone(), Vec::new());
-        let lanes = [self.shared.lane(&request.lane, &eligibility)];
-        let _leaving = Leaving(&lanes);
+        let ability = Ability::new(request.capabilities.clone(), &[], &[]);
+        let user = User::new(&self.shared, vec![request.lane.clone()], ability);
         let deadline = Instant::now() + PUSH_TIME;
         loop {
-            let granted = self.shared.grant_from(&lanes[0], &worker_id, &request).await?;
-            if granted.is_some() {
-                return Ok(granted);
-            }
-            if !lanes[0].recheck() && !news(&lanes, deadline).await {
+            let Some(ask) = user.choose(1, u64::MAX).pop() else {
+                if user.called(deadline).await? {
+                    continue;
+                }
                 return Ok(None);
+            };
+            let asked = Asked::new(&self.shared, ask, &self.shared.in_flight);
+            let (partition, from) = (asked.partition(), asked.from());
+            let backend = &self.shared.backend;
+            let found =
+                backend.grant_next(partition, worker_id.clone(), request.clone(), from).await?;
+            asked.answered(found.grant.as_ref().map(|_| 1), found.next_score);
+            if found.grant.is_some() {
+                return Ok(found.grant);
             }
         }
     }
@@ -172,7 +181,7 @@ impl Shared {
     /// What was found for a caller that named the leases: what it was given before, if it asks
     /// again.
     async fn serve_named(
-        &self,
+        self: &Arc<Self>,
         request: WorkRequest,
         in_flight: &InFlight,
     ) -> Result<Vec<Claimed>, EngineError> {
@@ -187,202 +196,161 @@ impl Shared {
 
     /// Asks for work, and waits for it as long as the request says.
     async fn serve(
-        &self,
+        self: &Arc<Self>,
         mut request: WorkRequest,
         in_flight: &InFlight,
     ) -> Result<Vec<Claimed>, EngineError> {
         let ids = std::mem::take(&mut request.lease_ids);
         let deadline = Instant::now() + request.max_wait();
-        let eligibility = Eligibility::new(request.capabilities.clone(), request.kinds.clone());
-        let lanes: Vec<_> =
-            request.lanes.iter().map(|name| self.lane(name, &eligibility)).collect();
-        let search = Search { shared: self, in_flight, lanes: &lanes, request: &request, ids };
-        let _leaving = Leaving(&lanes);
+        let ability =
+            Ability::new(request.capabilities.clone(), &request.kinds, &request.namespaces);
+        let user = User::new(self, request.lanes.clone(), ability);
+        let search = Search { user: &user, in_flight, request: &request, ids };
         Ok(search.until(deadline).await?.keep())
     }
 
-    fn lane(&self, name: &LaneId, eligibility: &Eligibility) -> Arc<Lane> {
-        self.lanes().lane(name, eligibility, self.backend.partition_config().flow_partitions())
-    }
-
-    fn lanes(&self) -> MutexGuard<'_, Lanes> {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Asks the partitions of a lane that may have work for a grant, one after the other.
-    async fn grant_from(
-        &self,
-        lane: &Arc<Lane>,
-        worker_id: &WorkerId,
-        request: &NextGrantRequest,
-    ) -> Result<Option<NextGrant>, EngineError> {
-        while let Some(candidate) = lane.take() {
-            let mut asked = Asked::new(lane, candidate, &self.in_flight);
-            let (partition, worker_id) = (candidate.partition, worker_id.clone());
-            let granted = self.backend.grant_next(partition, worker_id, request.clone()).await?;
-            asked.found(usize::from(granted.is_some()), 1);
-            if granted.is_some() {
-                return Ok(granted);
-            }
-        }
-        Ok(None)
-    }
-
-    fn recheck_all(&self) {
-        for lane in self.lanes().all() {
-            lane.recheck_all(self.backend.partition_config().flow_partitions());
-        }
-    }
-
-    fn hear(&self, wake: Wake) {
-        let Wake::Message { partition, message } = wake else { return self.recheck_all() };
-        let name = std::str::from_utf8(&message).ok().and_then(|text| LaneId::try_new(text).ok());
-        let Some(name) = name else { return };
-        // Each kind of worker: which of them it is for, only the store can tell.
-        self.lanes().of_lane(&name).for_each(|lane| lane.announce(partition));
+    fn board(&self) -> MutexGuard<'_, Board> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A caller that was woken for one of these lanes. However it leaves, with work, with an error or
-/// in the middle, it wakes the next one if it leaves something behind.
-struct Leaving<'a>(&'a [Arc<Lane>]);
+/// Somebody who looks for work.
+struct User {
+    shared: Arc<Shared>,
+    waiter: Arc<Waiter>,
+}
 
-impl Drop for Leaving<'_> {
+impl User {
+    fn new(shared: &Arc<Shared>, lanes: Vec<LaneId>, ability: Ability) -> Self {
+        let waiter = shared.board().enter(lanes.into(), ability);
+        Self { shared: Arc::clone(shared), waiter }
+    }
+
+    fn choose(&self, most: usize, bytes: u64) -> Vec<board::Ask> {
+        self.shared.board().choose_or_wait(&self.waiter, most, bytes)
+    }
+
+    /// Waits until there may be something. False if the time has passed. Lanes of which nothing is
+    /// known are looked through, whatever the time.
+    async fn called(&self, deadline: Instant) -> Result<bool, EngineError> {
+        let looked = self.shared.looked.notified();
+        let unknown = self.shared.board().begin_looking(&self.waiter.lanes);
+        if !unknown.is_empty() {
+            look::look(&self.shared, &unknown).await?;
+            return Ok(true);
+        }
+        if self.shared.board().are_known(&self.waiter.lanes) {
+            return Ok(timeout_at(deadline, self.waiter.call.notified()).await.is_ok());
+        }
+        tokio::select! {
+            () = looked => {}
+            () = self.waiter.call.notified() => {}
+        }
+        Ok(true)
+    }
+}
+
+impl Drop for User {
     fn drop(&mut self) {
-        let likely = self.0.iter().filter(|lane| lane.is_likely());
-        likely.for_each(|lane| lane.news.notify_one());
+        self.shared.board().exit(&self.waiter);
     }
 }
 
 /// One claim on its way through the partitions.
 struct Search<'a> {
-    shared: &'a Shared,
+    user: &'a User,
     in_flight: &'a InFlight,
-    lanes: &'a [Arc<Lane>],
     request: &'a WorkRequest,
     /// The lease ids that no partition was given, or that it gave back.
     ids: Vec<LeaseId>,
 }
 
 impl Search<'_> {
-    /// Asks for work, and waits for news of it, until there is some or the time has passed.
+    /// Asks for work, and waits to be called, until there is some or the time has passed.
     async fn until(mut self, deadline: Instant) -> Result<Claims, EngineError> {
-        loop {
-            let claimed = self.ask_partitions().await?;
-            if !claimed.is_empty() {
-                return Ok(claimed);
-            }
-            let unconfirmed = self.lanes.iter().any(|lane| lane.has_unconfirmed());
-            let silence = Instant::now() + SILENCE;
-            let until = if unconfirmed { deadline.min(silence) } else { deadline };
-            if news(self.lanes, until).await || recheck(self.lanes) {
-                continue;
-            }
-            if Instant::now() >= deadline {
-                return Ok(claimed);
-            }
-        }
-    }
-
-    /// Asks the partitions of the lanes that may have work, until enough is found or none is left.
-    async fn ask_partitions(&mut self) -> Result<Claims, EngineError> {
-        let backend = Arc::clone(&self.shared.backend);
+        let backend = Arc::clone(&self.user.shared.backend);
         let mut claimed = Claims::new(backend, self.in_flight.clone(), Vec::new());
         loop {
-            let asks = self.choose(claimed.bytes());
+            let left = board::bytes_left(claimed.bytes());
+            let asks = if left == 0 { Vec::new() } else { self.user.choose(self.ids.len(), left) };
             if asks.is_empty() {
+                if !claimed.is_empty() || !self.user.called(deadline).await? {
+                    return Ok(claimed);
+                }
+                continue;
+            }
+            if self.ask(asks, &mut claimed).await? && claimed.is_empty() {
+                tokio::time::sleep(HELD_BACK).await;
+            }
+            if Instant::now() >= deadline && !claimed.is_empty() {
                 return Ok(claimed);
             }
-            let mut failed = None;
-            for answer in ask::all(asks).await {
-                match answer {
-                    Ok((found, unused)) => {
-                        claimed.add(found);
-                        self.ids.extend(unused);
-                    }
-                    // The ids it was asked with may be in use.
-                    Err(error) => failed = Some(error),
+        }
+    }
+
+    /// Asks some queues. True if one of them holds back what it has. What was already claimed must
+    /// not be lost because a partition failed.
+    async fn ask(
+        &mut self,
+        asks: Vec<board::Ask>,
+        claimed: &mut Claims,
+    ) -> Result<bool, EngineError> {
+        let (mut held_back, mut failed) = (false, None);
+        let calls = asks.into_iter().map(|ask| self.begin(ask)).collect();
+        for answer in ask::all(calls).await {
+            match answer {
+                Ok(Found { claims, unused, holds_back }) => {
+                    claimed.add(claims);
+                    self.ids.extend(unused);
+                    held_back |= holds_back;
                 }
+                // The ids it was asked with may be in use.
+                Err(error) => failed = Some(error),
             }
-            claimed.hand_back_surplus();
-            // What was already claimed must not be lost because another partition failed.
-            match failed {
-                Some(error) if claimed.is_empty() => return Err(error),
-                Some(_) => return Ok(claimed),
-                None => {}
+        }
+        claimed.hand_back_surplus();
+        match failed {
+            Some(error) if claimed.is_empty() => Err(error),
+            Some(_) => {
+                self.ids.clear();
+                Ok(held_back)
             }
+            None => Ok(held_back),
         }
     }
 
-    /// Whom to ask next, all at once. Each call begins with another lane, so that a busy one cannot
-    /// starve the others. No more are asked than together may bring what an answer can carry, as
-    /// far as sizes are known.
-    fn choose(&mut self, claimed_bytes: u64) -> Vec<Detached<Found>> {
-        let mut bytes = claimed_bytes;
-        let mut asks = Vec::new();
-        let lanes = self.lanes;
-        let first = lanes.first().map_or(0, |lane| lane.turn());
-        for offset in 0..lanes.len() {
-            let lane = &lanes[(first + offset) % lanes.len()];
-            while bytes < limits::CLAIM_BYTES_MAX
-                && !self.ids.is_empty()
-                && asks.len() < ASKED_AT_ONCE_MAX
-            {
-                let Some(candidate) = lane.take() else { break };
-                let fitting = (limits::CLAIM_BYTES_MAX - bytes).div_ceil(lane.expected_bytes());
-                let fitting = usize::try_from(fitting).unwrap_or(usize::MAX);
-                let share = candidate.share(self.ids.len(), ASKED_AT_ONCE_MAX - asks.len());
-                let share = share.min(fitting);
-                let ids = self.ids.split_off(self.ids.len() - share);
-                let asked = Asked::new(lane, candidate, self.in_flight);
-                let claim = claim_request(lane.name(), self.request, ids);
-                asks.push(ask::ask(&self.shared.backend, self.in_flight, asked, claim));
-                bytes = bytes.saturating_add(lane.expected_bytes().saturating_mul(share as u64));
-            }
-        }
-        asks
+    fn begin(&mut self, ask: board::Ask) -> Detached<Found> {
+        let ids = self.ids.split_off(self.ids.len() - ask.count());
+        let asked = Asked::new(&self.user.shared, ask, self.in_flight);
+        ask::ask(asked, self.in_flight, self.request, ids)
     }
-}
-
-/// A claim from one lane under these leases.
-fn claim_request(lane: &LaneId, request: &WorkRequest, lease_ids: Vec<LeaseId>) -> ClaimRequest {
-    ClaimRequest {
-        lane: lane.clone(),
-        worker_id: request.worker_id.clone(),
-        worker_instance_id: request.worker_instance_id.clone(),
-        capabilities: request.capabilities.clone(),
-        kinds: request.kinds.clone(),
-        lease_ttl_ms: request.lease_ttl_ms,
-        lease_ids,
-        retry: false,
-    }
-}
-
-/// Waits for news of any of the lanes. False if there were none in time.
-async fn news(lanes: &[Arc<Lane>], until: Instant) -> bool {
-    let mut waits: Vec<_> = lanes.iter().map(|lane| Box::pin(lane.news.notified())).collect();
-    let news = poll_fn(|context| {
-        let any = waits.iter_mut().any(|wait| wait.as_mut().poll(context).is_ready());
-        if any { Poll::Ready(()) } else { Poll::Pending }
-    });
-    timeout_at(until, news).await.is_ok()
-}
-
-/// Asks partitions again that may have more than was announced, of one lane at a time. False if
-/// there are none.
-fn recheck(lanes: &[Arc<Lane>]) -> bool {
-    lanes.iter().any(|lane| lane.recheck())
 }
 
 async fn listen(shared: Arc<Shared>, mut wakes: Subscription) {
-    let mut sweep = tokio::time::interval_at(Instant::now() + SWEEP, SWEEP);
+    let mut sweep = Instant::now() + SWEEP;
     loop {
         tokio::select! {
-            _ = sweep.tick() => shared.recheck_all(),
+            () = tokio::time::sleep_until(sweep) => sweep = look_everywhere(&shared).await,
             wake = wakes.next() => match wake {
-                Some(wake) => shared.hear(wake),
+                Some(Wake::Message { partition, message }) => {
+                    if let Some(news) = News::parse(&message) {
+                        shared.board().hear(partition.index, &news);
+                    }
+                }
+                Some(Wake::Missed) => sweep = look_everywhere(&shared).await,
                 None => return,
             },
         }
     }
+}
+
+/// Looks through all partitions for work of the lanes in use. Answers when to do so next.
+async fn look_everywhere(shared: &Arc<Shared>) -> Instant {
+    let lanes = {
+        let mut board = shared.board();
+        let used = board.doubt_all();
+        board.begin_looking(&used)
+    };
+    let looked = if lanes.is_empty() { Ok(()) } else { look::look(shared, &lanes).await };
+    Instant::now() + if looked.is_ok() { SWEEP } else { LOOK_AGAIN }
 }

@@ -13,7 +13,6 @@ use ff_script::in_flight::{InFlight, InFlightGuard};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::claim_request;
 use crate::hand_back::Claims;
 
 /// Partitions that a repeated claim asks at the same time.
@@ -84,8 +83,7 @@ pub(crate) async fn recall(
     loop {
         while asked.len() < ASKED_AT_ONCE {
             let Some(partition) = partitions.next() else { break };
-            // The leases are found by their ids, whatever the lane.
-            let claim = claim_request(&request.lanes[0], request, request.lease_ids.clone());
+            let claim = ClaimRequest::of(request, request.lease_ids.clone());
             asked.spawn(recall_from(Arc::clone(backend), partition, claim));
         }
         let Some(answer) = asked.join_next().await else { return Ok(found) };

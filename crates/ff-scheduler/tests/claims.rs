@@ -68,6 +68,7 @@ fn lane() -> LaneId {
 fn request(count: u32, max_wait: Duration) -> WorkRequest {
     WorkRequest {
         kinds: Vec::new(),
+        namespaces: Vec::new(),
         lanes: vec![lane()],
         worker_id: WorkerId::try_new("worker").expect("valid"),
         worker_instance_id: WorkerInstanceId::try_new("worker-1").expect("valid"),

@@ -40,9 +40,10 @@ use ff_core::partition::PartitionConfig;
 
 use crate::dump::Dump;
 use contents::Contents;
-pub use keys::{deployment_key, is_secret, partition_config};
+pub use keys::{deployment_key, is_mark, is_secret, partition_config};
 
-/// Checks a copy of a store with these partition counts.
+/// Checks a copy of a store, or of some of its partitions, with these partition counts. No rule
+/// reaches beyond a partition.
 pub fn audit(dump: &Dump, config: &PartitionConfig) -> Report {
     let mut found = Findings::default();
     let partitions = contents::sort(dump, config, &mut found);
@@ -87,6 +88,16 @@ pub struct Report {
 }
 
 impl Report {
+    /// Adds what was found in other partitions.
+    pub fn add(&mut self, other: Self) {
+        self.partitions += other.partitions;
+        self.keys += other.keys;
+        for (state, count) in other.executions {
+            *self.executions.entry(state).or_insert(0) += count;
+        }
+        self.violations.extend(other.violations);
+    }
+
     /// True if every invariant holds.
     pub fn is_clean(&self) -> bool {
         self.violations.is_empty()

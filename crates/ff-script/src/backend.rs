@@ -11,7 +11,10 @@ mod flows;
 mod following;
 mod grants;
 mod holds;
+mod kind_counts;
 mod listing;
+mod many;
+mod paging;
 mod partition;
 mod reads;
 mod secrets;
@@ -20,6 +23,7 @@ mod snapshot;
 mod streams;
 mod suspensions;
 mod tasks;
+mod upgrade;
 mod workers;
 
 pub use completions::Completions;
@@ -32,7 +36,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
-use ff_core::backend_error::Retry;
+use ff_core::backend_error::{BackendError, Retry};
 use ff_core::engine_backend::EngineBackend;
 use ff_core::error::EngineError;
 use ff_core::limits;
@@ -40,7 +44,7 @@ use ff_core::partition::{Partition, PartitionConfig};
 use ff_core::types::{ExecutionId, LaneId};
 
 use crate::call::{Call, open_reply};
-use crate::calls::deployment::{OpenDeployment, RegisterLane};
+use crate::calls::deployment::{OpenDeployment, OpenDeploymentReply, RegisterLane};
 use crate::host::Host;
 use following::Following;
 
@@ -100,7 +104,8 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
             num_quota_partitions: self.config.num_quota_partitions,
             format: limits::STORE_FORMAT,
         };
-        self.call(FIRST, open).await.map(drop)
+        let OpenDeploymentReply::Opened { format, .. } = self.call(FIRST, open).await?;
+        if format < limits::STORE_FORMAT { self.upgrade().await } else { Ok(()) }
     }
 
     /// The host underneath.
@@ -175,7 +180,18 @@ async fn call<H: Host + ?Sized, C: Call>(
                 repeats += 1;
                 call.mark_repeated(begun.elapsed());
             }
-            Err(error) => return Err(EngineError::from(error).in_context(C::CONTRACT.name)),
+            Err(error) => {
+                let error = if repeats > 0 { perhaps_applied(error) } else { error };
+                return Err(EngineError::from(error).in_context(C::CONTRACT.name));
+            }
         }
     }
+}
+
+/// The last try of a call may certainly not have been applied, and an earlier one still have been.
+fn perhaps_applied(mut error: BackendError) -> BackendError {
+    if error.retry == Retry::Safe {
+        error.retry = Retry::IfReplaySafe;
+    }
+    error
 }

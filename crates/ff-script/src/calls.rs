@@ -23,6 +23,7 @@ pub mod grant;
 pub mod graph;
 pub mod hold;
 pub mod inputs;
+pub mod kind_counts;
 pub mod lease;
 pub mod library;
 pub mod list;
@@ -69,6 +70,7 @@ pub fn contracts() -> impl Iterator<Item = Contract> {
         mark::CONTRACTS,
         describe::CONTRACTS,
         list::CONTRACTS,
+        kind_counts::CONTRACTS,
         waits::CONTRACTS,
         hold::CONTRACTS,
         explain::CONTRACTS,

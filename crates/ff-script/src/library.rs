@@ -39,12 +39,12 @@ modules! {
     "kernel/number" "kernel/time" "kernel/keys" "kernel/reply" "kernel/arg" "kernel/writes"
     "kernel/define" "kernel/json" "kernel/pack"
     "model/field" "model/record" "model/blob" "model/event" "model/state" "model/log"
-    "model/index" "model/runnable" "model/flow" "model/commit" "model/due" "model/stream"
+    "model/capability" "model/need" "model/index" "model/runnable" "model/flow" "model/commit" "model/due" "model/stream"
     "model/lease"
     "model/secret" "model/token" "model/condition" "model/waitpoint" "model/signal"
     "model/parking" "model/attempt" "model/retry" "model/children" "model/edge" "model/ending"
     "model/suspension" "model/decision" "model/failure" "model/loss" "model/timer"
-    "model/capability" "model/policy" "model/tags" "model/purge" "model/walk" "model/rank"
+    "model/policy" "model/tags" "model/purge" "model/walk" "model/rank"
     "model/member" "model/creation" "model/part" "model/reopening" "model/request" "model/input"
     "model/claim" "model/queue" "model/pause" "model/patch" "model/page"
     "model/worker"
@@ -52,8 +52,9 @@ modules! {
     "verb/lease" "verb/progress" "verb/stream" "verb/complete" "verb/fail" "verb/cancel"
     "verb/pause" "verb/suspend" "verb/waitpoint" "verb/signal" "verb/approval" "verb/secret"
     "verb/expire" "verb/replay" "verb/change" "verb/worker" "verb/mark" "verb/describe"
-    "verb/list" "verb/waits" "verb/hold" "verb/explain" "verb/flow" "verb/flow_cancel" "verb/edge" "verb/graph"
-    "verb/children" "verb/flow_reads" "verb/inputs" "verb/events" "verb/flow_events" "verb/tick"
+    "verb/list" "verb/kind_counts" "verb/waits" "verb/hold" "verb/explain" "verb/flow" "verb/flow_cancel" "verb/edge"
+    "verb/graph" "verb/children" "verb/flow_reads" "verb/inputs" "verb/events" "verb/flow_events"
+    "verb/tick"
 }
 
 /// What stands before the modules.

@@ -7,6 +7,7 @@ use ff_core::contracts::{
     CancelFlowPolicy, DependencyKind, EdgeState, FailurePolicy, FlowState, GrantKind, MemberFate,
     ResumedBy, SuspensionReason, Tags, TimeoutBehavior, WaitpointState,
 };
+use ff_core::need::Need;
 use ff_core::state::{
     AttemptState, AttemptType, BlockingReason, EligibilityState, LifecyclePhase, OwnershipState,
     PublicState, TerminalOutcome,
@@ -70,7 +71,7 @@ plain! {
     ResumedBy, SuspensionReason, TimeoutBehavior, WaitpointState, IdempotencyKey, EventCursor,
     GrantKind, CancelFlowPolicy, DependencyKind, EdgeState, FailurePolicy, FlowState,
     MemberFate,
-    u8, u16, u32, u64,
+    u8, u16, u32, u64, i64, usize, Need,
     PublicState, LifecyclePhase, uuid::Uuid,
     OwnershipState, EligibilityState, BlockingReason, TerminalOutcome, AttemptState, AttemptType,
 }

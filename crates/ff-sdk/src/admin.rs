@@ -2,6 +2,7 @@
 //! a reservation and turns it into a lease by itself; an operator makes links for approvers.
 
 mod approvals;
+mod backup;
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -112,7 +113,16 @@ impl FlowFabricAdminClient {
         path: String,
         request: &O::Request,
     ) -> Result<Answered, SdkError> {
-        let call = Call::at::<O>(path, request)?.waiting(PATIENCE);
+        self.answer_within::<O>(path, request, PATIENCE).await
+    }
+
+    async fn answer_within<O: Operation>(
+        &self,
+        path: String,
+        request: &O::Request,
+        patience: Duration,
+    ) -> Result<Answered, SdkError> {
+        let call = Call::at::<O>(path, request)?.waiting(patience);
         let answered = self.client.send(call.sent()).await.map_err(|source| {
             let context = format!("{} {}", O::METHOD.as_str(), O::PATH);
             SdkError::Http { source, context }

@@ -57,11 +57,12 @@ pub use worker::{FlowFabricWorker, ShutdownReport, WorkerStatus};
 pub use ff_api::approval::{
     ApprovalLink, ApprovalLinks, LinkView, MakeApprovalLinks, RotateLinkKey,
 };
+pub use ff_api::backup::Backup;
 
 #[cfg(feature = "embedded")]
 pub use ff_backend_embedded::EmbeddedConfig;
 #[cfg(feature = "valkey")]
-pub use ff_backend_valkey::ValkeyConfig;
+pub use ff_backend_valkey::{Durability, ValkeyConfig};
 pub use ff_core::backend::{
     FailOutcome, FailureClass, FailureReason, Frame, FrameKind, HandleKind,
 };

@@ -5,7 +5,7 @@ mod link;
 mod page;
 
 pub(crate) use link::{Link, signed, verified};
-pub(crate) use page::{decided, protect, question, stands};
+pub(crate) use page::{decided, escaped, protect, question, stands};
 
 use axum::body::Body;
 use axum::http::Response;

@@ -63,6 +63,7 @@ mod events;
 
 mod metrics;
 mod openapi;
+mod reference;
 
 pub use config::{Authority, Limits, PublicUrl, ServerConfig, TlsFiles, Token};
 pub use ff_store::StoreConfig;

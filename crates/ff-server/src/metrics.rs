@@ -1,9 +1,14 @@
 //! What the server counts, as text for Prometheus.
 
 pub(crate) mod depth;
+mod histogram;
 mod http;
+mod kinds;
 mod lanes;
+mod process;
+mod states;
 mod text;
+mod workers;
 
 pub(crate) use http::Series;
 pub(crate) use lanes::Outcome;
@@ -13,14 +18,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ff_core::backend::HandleKind;
+use ff_core::backend::{Handle, HandleKind};
 use ff_core::backend_error::BackendErrorKind;
-use ff_core::contracts::Claimed;
-use ff_core::types::LaneId;
+use ff_core::contracts::{Claimed, WorkRequest};
 
 use depth::Depths;
+use kinds::Kinds;
 use lanes::Lanes;
+use states::States;
 use text::Text;
+use workers::Workers;
 
 use crate::app::App;
 use crate::store;
@@ -32,6 +39,8 @@ const LOST: [&str; 3] = ["stale_lease", "lease_expired", "lease_revoked"];
 pub(crate) struct Metrics {
     series: Mutex<Vec<Arc<Series>>>,
     lanes: Lanes,
+    kinds: Kinds,
+    workers: Workers,
     problems: Mutex<BTreeMap<Box<str>, u64>>,
     unmatched: Mutex<BTreeMap<u16, u64>>,
     claims: AtomicU64,
@@ -44,6 +53,7 @@ pub(crate) struct Metrics {
     pub(crate) connections_refused: AtomicU64,
     pub(crate) connections_cut: AtomicU64,
     depths: Depths,
+    states: States,
 }
 
 fn add(counter: &AtomicU64) {
@@ -77,6 +87,11 @@ impl Metrics {
         *unmatched.entry(status).or_default() += 1;
     }
 
+    /// A worker asks for work.
+    pub(crate) fn asked(&self, request: &WorkRequest) {
+        self.workers.asks(request);
+    }
+
     /// A claim was answered.
     pub(crate) fn claimed(&self, claimed: &[Claimed]) {
         add(&self.claims);
@@ -85,6 +100,7 @@ impl Metrics {
         }
         for claimed in claimed {
             self.lanes.count(&claimed.handle.lane, Outcome::Claimed);
+            self.kinds.claimed(claimed);
             if claimed.handle.kind == HandleKind::Reclaimed {
                 add(&self.reclaims);
             }
@@ -92,8 +108,10 @@ impl Metrics {
     }
 
     /// An attempt ended or was given back.
-    pub(crate) fn outcome(&self, lane: &LaneId, outcome: Outcome) {
-        self.lanes.count(lane, outcome);
+    pub(crate) fn outcome(&self, handle: &Handle, outcome: Outcome) {
+        self.lanes.count(&handle.lane, outcome);
+        self.kinds.ended(handle, outcome);
+        self.workers.speaks(&handle.worker_instance_id);
     }
 
     /// A worker said that it runs as many tasks as it may.
@@ -102,7 +120,8 @@ impl Metrics {
     }
 
     /// A lease was renewed, or could not be.
-    pub(crate) fn renewed(&self, renewed: bool) {
+    pub(crate) fn renewed(&self, handle: &Handle, renewed: bool) {
+        self.workers.speaks(&handle.worker_instance_id);
         add(if renewed { &self.renewals } else { &self.renewals_refused });
     }
 }
@@ -121,7 +140,9 @@ pub(crate) async fn render(app: &App) -> String {
     metrics.render_problems(&mut text);
     render_engine(app, &mut text);
     render_store(app, &mut text);
+    process::render(&mut text);
     metrics.depths.render(app, &mut text).await;
+    metrics.states.render(app, &metrics.workers, &mut text).await;
     text.finish()
 }
 
@@ -152,7 +173,10 @@ impl Metrics {
         text.sample("ff_lease_renewal_total", &[("outcome", "ok")], read(&self.renewals));
         let refused = read(&self.renewals_refused);
         text.sample("ff_lease_renewal_total", &[("outcome", "error")], refused);
+        let about = "Workers that this server heard of in the last two minutes.";
+        text.number("ff_workers", "gauge", about, self.workers.count());
         self.lanes.render(text);
+        self.kinds.render(text);
     }
 
     fn render_problems(&self, text: &mut Text) {

@@ -1,6 +1,7 @@
 //! Every route: one file for each group, one row for each route.
 
 mod approvals;
+mod backups;
 mod claims;
 mod executions;
 mod flow_events;
@@ -50,6 +51,7 @@ pub(crate) fn all() -> Vec<Route> {
         frame_stream::routes(),
         grants::routes(),
         health::routes(),
+        backups::routes(),
     ]
     .into_iter()
     .flatten()

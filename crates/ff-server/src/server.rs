@@ -263,7 +263,7 @@ fn banner(config: &ServerConfig, store: &Store, address: SocketAddr) -> String {
         format!("FlowFabric {}", env!("CARGO_PKG_VERSION")),
         format!("  store       {}{kept}", config.store),
         format!("  partitions  {}", config.partitions),
-        format!("  listening   {url} ({access}), API at {url}/openapi.json"),
+        format!("  listening   {url} ({access}), API at {url}/reference"),
         format!("  try         curl {token}--json '{{\"kind\":\"hello\"}}' {url}/v1/executions"),
     ]
     .join("\n")

@@ -1,6 +1,6 @@
 //! What is to be told about an open store, besides its contents.
 
-use ff_backend_embedded::{EmbeddedHost, Stats};
+use ff_backend_embedded::{BackupError, BackupReport, EmbeddedHost, Stats};
 use ff_backend_valkey::ValkeyHost;
 use ff_core::backend_error::BackendError;
 use ff_script::host::Host as _;
@@ -55,11 +55,26 @@ pub(crate) fn stats(store: &Store) -> Option<Stats> {
     embedded(store).map(EmbeddedHost::stats)
 }
 
-/// Whether a store in this process takes work, in all its parts. Of another, the calls tell.
+/// Whether the store takes work, in all its parts. Of Valkey, calls tell but for those that no
+/// replica confirms.
 pub(crate) async fn ready(store: &Store) -> Result<(), BackendError> {
+    match store.host() {
+        StoreHost::Embedded(host) => host.ready().await,
+        StoreHost::Valkey { host, .. } => host.replication_trouble().map_or(Ok(()), unconfirmed),
+    }
+}
+
+/// Anybody may read it, so it names no server.
+fn unconfirmed(trouble: BackendError) -> Result<(), BackendError> {
+    let message = "no replica of the store confirms what is written";
+    Err(BackendError { message: message.to_owned(), ..trouble })
+}
+
+/// Copies a store in this process, which has files, while it runs.
+pub(crate) async fn backup(store: &Store, name: &str) -> Result<BackupReport, BackupError> {
     match embedded(store) {
-        Some(host) => host.ready().await,
-        None => Ok(()),
+        Some(host) => host.backup(name).await,
+        None => Err(BackupError::NoFiles),
     }
 }
 

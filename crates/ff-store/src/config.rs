@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[cfg(feature = "embedded")]
 use ff_backend_embedded::{EmbeddedConfig, MemoryLimit, Storage, SyncMode};
 #[cfg(feature = "valkey")]
-use ff_backend_valkey::ValkeyConfig;
+use ff_backend_valkey::{Durability, ValkeyConfig};
 
 /// Which store, with which options.
 #[derive(Clone, Debug)]
@@ -83,6 +83,15 @@ impl StoreConfig {
         self
     }
 
+    /// The same store, with another place for its backups if it has files.
+    #[cfg(feature = "embedded")]
+    pub fn with_backup_directory(mut self, directory: Option<PathBuf>) -> Self {
+        if let Self::Embedded(config) = &mut self {
+            config.backup_directory = directory;
+        }
+        self
+    }
+
     /// The same store, with whom to trust and who we are over TLS: files with the authorities, our
     /// certificate and its key. Only a Valkey with TLS has any.
     #[cfg(feature = "valkey")]
@@ -106,6 +115,22 @@ impl StoreConfig {
         let rule = "valkey_ca, valkey_cert and valkey_key are for a store like valkeys://host";
         let tls = tls.ok_or_else(|| rule.to_owned())?;
         (tls.ca_file, tls.certificate_file, tls.key_file) = (ca, certificate, key);
+        Ok(self)
+    }
+
+    /// The same store, with another word on when a call that changes something counts as done.
+    /// Only Valkey has replicas to wait for.
+    #[cfg(feature = "valkey")]
+    pub fn with_durability(mut self, durability: Durability) -> Result<Self, String> {
+        match &mut self {
+            Self::Valkey(config) => config.durability = durability,
+            #[cfg(feature = "embedded")]
+            Self::Embedded(_) if durability == Durability::Primary => {}
+            #[cfg(feature = "embedded")]
+            Self::Embedded(_) => {
+                return Err("durability = replica is for a store like valkey://host".to_owned());
+            }
+        }
         Ok(self)
     }
 
@@ -147,7 +172,11 @@ impl std::fmt::Display for StoreConfig {
             Self::Valkey(config) => {
                 let kind = if config.cluster { "valkey cluster" } else { "valkey" };
                 let addresses: Vec<_> = config.addresses.iter().map(ToString::to_string).collect();
-                write!(f, "{kind} at {}", addresses.join(", "))
+                write!(f, "{kind} at {}", addresses.join(", "))?;
+                match config.durability {
+                    Durability::Primary => Ok(()),
+                    Durability::Replica => f.write_str(", answers when a replica has it, too"),
+                }
             }
         }
     }
@@ -181,6 +210,15 @@ mod tests {
         assert!(StoreConfig::memory().require_durable().is_err());
         let valkey = StoreConfig::parse("valkey://h/").and_then(StoreConfig::require_durable);
         assert!(matches!(valkey, Ok(StoreConfig::Valkey(config)) if config.require_durable));
+    }
+
+    #[test]
+    fn only_valkey_has_replicas_to_wait_for() {
+        let with = |text: &str| StoreConfig::parse(text)?.with_durability(Durability::Replica);
+        let valkey = with("valkey://h:1/").expect("it may have replicas");
+        assert_eq!(valkey.to_string(), "valkey at h:1, answers when a replica has it, too");
+        assert!(with("./data").expect_err("it has none").contains("durability"));
+        assert!(StoreConfig::memory().with_durability(Durability::Primary).is_ok());
     }
 
     #[test]

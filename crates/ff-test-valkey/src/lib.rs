@@ -6,10 +6,12 @@
 mod certificates;
 mod cluster;
 mod control;
+mod link;
 mod ports;
 mod process;
 mod server;
 
 pub use cluster::ValkeyCluster;
 pub use control::Reply;
+pub use link::Link;
 pub use server::{Valkey, ValkeyOptions};

@@ -65,6 +65,26 @@ impl Valkey {
         Ok(server)
     }
 
+    /// Starts a replica of a server that it reaches by this port, its own or that of a link, and
+    /// waits until it confirms what the server sends.
+    pub fn start_replica(of: &Self, through: u16, options: ValkeyOptions) -> io::Result<Self> {
+        let following = ["--replicaof", "127.0.0.1", &through.to_string()];
+        let replica = Self::start(options.with_args(&following))?;
+        // A replica that is new confirms nothing for up to a second. What is published is sent to
+        // replicas, too, and changes nothing there.
+        wait_for(START_TIMEOUT, || {
+            of.command(&["PUBLISH", "start", ""])?;
+            let told = of.command(&["INFO", "replication"])?;
+            Ok(told.text().lines().any(|line| has_confirmed(line, replica.port())))
+        })?;
+        Ok(replica)
+    }
+
+    /// Makes a replica a primary, as an operator does when its own is gone.
+    pub fn promote(&self) -> io::Result<()> {
+        self.command(&["REPLICAOF", "NO", "ONE"]).map(drop)
+    }
+
     /// Starts a member of a cluster, without waiting. Members share their certificates: each must
     /// trust the others.
     pub(crate) fn launch_member(
@@ -269,6 +289,14 @@ impl Drop for Valkey {
             let _ = wait_for(REMOVE_TIMEOUT, || Ok(fs::remove_dir_all(&self.dir).is_ok()));
         }
     }
+}
+
+/// True for a line like `slave0:ip=127.0.0.1,port=7,state=online,offset=28,lag=0,type=replica` of
+/// the replica on this port, once it has confirmed something.
+fn has_confirmed(line: &str, port: u16) -> bool {
+    let parts: Vec<&str> = line.trim().split([':', ',']).collect();
+    let offset = parts.iter().find_map(|part| part.strip_prefix("offset="));
+    parts.contains(&format!("port={port}").as_str()) && offset.is_some_and(|it| it != "0")
 }
 
 /// The words of a command line.

@@ -1,4 +1,6 @@
-//! `flowfabric cancel` and `flowfabric replay`.
+//! `flowfabric cancel` and `flowfabric replay`: some executions by id, or all that pass a filter.
+
+mod many;
 
 use ff_core::contracts::ReplayExecution;
 use ff_sdk::{Client, ExecutionRef};
@@ -6,22 +8,56 @@ use ff_sdk::{Client, ExecutionRef};
 use crate::failure::Failure;
 use crate::get::missing;
 use crate::remote::{Remote, block_on};
+use crate::selection::Selection;
 
 /// Which executions, and why.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// The execution; several may be given.
-    #[arg(required = true, value_name = "ID")]
+    /// The execution; several may be given. Instead of ids, say which by --state, --kind, --tag and
+    /// the like.
+    #[arg(value_name = "ID")]
     ids: Vec<ExecutionRef>,
+    #[command(flatten)]
+    selection: Selection,
+    /// All executions.
+    #[arg(long)]
+    all: bool,
+    /// Change nothing; tell how many it would be.
+    #[arg(long)]
+    dry_run: bool,
     /// Why; it is kept with the execution.
     #[arg(long, default_value = "")]
     reason: String,
 }
 
+impl Options {
+    /// Whether it is about all that pass a filter, which somebody must have asked for.
+    fn are_many(&self) -> Result<bool, Failure> {
+        let many = self.all || !self.selection.is_empty();
+        match (self.ids.is_empty(), many) {
+            (false, false) if self.dry_run => {
+                Err(Failure::not_understood("--dry-run goes with --state, --kind and the like"))
+            }
+            (false, true) => {
+                Err(Failure::not_understood("give ids, or say which by --state and the like"))
+            }
+            (true, false) => Err(Failure::not_understood(
+                "say which: ids, or --state, --kind, --lane, --namespace, --tag, --since, --until, \
+                 or --all",
+            )),
+            (_, many) => Ok(many),
+        }
+    }
+}
+
 /// Cancels what has not ended, and what has been cancelled already.
 pub(crate) fn cancel(remote: &Remote, json: bool, options: &Options) -> Result<(), Failure> {
+    let many = options.are_many()?;
     block_on(async {
         let client = remote.client().await?;
+        if many {
+            return many::cancel(&client, json, options).await;
+        }
         for name in &options.ids {
             let cancelled = client.cancel(*name, &options.reason).await;
             cancelled.map_err(|error| explain(*name, &error, "it has ended"))?;
@@ -33,11 +69,15 @@ pub(crate) fn cancel(remote: &Remote, json: bool, options: &Options) -> Result<(
 
 /// Runs what has ended again, from the beginning.
 pub(crate) fn replay(remote: &Remote, json: bool, options: &Options) -> Result<(), Failure> {
+    let many = options.are_many()?;
     block_on(async {
         let client = remote.client().await?;
+        if many {
+            return many::replay(&client, json, options).await;
+        }
         for name in &options.ids {
             let engine = client.connection().engine();
-            let (reason, requested_by) = (options.reason.clone(), "cli".to_owned());
+            let (reason, requested_by) = (options.reason.clone(), REQUESTED_BY.to_owned());
             let request = ReplayExecution { reason, requested_by, ..ReplayExecution::default() };
             let replayed = engine.replay(client.connection().resolve(*name)?, request).await;
             let state = replayed.map_err(|error| {
@@ -48,6 +88,9 @@ pub(crate) fn replay(remote: &Remote, json: bool, options: &Options) -> Result<(
         Ok(())
     })
 }
+
+/// Who replays, in what is told of an execution.
+const REQUESTED_BY: &str = "cli";
 
 /// The refusals that people meet, in words that help them.
 fn explain(name: ExecutionRef, error: &ff_sdk::SdkError, hint: &str) -> Failure {

@@ -1,8 +1,12 @@
-//! `flowfabric get`: everything about executions but their bytes.
+//! `flowfabric get`: everything about executions, with input, result, attempts and history.
 
-use ff_sdk::{ExecutionRef, ExecutionSnapshot};
+use ff_core::bytes::Base64;
+use ff_core::contracts::{Attempts, History};
+use ff_sdk::{Client, EngineError, ExecutionRef, ExecutionSnapshot, PublicState, SdkError};
 
+use crate::excerpt::excerpt;
 use crate::failure::Failure;
+use crate::history;
 use crate::remote::{Remote, block_on};
 use crate::time;
 
@@ -18,18 +22,85 @@ pub(crate) fn run(remote: &Remote, json: bool, options: &Options) -> Result<(), 
     block_on(async {
         let client = remote.client().await?;
         for (index, name) in options.ids.iter().enumerate() {
-            let found = client.describe(*name).await?;
-            let snapshot = found.ok_or_else(|| missing(*name))?;
+            let whole = Whole::read(&client, *name).await?;
             if json {
-                say!("{}", serde_json::to_string(&snapshot)?);
+                say!("{}", whole.json()?);
             } else {
                 let gap = if index > 0 { "\n" } else { "" };
-                let name = client.connection().shortest(snapshot.execution_id);
-                say!("{gap}{}", text(name, &snapshot));
+                let name = client.connection().shortest(whole.snapshot.execution_id);
+                say!("{gap}{}", whole.text(name));
             }
         }
         Ok(())
     })
+}
+
+/// All that is known about an execution.
+struct Whole {
+    snapshot: ExecutionSnapshot,
+    input: Vec<u8>,
+    result: Option<Vec<u8>>,
+    attempts: Attempts,
+    history: History,
+}
+
+impl Whole {
+    async fn read(client: &Client, name: ExecutionRef) -> Result<Self, Failure> {
+        let found = client.describe(name).await?;
+        let snapshot = found.ok_or_else(|| missing(name))?;
+        let (engine, id) = (client.connection().engine(), snapshot.execution_id);
+        let context = |error: EngineError| SdkError::from(error.in_context("get"));
+        let input = engine.read_payload(id).await.map_err(context)?.unwrap_or_default();
+        let result = match snapshot.public_state() {
+            PublicState::Completed => engine.read_result(id).await.map_err(context)?,
+            _ => None,
+        };
+        let attempts = history::read_attempts(client, name).await?;
+        let history = history::read_history(client, name).await?;
+        Ok(Self { snapshot, input, result, attempts, history })
+    }
+
+    fn json(&self) -> serde_json::Result<String> {
+        let mut whole = serde_json::to_value(&self.snapshot)?;
+        put_bytes(&mut whole, "input", Some(&self.input))?;
+        put_bytes(&mut whole, "result", self.result.as_deref())?;
+        whole["attempts"] = serde_json::to_value(&self.attempts.attempts)?;
+        whole["history"] = serde_json::to_value(&self.history)?;
+        serde_json::to_string(&whole)
+    }
+
+    fn text(&self, name: ExecutionRef) -> String {
+        let mut lines = vec![text(name, &self.snapshot)];
+        let mut add = |name: &str, bytes: &[u8]| lines.push(line(name, &excerpt(bytes)));
+        add("input", &self.input);
+        if let Some(result) = &self.result {
+            add("result", result);
+        }
+        if !self.attempts.attempts.is_empty() {
+            lines.push(format!("\n{}", history::attempt_table(&self.attempts.attempts)));
+        }
+        lines.push(format!("\n{}", history::timeline(&self.history)));
+        lines.join("\n")
+    }
+}
+
+/// Bytes under `name_text` if they are text, else under `name_base64`.
+fn put_bytes(
+    whole: &mut serde_json::Value,
+    name: &str,
+    bytes: Option<&[u8]>,
+) -> serde_json::Result<()> {
+    let Some(bytes) = bytes else { return Ok(()) };
+    let (form, value) = match std::str::from_utf8(bytes) {
+        Ok(text) => ("text", text.into()),
+        Err(_) => ("base64", serde_json::to_value(Base64(bytes.to_vec()))?),
+    };
+    whole[format!("{name}_{form}")] = value;
+    Ok(())
+}
+
+fn line(name: &str, value: &str) -> String {
+    format!("{name:<12} {value}")
 }
 
 /// For a person who mistyped an id, or came too late.
@@ -50,6 +121,12 @@ fn text(name: ExecutionRef, snapshot: &ExecutionSnapshot) -> String {
     // What is delayed says so below, as a time that people can read.
     let detail = snapshot.blocking_detail.clone().filter(|_| snapshot.delay_until.is_none());
     lines.extend(detail.map(|detail| ("because", detail)));
+    if !snapshot.creator.is_empty() {
+        lines.push(("creator", snapshot.creator.clone()));
+    }
+    if snapshot.priority > 0 {
+        lines.push(("priority", snapshot.priority.to_string()));
+    }
     lines.extend(attempts(snapshot));
     lines.extend(times(snapshot));
     if let Some(lease) = &snapshot.current_lease {
@@ -62,11 +139,13 @@ fn text(name: ExecutionRef, snapshot: &ExecutionSnapshot) -> String {
         lines.push(("failure", format!("{} ({})", failure.reason, failure.category)));
     }
     if let Some(cancel) = &snapshot.cancel {
-        lines.push(("cancelled", cancel.reason.clone()));
+        let by = cancel.cancelled_by.replace('_', " ");
+        let reason = if cancel.reason.is_empty() { "no reason was given" } else { &cancel.reason };
+        lines.push(("cancelled", format!("{reason} (by {by})")));
     }
     lines.extend(snapshot.policy_json.clone().map(|policy| ("policy", policy)));
     lines.extend(snapshot.tags.iter().map(|(name, value)| ("tag", format!("{name} = {value}"))));
-    let lines = lines.into_iter().map(|(name, value)| format!("{name:<12} {value}"));
+    let lines = lines.into_iter().map(|(name, value)| line(name, &value));
     lines.collect::<Vec<_>>().join("\n")
 }
 

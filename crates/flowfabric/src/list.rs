@@ -1,52 +1,32 @@
-//! `flowfabric ls`: executions as a table, newest first.
+//! `flowfabric ls`: executions as a table, in one order over all partitions.
 
-mod newest;
-
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use ff_sdk::{Client, ExecutionSummary, ListFilter, PublicState, TimestampMs};
+use ff_sdk::{Client, ExecutionSummary, ListFilter};
 
 use crate::failure::Failure;
 use crate::progress_bar::ProgressBar;
 use crate::remote::{Remote, block_on};
-use crate::table::Table;
+use crate::selection::Selection;
+use crate::table::{Table, cut};
 use crate::{output, terminal, time};
 
-/// So many are looked at to find the newest of a state. A state is listed in the order of its
-/// queue, so that the newest are known when all were seen.
-const LOOK_MAX: usize = 20_000;
-
-/// A page of a server: whoever has fewer has shown everything.
+/// A page of a server.
 const PAGE: usize = 1000;
 
-/// Which executions to list.
+/// The widest cells of people's own words: with the others a line has 80 columns.
+const KIND_MAX: usize = 12;
+const STATE_MAX: usize = 10;
+
+/// Which executions to list, and how.
 #[derive(clap::Args, Clone)]
 pub(crate) struct Filter {
-    /// Only this state.
-    #[arg(long, value_parser = state())]
-    state: Option<PublicState>,
-    /// Only this lane.
-    #[arg(long)]
-    lane: Option<ff_sdk::LaneId>,
-    /// Only this kind.
-    #[arg(long)]
-    kind: Option<ff_sdk::ExecutionKind>,
-    /// Only this namespace.
-    #[arg(long)]
-    namespace: Option<ff_sdk::Namespace>,
-    /// Only what was submitted since: an age like 10m, 2h, 7d, or a time like 2026-11-15 (UTC).
-    #[arg(long, value_name = "TIME", value_parser = time::parse)]
-    since: Option<TimestampMs>,
-    /// Only what was submitted before: an age or a time.
-    #[arg(long, value_name = "TIME", value_parser = time::parse)]
-    until: Option<TimestampMs>,
+    #[command(flatten)]
+    pub(crate) selection: Selection,
     /// How many at most.
     #[arg(long, value_name = "N", default_value = "50", value_parser = positive)]
     pub(crate) limit: usize,
-}
-
-/// A state by its word, which help and completions list.
-pub(crate) fn state() -> impl TypedValueParser<Value = PublicState> {
-    PossibleValuesParser::new(PublicState::WORDS).try_map(|word| word.parse())
+    /// Show lane, worker and time of creation, too: more than 80 columns.
+    #[arg(long, short)]
+    wide: bool,
 }
 
 /// A number of things to show.
@@ -58,63 +38,31 @@ pub(crate) fn positive(text: &str) -> Result<usize, String> {
 /// What was found.
 #[derive(Default)]
 pub(crate) struct Found {
-    pub(crate) newest: Vec<ExecutionSummary>,
-    /// How many were looked at.
-    pub(crate) seen: usize,
-    /// Whether those were all.
+    pub(crate) executions: Vec<ExecutionSummary>,
+    /// Whether those are all.
     pub(crate) complete: bool,
-    /// Whether none of the others is newer.
-    pub(crate) exact: bool,
-}
-
-impl Found {
-    fn add(&mut self, page: Vec<ExecutionSummary>, limit: usize) {
-        self.seen += page.len();
-        self.newest.extend(page);
-        self.newest.sort_by_key(newest_first);
-        self.newest.truncate(limit);
-    }
 }
 
 impl Filter {
-    fn conditions(&self) -> ListFilter {
-        ListFilter {
-            state: self.state,
-            lane: self.lane.clone(),
-            kind: self.kind.clone(),
-            namespace: self.namespace.clone(),
-            from: self.since,
-            to: self.until,
-            ..ListFilter::default()
-        }
-    }
-
-    /// Looks at everything if that is not much, and asks each partition for its newest otherwise.
+    /// As many as are wanted, page by page.
     pub(crate) async fn fetch(
         &self,
         client: &Client,
         bar: &mut ProgressBar,
     ) -> Result<Found, Failure> {
-        let mut listing = client.list(self.conditions());
-        let mut found = Found::default();
-        while found.seen < LOOK_MAX.max(self.limit) {
+        let limit = Some(self.limit.min(PAGE) as u32);
+        let mut listing = client.list(ListFilter { limit, ..self.selection.filter() });
+        let mut executions = Vec::new();
+        while executions.len() < self.limit {
             let Some(page) = listing.next_page().await? else {
-                (found.complete, found.exact) = (true, true);
-                return Ok(found);
+                return Ok(Found { executions, complete: true });
             };
-            found.add(page, self.limit);
-            bar.set(0, &format!("{} executions", found.seen));
-            if self.state.is_none() && found.seen >= PAGE {
-                return newest::newest(client, self.conditions(), self.limit).await;
-            }
+            executions.extend(page);
+            bar.set(0, &format!("{} executions", executions.len()));
         }
-        Ok(found)
+        executions.truncate(self.limit);
+        Ok(Found { executions, complete: false })
     }
-}
-
-/// Ids of one millisecond are in the order of their making.
-fn newest_first(summary: &ExecutionSummary) -> impl Ord + use<> {
-    std::cmp::Reverse((summary.created_at, summary.execution_id.uuid()))
 }
 
 pub(crate) fn run(remote: &Remote, json: bool, filter: &Filter) -> Result<(), Failure> {
@@ -124,16 +72,16 @@ pub(crate) fn run(remote: &Remote, json: bool, filter: &Filter) -> Result<(), Fa
         let found = filter.fetch(&client, &mut bar).await?;
         drop(bar);
         if json {
-            for summary in found.newest {
+            for summary in found.executions {
                 say!("{}", row(summary)?);
             }
             return Ok(());
         }
         if output::is_quiet() {
-            let ids = found.newest.iter().map(|one| client.connection().shortest(one.execution_id));
-            ids.for_each(|id| say!("{id}"));
-        } else if !found.newest.is_empty() {
-            say!("{}", table(&client, &found.newest));
+            let short = |one: &ExecutionSummary| client.connection().shortest(one.execution_id);
+            found.executions.iter().map(short).for_each(|id| say!("{id}"));
+        } else if !found.executions.is_empty() {
+            say!("{}", filter.table(&client, &found.executions));
         }
         note!("{}", conclusion(&found));
         Ok(())
@@ -146,38 +94,53 @@ pub(crate) fn row(summary: ExecutionSummary) -> serde_json::Result<String> {
 }
 
 fn conclusion(found: &Found) -> String {
-    let (shown, seen) = (found.newest.len(), found.seen);
-    match (found.complete, found.exact) {
-        (true, _) if seen == 0 => "nothing found".to_owned(),
-        (true, _) if seen == 1 => "1 execution".to_owned(),
-        (true, _) if shown == seen => format!("{seen} executions"),
-        (true, _) => format!("{shown} of {seen} executions; see more with --limit"),
-        (false, true) => format!("the newest {shown} executions; see more with --limit"),
-        (false, false) => format!(
-            "{shown} of the first {seen} executions; there are more: narrow the list with \
-             --lane, --kind, --namespace or --since"
-        ),
+    match (found.complete, found.executions.len()) {
+        (true, 0) => "nothing found".to_owned(),
+        (true, 1) => "1 execution".to_owned(),
+        (true, count) => format!("{count} executions"),
+        (false, count) => format!("the first {count} executions; see more with --limit"),
     }
 }
 
-/// The table of `ls` and `watch`.
-pub(crate) fn table(client: &Client, found: &[ExecutionSummary]) -> Table {
-    let head = ["execution", "kind", "lane", "state", "attempts", "worker", "created"];
-    let mut table = Table::new(&head);
-    for summary in found {
-        let worker = summary.worker_id.as_ref().map(ToString::to_string).unwrap_or_default();
+impl Filter {
+    /// The table of `ls` and `watch`.
+    pub(crate) fn table(&self, client: &Client, found: &[ExecutionSummary]) -> Table {
+        let mut table = if self.wide { wide(client, found) } else { narrow(client, found) };
+        if terminal::has_colours() {
+            table.paint(2, colour);
+        }
+        table
+    }
+}
+
+fn narrow(client: &Client, found: &[ExecutionSummary]) -> Table {
+    let now = time::now();
+    let mut table = Table::new(&["execution", "kind", "state", "attempts", "age"]);
+    for one in found {
         table.row([
-            client.connection().shortest(summary.execution_id).to_string(),
-            summary.kind.to_string(),
-            summary.lane.to_string(),
-            summary.public_state.to_string(),
-            summary.total_attempt_count.to_string(),
-            worker,
-            time::moment(summary.created_at),
+            client.connection().shortest(one.execution_id).to_string(),
+            cut(one.kind.as_str(), KIND_MAX),
+            cut(one.public_state.as_str(), STATE_MAX),
+            one.total_attempt_count.to_string(),
+            time::between(one.created_at, now),
         ]);
     }
-    if terminal::has_colours() {
-        table.paint(3, colour);
+    table
+}
+
+fn wide(client: &Client, found: &[ExecutionSummary]) -> Table {
+    let head = ["execution", "kind", "state", "attempts", "lane", "worker", "created"];
+    let mut table = Table::new(&head);
+    for one in found {
+        table.row([
+            client.connection().shortest(one.execution_id).to_string(),
+            one.kind.to_string(),
+            one.public_state.to_string(),
+            one.total_attempt_count.to_string(),
+            one.lane.to_string(),
+            one.worker_id.as_ref().map(ToString::to_string).unwrap_or_default(),
+            time::moment(one.created_at),
+        ]);
     }
     table
 }

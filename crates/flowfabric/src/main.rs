@@ -16,6 +16,7 @@ mod terminal;
 mod time;
 
 mod policy;
+mod selection;
 mod wait;
 
 mod serve;
@@ -23,13 +24,17 @@ mod settings;
 
 mod approve;
 mod cancel_replay;
+mod excerpt;
 mod flow;
 mod get;
+mod history;
 mod hold;
 mod list;
+mod priority;
 mod result;
 mod secret;
 mod signal;
+mod stats;
 mod submit;
 mod tail;
 mod waits;
@@ -62,10 +67,10 @@ struct Cli {
     #[command(flatten)]
     remote: Remote,
     /// Print JSON instead of text: one object, or one per line; errors too, on standard error.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Every command")]
     json: bool,
     /// Print results and errors only: no notes, no progress; of a list, the ids.
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, help_heading = "Every command")]
     quiet: bool,
 }
 
@@ -82,17 +87,25 @@ enum Command {
     Get(get::Options),
     /// Tell why executions do not run: what they wait for, and since when.
     Why(why::Options),
-    /// List executions, newest first.
+    /// The attempts of an execution: when, by whom, how they ended.
+    Attempts(history::Options),
+    /// What happened to an execution, when and by whom.
+    History(history::Options),
+    /// List executions: the newest first, or those of a state in the order in which they go on.
     Ls(list::Filter),
+    /// How many executions there are in which state, by kind and by lane.
+    Stats,
+    /// Change how urgent an execution is.
+    Priority(priority::Options),
     /// Watch executions: a live table on a terminal, else a line for every change.
     Watch(watch::Options),
     /// Print the result of an execution.
     Result(result::Options),
     /// Follow the output of an execution until it ends.
     Tail(tail::Options),
-    /// Cancel executions.
+    /// Cancel executions: by id, or all that pass a filter.
     Cancel(cancel_replay::Options),
-    /// Run ended executions again.
+    /// Run ended executions again: by id, or all that pass a filter.
     Replay(cancel_replay::Options),
     /// Keep executions from being claimed until they are released.
     Hold(hold::Options),
@@ -124,7 +137,7 @@ enum Command {
     /// One of the demo's worker processes.
     #[command(hide = true)]
     DemoWorker(demo::DemoWorker),
-    /// Check or export a data directory.
+    /// Copy a running store; check or export a data directory.
     #[command(subcommand)]
     Store(store::Command),
     /// Print completions for a shell, as in: source <(flowfabric completions bash)
@@ -183,6 +196,10 @@ fn run(Cli { command, remote, json, .. }: Cli) -> Result<(), Failure> {
         Command::Submit(options) => submit::run(&remote, json, &options),
         Command::Get(options) => get::run(&remote, json, &options),
         Command::Why(options) => why::run(&remote, json, &options),
+        Command::Attempts(options) => history::attempts(&remote, json, &options),
+        Command::History(options) => history::history(&remote, json, &options),
+        Command::Stats => stats::run(&remote, json),
+        Command::Priority(options) => priority::run(&remote, json, &options),
         Command::Ls(filter) => list::run(&remote, json, &filter),
         Command::Watch(options) => watch::run(&remote, json, &options),
         Command::Result(options) => result::run(&remote, json, &options),
@@ -203,7 +220,7 @@ fn run(Cli { command, remote, json, .. }: Cli) -> Result<(), Failure> {
         Command::Worker(WorkerCommand::Ls(options)) => worker::list::run(&remote, json, &options),
         Command::Demo(options) => demo::run(&options, json),
         Command::DemoWorker(worker) => demo::run_worker(&remote, &worker),
-        Command::Store(command) => store::run(&command, json),
+        Command::Store(command) => store::run(&remote, json, &command),
         Command::Completions { shell } => {
             let out = &mut std::io::stdout();
             clap_complete::generate(shell, &mut Cli::command(), "flowfabric", out);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ff_core::policy::{Backoff, ExecutionPolicy, RetryPolicy, TimeoutPolicy};
+use ff_core::policy::{Backoff, ExecutionPolicy, PolicyError, RetryPolicy, TimeoutPolicy};
 
 use crate::failure::Failure;
 use crate::time;
@@ -44,12 +44,20 @@ fn backoff(text: &str) -> Result<Backoff, String> {
     Ok(Backoff::Exponential { initial_delay_ms, max_delay_ms, multiplier, jitter })
 }
 
+/// What is wrong with the JSON: where, unless it is the whole, and the rule.
+fn in_json(error: &PolicyError) -> String {
+    match error.path.as_str() {
+        "$" => format!("policy: {}", error.rule),
+        _ => error.to_string(),
+    }
+}
+
 impl PolicyFlags {
     /// What was said, in one.
     pub(crate) fn policy(&self) -> Result<ExecutionPolicy, Failure> {
         let mut policy = match &self.policy {
             Some(text) => ExecutionPolicy::from_json(text.as_bytes())
-                .map_err(|error| Failure::not_understood(format!("--policy: {error}")))?,
+                .map_err(|error| Failure::not_understood(format!("--{}", in_json(&error))))?,
             None => ExecutionPolicy::default(),
         };
         self.add_retries(&mut policy);

@@ -12,6 +12,7 @@ use crate::failure::Failure;
 
 /// The server, for every command that needs one.
 #[derive(clap::Args, Clone)]
+#[command(next_help_heading = "Every command")]
 pub(crate) struct Remote {
     /// Address of the server.
     #[arg(long, env = "FLOWFABRIC_URL", default_value = "http://127.0.0.1:7480", global = true)]

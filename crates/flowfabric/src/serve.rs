@@ -10,7 +10,8 @@ use std::time::Duration;
 use ff_backend_embedded::SyncMode;
 use ff_script::backend::{FirstSecret, WaitpointSecrets};
 use ff_server::{
-    Authority, Limits, RunningServer, Server, ServerConfig, StoreConfig, TlsFiles, Token,
+    Authority, Limits, RunningServer, Server, ServerConfig, StartError, StoreConfig, TlsFiles,
+    Token,
 };
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -45,6 +46,9 @@ pub(crate) struct Options {
     /// Refuse a store that may lose acknowledged work when it restarts.
     #[arg(long)]
     require_durable: bool,
+    /// When a call counts as done on Valkey: primary, or replica, when one has confirmed it.
+    #[arg(long, value_name = "WHERE")]
+    durability: Option<String>,
     /// Number of partitions of a new deployment.
     #[arg(long, value_name = "NUMBER")]
     partitions: Option<String>,
@@ -119,6 +123,7 @@ impl Options {
             ("journal", self.journal.clone()),
             ("memory_limit", self.memory_limit.clone()),
             ("require_durable", self.require_durable.then(|| "true".to_owned())),
+            ("durability", self.durability.clone()),
             ("partitions", self.partitions.clone()),
             ("tokens", self.tokens.clone()),
             ("allowed_hosts", self.allowed_hosts.clone()),
@@ -187,7 +192,7 @@ fn start(options: &Options, settings: &Settings, json: bool) -> Result<(), Failu
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let (mut signals, mut hangups) = (Signals::listen()?, signals::hangups()?);
-        let server = Server::start(config).await?;
+        let server = Server::start(config).await.map_err(not_started)?;
         greet(&server, settings, json);
         let stopped = loop {
             tokio::select! {
@@ -207,6 +212,14 @@ fn start(options: &Options, settings: &Settings, json: bool) -> Result<(), Failu
         }
         Ok(())
     })
+}
+
+/// What is wrong with a setting was not understood; anything else could not be done.
+fn not_started(error: StartError) -> Failure {
+    match error {
+        StartError::Config(rule) => Failure::not_understood(rule),
+        error => Failure::from(error),
+    }
 }
 
 /// Tells the person, or the program that reads its logs, where the server is.
@@ -353,6 +366,9 @@ fn store_config(settings: &Settings) -> Result<StoreConfig, Failure> {
     let store = store
         .with_sync(journal)
         .with_memory_limit(limit)
+        .with_durability(settings.parse("durability", "primary or replica")?)
+        .map_err(Failure::not_understood)?
+        .with_backup_directory(file("backup_dir"))
         .with_valkey_files(file("valkey_ca"), file("valkey_cert"), file("valkey_key"))
         .map_err(Failure::not_understood)?;
     let required: bool = settings.parse("require_durable", "true or false")?;

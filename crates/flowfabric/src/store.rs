@@ -1,15 +1,23 @@
-//! `flowfabric store`: look into a data directory that no server is running on.
+//! `flowfabric store`: copy the store of a server, or look into a data directory that no server is
+//! running on.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use ff_backend_embedded::store::{self, CheckReport, StoreError};
+use ff_backend_embedded::import::Import;
+use ff_backend_embedded::store::{self, RecoveryReport, Slices, StoreError};
+use ff_backend_valkey::{ValkeyConfig, ValkeyHost};
+use ff_core::backend_error::{BackendError, BackendErrorKind, Retry};
 use ff_script::audit::{self, Report};
+use ff_script::dump::Dump;
+use ff_script::library::Library;
 
 use crate::failure::{EXIT_CODES, Failure};
 use crate::progress_bar::{self, ProgressBar};
+use crate::remote::{Remote, block_on};
 
 /// What can be done with a data directory.
 #[derive(clap::Subcommand)]
@@ -18,6 +26,20 @@ pub(crate) enum Command {
     #[command(after_help = EXIT_CODES)]
     Check {
         /// The data directory.
+        dir: PathBuf,
+    },
+    /// Copy the store of a running server, which makes the copy on its own machine.
+    #[command(after_help = EXIT_CODES)]
+    Backup {
+        /// What the copy is called.
+        name: String,
+    },
+    /// Make a data directory of what a Valkey holds, which no server may be running on.
+    #[command(after_help = EXIT_CODES)]
+    Import {
+        /// The Valkey, as in valkey://user:pass@host:port.
+        from: String,
+        /// The data directory, in which no store may be.
         dir: PathBuf,
     },
     /// Write the content as commands that `valkey-cli --pipe` loads, into a cluster too.
@@ -37,8 +59,10 @@ pub(crate) enum Command {
     },
 }
 
-pub(crate) fn run(command: &Command, json: bool) -> Result<(), Failure> {
+pub(crate) fn run(remote: &Remote, json: bool, command: &Command) -> Result<(), Failure> {
     match command {
+        Command::Backup { name } => backup(remote, name, json),
+        Command::Import { from, dir } => import(from, dir, json),
         Command::Check { dir } => check(dir, json),
         Command::Export { dir, output, slots, secrets } => {
             let slots = slots.clone().unwrap_or(0..=SLOT_LAST);
@@ -47,23 +71,60 @@ pub(crate) fn run(command: &Command, json: bool) -> Result<(), Failure> {
     }
 }
 
+fn backup(remote: &Remote, name: &str, json: bool) -> Result<(), Failure> {
+    let admin = remote.admin()?;
+    let made = block_on(async { Ok(admin.backup(name).await?) })?;
+    if json {
+        say!("{}", serde_json::to_string(&made)?);
+    } else {
+        let (directory, transactions) = (&made.directory, made.transactions);
+        say!("{directory}: {transactions} transactions, {} MB", made.bytes >> 20);
+    }
+    Ok(())
+}
+
+fn import(from: &str, dir: &Path, json: bool) -> Result<(), Failure> {
+    let config =
+        ValkeyConfig::parse(from).map_err(|error| Failure::not_understood(error.to_string()))?;
+    let mut import = Import::begin(dir).map_err(explain)?;
+    let copied = block_on(async {
+        // Nobody listens to anything here: one partition is as good as all.
+        let host = ValkeyHost::connect(config.with_flow_partitions(1), Library::current()).await?;
+        let mut take = |some: Dump| {
+            let mut kept = some.iter().filter(|(key, _)| !audit::is_mark(key));
+            let added = kept.try_for_each(|(key, value)| import.add(key, value));
+            added.map_err(|error| {
+                BackendError::new(BackendErrorKind::Resource, Retry::Never, error.to_string())
+            })
+        };
+        Ok(host.read_all(&mut take).await?)
+    });
+    if let Err(failure) = copied {
+        import.give_up().map_err(explain)?;
+        return Err(failure);
+    }
+    let keys = import.finish().map_err(explain)?;
+    if json {
+        say!("{}", serde_json::json!({ "keys": keys }));
+    } else {
+        say!("{}: {keys} keys", dir.display());
+    }
+    Ok(())
+}
+
 fn check(dir: &Path, json: bool) -> Result<(), Failure> {
     let reading = Reading::begin(dir);
-    let checked = progress_bar::during(
+    let slices = progress_bar::during(
         ProgressBar::new("reading", reading.total, json),
-        || store::check(dir),
+        || Slices::open(dir),
         || reading.progress(),
     )
     .map_err(explain)?;
-    let report = progress_bar::during(
-        ProgressBar::new("checking", None, json),
-        || audit::audit(&checked.dump, &audit::partition_config(&checked.dump)),
-        || (0, format!("{} keys", checked.dump.len())),
-    );
+    let report = audit(&slices, json).map_err(explain)?;
     if json {
-        say!("{}", as_json(&checked, &report));
+        say!("{}", as_json(slices.recovery(), &report));
     } else {
-        print_text(dir, &checked, &report);
+        print_text(dir, slices.recovery(), &report);
     }
     if report.violations.is_empty() {
         return Ok(());
@@ -72,13 +133,31 @@ fn check(dir: &Path, json: bool) -> Result<(), Failure> {
     Err(Failure::damaged(format!("{count} invariants are broken in {}", dir.display())))
 }
 
-fn print_text(dir: &Path, checked: &CheckReport, report: &Report) {
+fn audit(slices: &Slices, json: bool) -> Result<Report, StoreError> {
+    let config = audit::partition_config(&slices.first()?);
+    let done = AtomicU64::new(0);
+    let look = |slice: Dump| {
+        let report = audit::audit(&slice, &config);
+        done.fetch_add(1, Ordering::Relaxed);
+        report
+    };
+    let reports = progress_bar::during(
+        ProgressBar::new("checking", slices.len() as u64, json),
+        || slices.for_each(look),
+        || (done.load(Ordering::Relaxed), String::new()),
+    )?;
+    let mut all = Report::default();
+    reports.into_iter().for_each(|report| all.add(report));
+    Ok(all)
+}
+
+fn print_text(dir: &Path, recovery: &RecoveryReport, report: &Report) {
     say!("{}", dir.display());
-    say!("  journal     {} transactions, all checksums right", checked.recovery.transactions);
-    if let Some(torn) = &checked.recovery.torn {
+    say!("  journal     {} transactions, all checksums right", recovery.transactions);
+    if let Some(torn) = &recovery.torn {
         say!("  torn tail   {}; it will be cut when the store is opened", describe(torn));
     }
-    say!("  keys        {}", checked.dump.len());
+    say!("  keys        {}", report.keys);
     say!("{report}");
 }
 
@@ -86,7 +165,7 @@ fn describe(torn: &store::TornTail) -> String {
     format!("{} bytes of {} from byte {}", torn.bytes, torn.file.display(), torn.offset)
 }
 
-fn as_json(checked: &CheckReport, report: &Report) -> serde_json::Value {
+fn as_json(recovery: &RecoveryReport, report: &Report) -> serde_json::Value {
     let violations: Vec<_> = report
         .violations
         .iter()
@@ -99,9 +178,9 @@ fn as_json(checked: &CheckReport, report: &Report) -> serde_json::Value {
         })
         .collect();
     serde_json::json!({
-        "transactions": checked.recovery.transactions,
-        "torn_tail": checked.recovery.torn.as_ref().map(describe),
-        "keys": checked.dump.len(),
+        "transactions": recovery.transactions,
+        "torn_tail": recovery.torn.as_ref().map(describe),
+        "keys": report.keys,
         "executions": report.executions,
         "violations": violations,
     })
@@ -196,7 +275,7 @@ fn write_to(
     part: Part,
     out: impl Write + Send,
     json: bool,
-) -> Result<store::RecoveryReport, Failure> {
+) -> Result<RecoveryReport, Failure> {
     let mut out = BufWriter::new(out);
     let reading = Reading::begin(dir);
     let read = progress_bar::during(

@@ -5,6 +5,7 @@ mod many;
 
 use std::time::Duration;
 
+use ff_core::limits;
 use ff_sdk::{Client, ExecutionPolicy, Submission};
 
 use crate::failure::{EXIT_CODES, Failure};
@@ -37,7 +38,7 @@ pub(crate) struct Options {
     #[arg(long, default_value = "default")]
     namespace: String,
     /// 0 to 9000; higher runs first.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = priority())]
     priority: u16,
     /// Submitting the same key again answers the same execution. With --lines or --count the keys
     /// are KEY-1, KEY-2 and so on, so that a submission that was cut off can be repeated.
@@ -53,6 +54,11 @@ pub(crate) struct Options {
     wait: Wait,
     #[command(flatten)]
     policy: PolicyFlags,
+}
+
+/// A priority in its range.
+pub(crate) fn priority() -> impl clap::builder::TypedValueParser<Value = u16> {
+    clap::value_parser!(u16).range(0..=limits::PRIORITY_MAX as i64)
 }
 
 const AFTER_HELP: &str = "\

@@ -20,7 +20,12 @@ impl Table {
     }
 
     pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.rows.push(cells.into());
+        self.cells(cells.into());
+    }
+
+    /// A row of as many cells as the head has.
+    pub(crate) fn cells(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
     }
 
     /// Colours a column.

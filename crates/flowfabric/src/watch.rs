@@ -1,10 +1,14 @@
-//! `flowfabric watch`: a live table on a terminal; elsewhere a line for every change.
+//! `flowfabric watch`: on a terminal totals by state and kind, how fast they go and how long they
+//! will take, and a live table; elsewhere a line for every change.
 
-use std::collections::{BTreeMap, HashMap};
+mod speed;
+
+use std::collections::HashMap;
 use std::io::{IsTerminal, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use ff_sdk::{Client, ExecutionId, ExecutionSummary, PublicState};
+use ff_core::contracts::{ExecutionCounts, KindCounts};
+use ff_sdk::{Client, EngineError, ExecutionId, ExecutionSummary, PublicState, SdkError};
 
 use crate::failure::Failure;
 use crate::list::{self, Filter, Found};
@@ -14,6 +18,10 @@ use crate::remote::{Remote, block_on};
 use crate::screen::Screen;
 use crate::signals::Signals;
 use crate::time;
+use speed::Speeds;
+
+/// The pause after a look lasts so many times as long as the look.
+const IDLE_FACTOR: u32 = 2;
 
 /// What to watch, and how.
 #[derive(clap::Args)]
@@ -48,70 +56,84 @@ pub(crate) fn run(remote: &Remote, json: bool, options: &Options) -> Result<(), 
 
 async fn look(client: &Client, options: &Options, view: &mut View<'_>) -> Result<(), Failure> {
     loop {
-        let found =
-            options.filter.fetch(client, &mut ProgressBar::new("looking", None, true)).await;
-        view.show(client, found)?;
-        tokio::time::sleep(options.every).await;
+        let begun = Instant::now();
+        let seen = see(client, options, view.is_live()).await;
+        view.show(client, options, seen)?;
+        // A deployment that takes long to look at is looked at less often.
+        tokio::time::sleep(options.every.max(begun.elapsed() * IDLE_FACTOR)).await;
     }
+}
+
+/// What is shown: the newest executions, and for a person how many there are.
+struct Seen {
+    found: Found,
+    counts: Option<(ExecutionCounts, KindCounts)>,
+}
+
+/// Two or four requests, whatever there is.
+async fn see(client: &Client, options: &Options, counted: bool) -> Result<Seen, Failure> {
+    let mut bar = ProgressBar::new("looking", None, true);
+    let found = options.filter.fetch(client, &mut bar).await?;
+    if !counted {
+        return Ok(Seen { found, counts: None });
+    }
+    let engine = client.connection().engine();
+    let context = |error: EngineError| SdkError::from(error.in_context("watch"));
+    let totals = engine.count_executions().await.map_err(context)?;
+    let mut kinds = engine.count_kinds().await.map_err(context)?;
+    if let Some(only) = &options.filter.selection.kind {
+        kinds.counts.retain(|count| count.kind == *only);
+    }
+    Ok(Seen { found, counts: Some((totals, kinds)) })
 }
 
 /// How what was found is shown.
 enum View<'a> {
     /// Over the table before.
-    Live { url: &'a str, screen: Screen },
+    Live { url: &'a str, screen: Screen, speeds: Speeds },
     /// A line for each execution that is new or has changed.
     Lines { json: bool, known: HashMap<ExecutionId, (PublicState, u32)> },
 }
 
 impl<'a> View<'a> {
     fn live(url: &'a str) -> Self {
-        Self::Live { url, screen: Screen::enter() }
+        Self::Live { url, screen: Screen::enter(), speeds: Speeds::default() }
     }
 
     fn lines(json: bool) -> Self {
         Self::Lines { json, known: HashMap::new() }
     }
 
-    fn show(&mut self, client: &Client, found: Result<Found, Failure>) -> Result<(), Failure> {
-        match (self, found) {
-            (Self::Live { url, screen }, Ok(found)) => {
-                screen.draw(picture(url, client, &found).lines())?;
+    fn is_live(&self) -> bool {
+        matches!(self, Self::Live { .. })
+    }
+
+    fn show(
+        &mut self,
+        client: &Client,
+        options: &Options,
+        seen: Result<Seen, Failure>,
+    ) -> Result<(), Failure> {
+        match (self, seen) {
+            (Self::Live { url, screen, speeds }, Ok(seen)) => {
+                let table = options.filter.table(client, &seen.found.executions);
+                let counts = speeds.describe(seen.counts, Instant::now());
+                let clock = time::time_of_day(time::now());
+                let head = format!("{url}   {clock} UTC   Ctrl-C to leave");
+                screen.draw(format!("{head}\n{counts}\n\n{table}").lines())?;
             }
             // The table stays; its first line says that it is old.
             (Self::Live { screen, .. }, Err(failure)) => screen.complain(&failure.message)?,
             (Self::Lines { .. }, Err(failure)) => failure.report(false),
-            (Self::Lines { json, known }, Ok(found)) => {
+            (Self::Lines { json, known }, Ok(seen)) => {
                 let mut out = Out::new();
-                for summary in changes(found.newest, known) {
+                for summary in changes(seen.found.executions, known) {
                     writeln!(out, "{}", line(client, summary, *json)?)?;
                 }
                 out.flush()?;
             }
         }
         Ok(())
-    }
-}
-
-/// A head, the counts, and the table.
-fn picture(url: &str, client: &Client, found: &Found) -> String {
-    let clock = time::time_of_day(time::now());
-    let table = list::table(client, &found.newest);
-    format!("{url}   {clock} UTC   Ctrl-C to leave\n{}\n\n{table}", counts(found))
-}
-
-/// How many of those listed are in which state.
-fn counts(found: &Found) -> String {
-    let mut states: BTreeMap<&str, usize> = BTreeMap::new();
-    for summary in &found.newest {
-        *states.entry(summary.public_state.as_str()).or_default() += 1;
-    }
-    let states = states.iter().map(|(state, count)| format!("{count} {state}"));
-    let states = states.collect::<Vec<_>>().join(", ");
-    match (found.complete, found.seen, found.newest.len()) {
-        (true, 0, _) => "no executions".to_owned(),
-        (true, seen, shown) if seen == shown => states,
-        (true, seen, shown) => format!("{seen} executions; of the newest {shown}: {states}"),
-        (false, _, shown) => format!("of the newest {shown}: {states}"),
     }
 }
 

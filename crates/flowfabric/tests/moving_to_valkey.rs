@@ -1,11 +1,12 @@
-//! From the embedded store to Valkey: a directory is exported into a server or a cluster, or a
-//! server is started on it, and everything goes on where it was: held leases, timers, queues.
+//! From the embedded store to Valkey, and back: a directory is exported into a server or a cluster,
+//! or a server is started on it, and everything goes on where it was: held leases, timers, queues.
+//! What a server or a cluster holds is made a directory again.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost};
+use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost, store};
 use ff_backend_valkey::{ValkeyConfig, ValkeyHost};
 use ff_core::backend::Handle;
 use ff_core::contracts::{Claimed, CreateExecution, WorkRequest};
@@ -40,6 +41,7 @@ fn execution(kind: &str, delay_until: Option<TimestampMs>) -> CreateExecution {
 fn request(worker: &str, lease_ttl_ms: u64) -> WorkRequest {
     WorkRequest {
         kinds: Vec::new(),
+        namespaces: Vec::new(),
         lanes: vec![LaneId::try_new("default").expect("valid")],
         worker_id: WorkerId::try_new(worker).expect("valid"),
         worker_instance_id: WorkerInstanceId::try_new(worker).expect("valid"),
@@ -180,9 +182,7 @@ async fn add_history(dir: &Path) {
 
 /// What a server holds, but for the marks that the host itself leaves.
 async fn loaded(host: &ValkeyHost) -> Dump {
-    let mut dump = host.dump().await.expect("readable");
-    dump.retain(|key, _| !key.ends_with(b":marks"));
-    dump
+    without_marks(host.dump().await.expect("readable"))
 }
 
 #[tokio::test]
@@ -220,4 +220,60 @@ async fn a_server_started_on_the_directory_goes_on() {
     let options = ValkeyOptions { append_only: true, dir, ..ValkeyOptions::default() };
     let valkey = Valkey::start(options).expect("a server on the data directory");
     goes_on(&valkey.url(), &left).await;
+}
+
+/// `flowfabric store import`, as the documentation says.
+fn import(url: &str, dir: &Path) -> std::process::Output {
+    let mut import = Command::new(env!("CARGO_BIN_EXE_flowfabric"));
+    import.args(["store", "import", url]).arg(dir).output().expect("the import starts")
+}
+
+/// What a Valkey holds becomes a directory, which holds all of it and goes on.
+async fn comes_back(url: &str, left: &Left) {
+    let valkey = ValkeyConfig::parse(url).expect("valid").with_flow_partitions(16);
+    let host = ValkeyHost::connect(valkey, Library::current()).await.expect("connects");
+    let there = host.dump().await.expect("readable");
+    let back = left.dir.with_extension("back");
+    let _ = std::fs::remove_dir_all(&back);
+    let ran = import(url, &back);
+    assert!(ran.status.success(), "{ran:?}");
+    let checked = store::check(&back).expect("whole");
+    assert!(without_marks(checked.dump.clone()) == without_marks(there), "all of it is there");
+    let report = audit::audit(&checked.dump, &config());
+    assert!(report.is_clean(), "{report}");
+    let again = import(url, &back);
+    let said = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert!(!again.status.success() && said.contains("there is a store here already"), "{said}");
+
+    let opened = EmbeddedHost::open(EmbeddedConfig::in_directory(&back), &Library::current());
+    let host = Arc::new(opened.expect("opens"));
+    let backend = ScriptBackend::open(host.clone(), config()).await.expect("opens");
+    backend.complete(&left.held, None).await.expect("the holder completes under its old lease");
+    host.close().await;
+    std::fs::remove_dir_all(&back).expect("removed");
+}
+
+fn without_marks(mut dump: Dump) -> Dump {
+    dump.retain(|key, _| !key.ends_with(b":marks"));
+    dump
+}
+
+#[tokio::test]
+async fn what_a_server_holds_comes_back_into_a_directory() {
+    let left = fill("back").await;
+    let dir = Some(left.dir.clone());
+    let options = ValkeyOptions { append_only: true, dir, ..ValkeyOptions::default() };
+    let valkey = Valkey::start(options).expect("a server on the data directory");
+    comes_back(&valkey.url(), &left).await;
+}
+
+#[tokio::test]
+async fn what_a_cluster_holds_comes_back_into_a_directory() {
+    let left = fill("cluster-back").await;
+    let cluster = ValkeyCluster::start(3, 0).expect("a cluster");
+    for (first, last) in [(0, 5460), (5461, 10921), (10922, 16383)] {
+        let node = cluster.master_of(first).expect("every slot has a master");
+        pipe(&left.dir, Some((first, last)), cluster.nodes()[node].port());
+    }
+    comes_back(&cluster.url(), &left).await;
 }

@@ -73,6 +73,10 @@ http_codes! {
         "The approver has decided already, and the first decision stands.";
     NothingToApprove "nothing_to_approve" Terminal 409
         "The execution asks nobody for an approval.";
+    BackupExists "backup_exists" Terminal 409
+        "There is a backup of this name; choose another one.";
+    NothingToBackUp "nothing_to_back_up" Terminal 409
+        "Only an embedded store with a data directory is copied by its server; Valkey is backed up by its own means.";
     LinkExpired "link_expired" Terminal 410
         "The link is no longer good; ask for another one.";
     ApprovalClosed "approval_closed" Terminal 410

@@ -71,6 +71,8 @@ pub(crate) struct Shared {
     committed: AtomicU64,
     /// Length of the rewritten journal.
     pub(crate) base_bytes: AtomicU64,
+    /// Length of what was sealed and is still to be rewritten.
+    pub(crate) sealed_bytes: AtomicU64,
     /// A rewrite is under way.
     pub(crate) compacting: AtomicBool,
     /// Stops the store when the journal cannot go on.

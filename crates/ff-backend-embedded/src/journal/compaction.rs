@@ -3,32 +3,38 @@
 //! 1. A new file to append to is made and listed in the manifest.
 //! 2. The journal's thread seals the old file and goes on in the new one, with a sync that it does
 //!    anyway. Calls are never held up.
-//! 3. The sealed files are read into a keyspace of our own, which is written as a new base.
+//! 3. The sealed files are looked through once, to see where each slice of them is. Then one slice
+//!    after the other is read into a keyspace of our own, which is written to a new base and
+//!    dropped: no second copy of everything is needed, and no shard knows of it.
 //! 4. The manifest is swapped, and what it no longer lists is removed.
 //!
 //! Whatever happens in between, the manifest lists files that give the whole state. Files that it
 //! does not list are removed, at once if a rewrite fails, or when the store is opened. A rewrite
-//! that would leave the disk nearly full is not begun.
+//! that would leave the disk nearly full is not begun, and one that proves to is given up.
 //!
-//! The same thread runs syncs that no call waits for.
+//! The same thread copies the store, and runs syncs that no call waits for.
 
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
+use tokio::sync::oneshot;
+
+use super::backup::BackupReport;
 use super::commit::{NextFile, Shared};
 use super::disk::{Disk, LaterSync};
 use super::layout::{Layout, base_name};
 use super::leftover;
-use super::load;
 use super::manifest::Manifest;
-use super::replay::Replay;
 use super::room::ROOM_HIGH;
-use super::{snapshot, start};
-use crate::error::StoreError;
-use crate::keyspace::Keyspace;
+use super::snapshot::BaseWriter;
+use super::start;
+use super::survey::Survey;
+use crate::error::{BackupError, StoreError};
+use crate::memory::Memory;
 use crate::stats::{self, Counters};
 
 /// How often a compaction that waits looks whether the store is being closed.
@@ -36,10 +42,22 @@ const TIME_LIMIT: Duration = Duration::from_millis(100);
 /// What a rewrite leaves free on the disk, for the journal and for everybody else.
 const KEPT_FREE: u64 = 2 * ROOM_HIGH;
 
+/// More files than this are rewritten, even if they are small.
+const FILES_MAX: usize = 16;
+
 /// What the thread is asked to do.
 pub(crate) enum Request {
     /// Rewrite the journal.
     Compact,
+    /// Rewrite the journal, whatever its size, and tell how it went.
+    CompactNow(oneshot::Sender<Result<(), StoreError>>),
+    /// Copy the store to this directory.
+    Backup {
+        /// Where the copy is made.
+        directory: PathBuf,
+        /// Told how it went.
+        reply: oneshot::Sender<Result<BackupReport, BackupError>>,
+    },
     /// Run this sync, which covers everything up to this transaction.
     Sync {
         /// The sync.
@@ -59,6 +77,9 @@ pub(crate) struct Compaction {
     pub(crate) is_stored: bool,
     pub(crate) shared: Arc<Shared>,
     pub(crate) counters: Arc<Counters>,
+    pub(crate) memory: Arc<Memory>,
+    /// As much of a rewrite is written and synced at once.
+    pub(crate) piece_bytes: usize,
     /// Set when the store is being closed.
     pub(crate) cancelled: Arc<AtomicBool>,
 }
@@ -72,13 +93,31 @@ impl Compaction {
             }
             match request {
                 Request::Sync { sync, sequence } => self.shared.synced(sync().map(|()| sequence)),
-                Request::Compact => self.compact_once(),
+                Request::Compact => drop(self.compact_once()),
+                Request::CompactNow(reply) => {
+                    self.shared.compacting.store(true, Ordering::Release);
+                    let _ = reply.send(self.compact_once());
+                }
+                Request::Backup { directory, reply } => {
+                    // Whoever asked may be gone; the copy is there all the same.
+                    let _ = reply.send(self.backup(&directory));
+                    self.compact_many_files();
+                }
             }
         }
     }
 
-    fn compact_once(&mut self) {
-        match self.compact() {
+    /// Every copy leaves a sealed file, however little is in it.
+    fn compact_many_files(&mut self) {
+        let many = self.manifest.increments.len() > FILES_MAX;
+        if many && !self.shared.compacting.swap(true, Ordering::AcqRel) {
+            drop(self.compact_once());
+        }
+    }
+
+    fn compact_once(&mut self) -> Result<(), StoreError> {
+        let outcome = self.compact();
+        match &outcome {
             Ok(()) => stats::add(&self.counters.compactions, 1),
             Err(error) => {
                 tracing::warn!("the journal could not be rewritten and goes on: {error}");
@@ -87,36 +126,39 @@ impl Compaction {
         }
         self.remove_leftovers();
         self.shared.compacting.store(false, Ordering::Release);
+        outcome
     }
 
     fn compact(&mut self) -> Result<(), StoreError> {
-        // The last rewrite is the best guess so far.
-        self.require_free(ROOM_HIGH + self.shared.base_bytes.load(Ordering::Relaxed))?;
+        // What keys and values take in memory is about what they take on the disk.
+        let guess = self.shared.base_bytes.load(Ordering::Relaxed).max(self.memory.used());
+        let journal = &self.layout.journal;
+        self.require_free(journal, ROOM_HIGH + guess).map_err(StoreError::io(journal))?;
         let old = self.manifest.clone();
         let (next, covers) = self.start_next_file()?;
-        let mut replay = Replay::new(1);
+        let rewritten = self.shared.sealed_bytes.load(Ordering::Relaxed);
         // The sealed files only: the one that is being written comes after the new base.
-        load::load_sealed(&self.layout, &old, &mut replay)?;
-        let (number, bytes) = self.write_base(&replay.into_keyspaces(), covers)?;
+        let survey = Survey::of_sealed(&self.layout, &old)?;
+        let (number, bytes) = self.write_base(&survey, covers)?;
         self.store(Manifest { base: Some(number), increments: vec![next] })?;
         self.shared.base_bytes.store(bytes, Ordering::Relaxed);
+        self.shared.sealed_bytes.fetch_sub(rewritten, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Refuses to fill the disk.
-    fn require_free(&self, bytes: u64) -> Result<(), StoreError> {
-        let journal = &self.layout.journal;
-        let free = self.disk.free_bytes(journal).map_err(StoreError::io(journal))?;
+    /// Refuses to fill the disk that this directory is on.
+    pub(super) fn require_free(&self, directory: &Path, bytes: u64) -> io::Result<()> {
+        let free = self.disk.free_bytes(directory)?;
         if free >= bytes + KEPT_FREE {
             return Ok(());
         }
-        let message = format!("a rewrite takes {bytes} bytes, and {free} are free");
-        Err(StoreError::io(journal)(io::Error::new(io::ErrorKind::StorageFull, message)))
+        let message = format!("{bytes} bytes are needed and {KEPT_FREE} kept, and {free} are free");
+        Err(io::Error::new(io::ErrorKind::StorageFull, message))
     }
 
     /// Makes a file, lists it, and lets the journal's thread go on in it. Answers its number and
     /// the last transaction of the file before.
-    fn start_next_file(&mut self) -> Result<(u64, u64), StoreError> {
+    pub(super) fn start_next_file(&mut self) -> Result<(u64, u64), StoreError> {
         let number = self.unused_number()?;
         let path = self.layout.increment(number);
         let open = start::create(&*self.disk, &path).map_err(StoreError::io(&path))?;
@@ -141,19 +183,29 @@ impl Compaction {
             match seal.recv_timeout(TIME_LIMIT) {
                 Ok(sequence) => return Ok(sequence),
                 Err(RecvTimeoutError::Timeout) if !self.cancelled.load(Ordering::Relaxed) => {}
-                Err(_) => return Err(io::Error::other("the store is being closed")),
+                Err(_) => return Err(is_closing()),
             }
         }
     }
 
     /// Writes what is there as a new base. Answers its number and length.
-    fn write_base(&self, keyspaces: &[Keyspace], covers: u64) -> Result<(u64, u64), StoreError> {
+    fn write_base(&self, survey: &Survey, covers: u64) -> Result<(u64, u64), StoreError> {
         let number = self.unused_number()?;
         let path = self.layout.file(&base_name(number));
-        let length = snapshot::base_length(keyspaces, &self.cancelled);
-        self.require_free(length.map_err(StoreError::io(&path))?)?;
-        let written = snapshot::write_base(&*self.disk, &path, keyspaces, covers, &self.cancelled);
-        Ok((number, written.map_err(StoreError::io(&path))?))
+        let permission = Box::new(|bytes| self.require_free(&self.layout.journal, bytes));
+        let mut base = BaseWriter::create(&*self.disk, &path, self.piece_bytes, permission)
+            .map_err(StoreError::io(&path))?;
+        for index in survey.indexes() {
+            self.require_open().map_err(StoreError::io(&path))?;
+            let slice = survey.read(index)?;
+            base.slice(index, &slice).map_err(StoreError::io(&path))?;
+        }
+        Ok((number, base.finish(covers).map_err(StoreError::io(&path))?))
+    }
+
+    /// Gives up what would keep a store from being closed.
+    pub(super) fn require_open(&self) -> io::Result<()> {
+        if self.cancelled.load(Ordering::Relaxed) { Err(is_closing()) } else { Ok(()) }
     }
 
     fn store(&mut self, manifest: Manifest) -> Result<(), StoreError> {
@@ -175,4 +227,8 @@ impl Compaction {
             tracing::warn!("a file that is no longer needed could not be removed: {error}");
         }
     }
+}
+
+fn is_closing() -> io::Error {
+    io::Error::other("the store is being closed")
 }

@@ -1,12 +1,13 @@
 //! Reads a whole journal back, file by file, and tells torn tails from damage.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::layout::{Layout, base_name};
 use super::manifest::Manifest;
 use super::record::LINE_MAX;
-use super::replay::Replay;
 use super::scan::{Opening, Scanner, Unit};
+use super::slice::{Section, Table};
 use crate::error::StoreError;
 
 /// What was found when a journal was read.
@@ -83,21 +84,30 @@ pub(crate) enum Content {
     NotOurs,
 }
 
-/// Reads the files of a manifest in order, repeating what they hold.
+/// Takes a journal as it is read.
+pub(crate) trait Sink {
+    /// A file begins.
+    fn file(&mut self, path: &Path);
+    /// A transaction of that file, which is this part of it and which the scanner has just read.
+    fn transaction(&mut self, part: Range<u64>, scanner: &Scanner) -> Result<(), String>;
+    /// A slice of that file, which nobody has read yet.
+    fn section(&mut self, section: Section) -> Result<(), StoreError>;
+}
+
+/// Reads the files of a manifest in order.
 pub(crate) fn load(
     layout: &Layout,
     manifest: &Manifest,
-    replay: &mut Replay,
+    sink: &mut dyn Sink,
 ) -> Result<Loaded, StoreError> {
     let mut report = RecoveryReport::default();
-    let (mut sequence, base_bytes) = load_base(layout, manifest, replay, &mut report)?;
+    let (mut sequence, base_bytes) = load_base(layout, manifest, sink, &mut report)?;
     for (index, number) in manifest.increments.iter().enumerate() {
         let path = layout.increment(*number);
-        let end = load_increment(&path, sequence, replay, &mut report)?;
+        let end = load_increment(&path, sequence, sink, &mut report)?;
         sequence = end.sequence;
         let later = &manifest.increments[index + 1..];
         if end.sealed.is_none() && hold_nothing(layout, later)? {
-            report.keys = replay.keys();
             report.torn = end.torn;
             report.unused = end.unused;
             let tail = Tail { number: *number, offset: end.offset, salt: end.salt };
@@ -113,13 +123,13 @@ pub(crate) fn load(
 pub(crate) fn load_sealed(
     layout: &Layout,
     manifest: &Manifest,
-    replay: &mut Replay,
+    sink: &mut dyn Sink,
 ) -> Result<(), StoreError> {
     let mut report = RecoveryReport::default();
-    let (mut sequence, _) = load_base(layout, manifest, replay, &mut report)?;
+    let (mut sequence, _) = load_base(layout, manifest, sink, &mut report)?;
     for number in &manifest.increments {
         let path = layout.increment(*number);
-        let end = load_increment(&path, sequence, replay, &mut report)?;
+        let end = load_increment(&path, sequence, sink, &mut report)?;
         sequence = require_sealed(&path, &end)?;
     }
     Ok(())
@@ -129,30 +139,68 @@ pub(crate) fn load_sealed(
 fn load_base(
     layout: &Layout,
     manifest: &Manifest,
-    replay: &mut Replay,
+    sink: &mut dyn Sink,
     report: &mut RecoveryReport,
 ) -> Result<(u64, u64), StoreError> {
     let Some(number) = manifest.base else { return Ok((0, 0)) };
     let path = layout.file(&base_name(number));
-    let end = read_file(&path, 0, replay, &mut RecoveryReport::default())?;
+    let (covers, length) = match Table::read(&path, open(&path)?.salt)? {
+        Some(table) => load_sections(&path, table, sink)?,
+        None => {
+            let end = read_file(&path, 0, sink, &mut RecoveryReport::default())?;
+            (require_sealed(&path, &end)?, end.offset)
+        }
+    };
     report.files = 1;
-    report.bytes = end.offset;
-    Ok((require_sealed(&path, &end)?, end.offset))
+    report.bytes = length;
+    Ok((covers, length))
+}
+
+fn load_sections(path: &Path, table: Table, sink: &mut dyn Sink) -> Result<(u64, u64), StoreError> {
+    sink.file(path);
+    for section in table.sections {
+        sink.section(section)?;
+    }
+    Ok((table.covers, table.length))
 }
 
 fn load_increment(
     path: &Path,
     after: u64,
-    replay: &mut Replay,
+    sink: &mut dyn Sink,
     report: &mut RecoveryReport,
 ) -> Result<FileEnd, StoreError> {
-    let end = read_file(path, after, replay, report)?;
+    let end = read_file(path, after, sink, report)?;
     report.files += 1;
     report.bytes += end.offset;
     if end.sealed.is_some_and(|sealed| sealed != end.sequence) {
         return Err(StoreError::damaged(path, end.offset, "the last transactions are missing"));
     }
     Ok(end)
+}
+
+/// Hands the commands of a part of a file to `apply`: whole transactions, and nothing else.
+pub(crate) fn read_part(
+    path: &Path,
+    scanner: &mut Scanner,
+    part: Range<u64>,
+    mut apply: impl FnMut(&[&[u8]]) -> Result<(), String>,
+) -> Result<(), StoreError> {
+    let end = part.end;
+    scanner.go_to(part).map_err(StoreError::io(path))?;
+    loop {
+        let offset = scanner.offset;
+        let reason = match scanner.next().map_err(StoreError::io(path))? {
+            Unit::Transaction(_) => match scanner.commands(&mut apply) {
+                Ok(()) => continue,
+                Err(reason) => reason,
+            },
+            Unit::End if offset == end => return Ok(()),
+            Unit::Damage(reason) => reason.to_owned(),
+            _ => "this part of the file is not whole".to_owned(),
+        };
+        return Err(StoreError::damaged(path, offset, reason));
+    }
 }
 
 /// A file that others follow must be complete. Answers the last transaction it accounts for.
@@ -202,8 +250,8 @@ fn first_unit(path: &Path, scanner: &mut Scanner) -> Result<Unit, StoreError> {
     }
 }
 
-/// Opens a listed file. Its first line was on the disk before it was listed.
-fn open(path: &Path) -> Result<Scanner, StoreError> {
+/// Opens a listed file to read it. Its first line was on the disk before it was listed.
+pub(crate) fn open(path: &Path) -> Result<Scanner, StoreError> {
     let reason = match Scanner::open(path).map_err(StoreError::io(path))? {
         Opening::Good(scanner) => return Ok(scanner),
         Opening::Unfinished => "the file ends within its first line",
@@ -215,19 +263,19 @@ fn open(path: &Path) -> Result<Scanner, StoreError> {
 fn read_file(
     path: &Path,
     after: u64,
-    replay: &mut Replay,
+    sink: &mut dyn Sink,
     report: &mut RecoveryReport,
 ) -> Result<FileEnd, StoreError> {
     let size = std::fs::metadata(path).map_err(StoreError::io(path))?.len();
     let mut scanner = open(path)?;
     let salt = scanner.salt;
+    sink.file(path);
     let mut end = FileEnd { sequence: after, offset: 0, salt, sealed: None, torn: None, unused: 0 };
     loop {
         end.offset = scanner.offset;
         match scanner.next().map_err(StoreError::io(path))? {
             Unit::Transaction(number) if number == end.sequence + 1 => {
-                scanner
-                    .commands(|command| replay.apply(command))
+                sink.transaction(end.offset..scanner.offset, &scanner)
                     .map_err(|reason| StoreError::damaged(path, end.offset, reason))?;
                 end.sequence = number;
                 report.transactions += 1;
@@ -237,7 +285,7 @@ fn read_file(
                     format!("transaction {number} follows {}: some are missing", end.sequence);
                 return Err(StoreError::damaged(path, end.offset, reason));
             }
-            Unit::Synced(_) => {}
+            Unit::Synced(_) | Unit::Table => {}
             Unit::Sealed(number) => {
                 end.sealed = Some(number);
                 return after_seal(path, &mut scanner, end);

@@ -9,6 +9,9 @@
 //!   the journal; the checksum covers the transaction.
 //! * `synced`: every transaction up to this one was on the disk when the line was written. Damage
 //!   before such a place is never a torn write.
+//! * `slice`: in the table at the end of a rewritten file: where the slice of one index begins. The
+//!   number is the index in its first 16 bits, and the offset in the others.
+//! * `slices`: ends that table. The number is the offset at which the table begins.
 //! * `sealed`: the file is complete. The number is the last transaction that it accounts for.
 
 use std::hash::{BuildHasher, RandomState};
@@ -51,17 +54,22 @@ pub(crate) enum Word {
     Version,
     Transaction,
     Synced,
+    Slice,
+    Slices,
     Sealed,
 }
 
 impl Word {
-    const ALL: [Self; 4] = [Self::Version, Self::Transaction, Self::Synced, Self::Sealed];
+    const ALL: [Self; 6] =
+        [Self::Version, Self::Transaction, Self::Synced, Self::Slice, Self::Slices, Self::Sealed];
 
     const fn as_str(self) -> &'static str {
         match self {
             Self::Version => "v1",
             Self::Transaction => "tx",
             Self::Synced => "synced",
+            Self::Slice => "slice",
+            Self::Slices => "slices",
             Self::Sealed => "sealed",
         }
     }

@@ -1,7 +1,7 @@
 //! Reads a file of the journal, one unit at a time: a transaction with its line, or a line.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
 
@@ -18,6 +18,8 @@ pub(crate) enum Unit {
     Transaction(u64),
     /// Everything up to this transaction was synced.
     Synced(u64),
+    /// A line of the table of slices, which this way of reading does not need.
+    Table,
     /// The file is complete up to this transaction.
     Sealed(u64),
     /// The file ends here, between units, or goes on with nothing but zeros: room that was reserved
@@ -45,6 +47,8 @@ pub(crate) struct Scanner {
     buffer: Vec<u8>,
     start: usize,
     at_end: bool,
+    /// How much of the file may still be read.
+    left: u64,
     /// Where the next unit starts in the file.
     pub(crate) offset: u64,
     /// Part of every checksum in the file.
@@ -77,6 +81,7 @@ impl Scanner {
             buffer: Vec::new(),
             start: 0,
             at_end: false,
+            left: u64::MAX,
             offset: 0,
             salt: 0,
             transaction: Transaction::default(),
@@ -100,6 +105,17 @@ impl Scanner {
         record::write_line(&mut line, Word::Version, 0, 0);
         let start = &self.buffer[..self.buffer.len().min(START.len())];
         self.buffer.len() < line.len() && START.starts_with(start)
+    }
+
+    /// Goes on with this part of the file, as if that ended behind it.
+    pub(crate) fn go_to(&mut self, part: Range<u64>) -> io::Result<()> {
+        self.file.seek(SeekFrom::Start(part.start))?;
+        self.buffer.clear();
+        self.start = 0;
+        self.at_end = false;
+        self.left = part.end - part.start;
+        self.offset = part.start;
+        Ok(())
     }
 
     /// The next unit. After `End`, `Damage` or `Foreign` there is no other.
@@ -163,9 +179,10 @@ impl Scanner {
     fn fill(&mut self) -> io::Result<()> {
         self.buffer.drain(..self.start);
         self.start = 0;
-        let wanted = READ_BYTES.max(self.buffer.len());
-        let read = (&mut self.file).take(wanted as u64).read_to_end(&mut self.buffer)?;
-        self.at_end = read < wanted;
+        let wanted = (READ_BYTES.max(self.buffer.len()) as u64).min(self.left);
+        let read = (&mut self.file).take(wanted).read_to_end(&mut self.buffer)? as u64;
+        self.left -= read;
+        self.at_end = read < wanted || self.left == 0;
         Ok(())
     }
 
@@ -202,6 +219,7 @@ impl Scanner {
                 Unit::Transaction(value)
             }
             Word::Synced if end == 0 && self.take_line(word, value) => Unit::Synced(value),
+            Word::Slice | Word::Slices if end == 0 && self.take_line(word, value) => Unit::Table,
             Word::Sealed if end == 0 && self.take_line(word, value) => Unit::Sealed(value),
             _ => Unit::Damage("a line does not match its checksum"),
         }

@@ -2,10 +2,12 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::disk::{Disk, write_all};
+use ff_script::dump::Stored;
+
+use super::disk::{Disk, JournalFile, write_all};
 use super::record::{self, Word};
+use super::slice;
 use crate::effects::{Effects, Transactions};
 use crate::keyspace::{EntryId, Expanded, Hash, Keyspace, Object, SortedSet, Stream};
 use crate::number;
@@ -14,8 +16,6 @@ use crate::number;
 const PER_COMMAND_MAX: usize = 64;
 /// Bytes after which a transaction of a rewritten journal is closed.
 const TRANSACTION_BYTES: usize = 64 << 10;
-/// Bytes that are collected before they are written.
-const WRITE_BYTES: usize = 1 << 20;
 
 /// Takes a command.
 type Emit<'a> = dyn FnMut(&[&[u8]]) -> io::Result<()> + 'a;
@@ -30,6 +30,35 @@ pub(crate) fn commands(key: &[u8], object: &Object, emit: &mut Emit<'_>) -> io::
         Object::Set(set) => in_pieces(b"SADD", key, 1, set.iter().map(|member| &**member), emit),
         Object::Stream(stream) => stream_commands(key, stream, emit),
     }
+}
+
+/// The same for a value of another store.
+pub(crate) fn stored_commands(key: &[u8], value: &Stored, emit: &mut Emit<'_>) -> io::Result<()> {
+    match value {
+        Stored::String(value) => emit(&[b"SET", key, value]),
+        Stored::Hash(hash) => {
+            let parts = hash.iter().flat_map(|(field, value)| [&**field, &**value]);
+            in_pieces(b"HSET", key, 2, parts, emit)
+        }
+        Stored::SortedSet(scores) => scores
+            .iter()
+            .try_for_each(|(member, score)| emit(&[b"ZADD", key, &double(*score), member])),
+        Stored::List(list) => in_pieces(b"RPUSH", key, 1, list.iter().map(Vec::as_slice), emit),
+        Stored::Set(set) => in_pieces(b"SADD", key, 1, set.iter().map(Vec::as_slice), emit),
+        Stored::Stream(entries) => entries.iter().try_for_each(|entry| {
+            let id = format!("{}-{}", entry.ms, entry.seq);
+            let parts = entry.fields.iter().flat_map(|(name, value)| [&**name, &**value]);
+            let command: Vec<&[u8]> =
+                [&b"XADD"[..], key, id.as_bytes()].into_iter().chain(parts).collect();
+            emit(&command)
+        }),
+    }
+}
+
+fn double(number: f64) -> Vec<u8> {
+    let mut text = Vec::new();
+    number::write_double(&mut text, number);
+    text
 }
 
 /// Splits a long list of arguments into commands of at most as many groups.
@@ -63,14 +92,7 @@ fn sorted_set_commands(key: &[u8], set: &SortedSet, emit: &mut Emit<'_>) -> io::
         if piece.is_empty() {
             return Ok(());
         }
-        let scores: Vec<Vec<u8>> = piece
-            .iter()
-            .map(|(score, _)| {
-                let mut text = Vec::new();
-                number::write_double(&mut text, *score);
-                text
-            })
-            .collect();
+        let scores: Vec<Vec<u8>> = piece.iter().map(|(score, _)| double(*score)).collect();
         let parts = scores.iter().zip(&piece).flat_map(|(text, (_, it))| [&**text, &**it]);
         let command: Vec<&[u8]> = [&b"ZADD"[..], key].into_iter().chain(parts).collect();
         emit(&command)?;
@@ -99,66 +121,73 @@ fn stream_commands(key: &[u8], stream: &Stream, emit: &mut Emit<'_>) -> io::Resu
     Ok(())
 }
 
-/// Writes keyspaces as a file that stands for the whole journal up to transaction `covers`.
-/// Answers its length.
-pub(crate) fn write_base(
-    disk: &dyn Disk,
-    path: &Path,
-    keyspaces: &[Keyspace],
-    covers: u64,
-    cancelled: &AtomicBool,
-) -> io::Result<u64> {
-    let mut file = disk.create(path)?;
-    // Synced piece by piece: calls wait for the journal's own syncs, and those wait for the disk,
-    // which a large file synced as a whole would keep busy for long.
-    write_to(keyspaces, covers, cancelled, &mut |piece| {
-        write_all(&mut *file, piece)?;
-        file.sync()
-    })
-}
+/// Asked before as many bytes are written; an error ends the writing.
+type Permission<'a> = Box<dyn Fn(u64) -> io::Result<()> + 'a>;
 
-/// The length that such a file would have.
-pub(crate) fn base_length(keyspaces: &[Keyspace], cancelled: &AtomicBool) -> io::Result<u64> {
-    write_to(keyspaces, 0, cancelled, &mut |_| Ok(()))
-}
-
-/// Takes a piece of a file.
-type Sink<'a> = dyn FnMut(&[u8]) -> io::Result<()> + 'a;
-
-fn write_to(
-    keyspaces: &[Keyspace],
-    covers: u64,
-    cancelled: &AtomicBool,
-    sink: &mut Sink<'_>,
-) -> io::Result<u64> {
-    let mut base = BaseWriter::new(sink);
-    for (key, object) in keyspaces.iter().flat_map(Keyspace::iter) {
-        if cancelled.load(Ordering::Relaxed) {
-            return Err(io::Error::other("the store is being closed"));
-        }
-        commands(&key, object, &mut |command| base.command(command))?;
-    }
-    base.finish(covers)
-}
-
-struct BaseWriter<'a, 'b> {
-    sink: &'a mut Sink<'b>,
+/// Writes a file that stands for the whole journal up to a transaction, slice by slice.
+pub(crate) struct BaseWriter<'a> {
+    file: Box<dyn JournalFile>,
+    permission: Permission<'a>,
+    /// As much is written and synced at once: calls wait for the journal's own syncs, and those
+    /// wait for the disk, which a large file synced as a whole would keep busy for long.
+    piece_bytes: usize,
     salt: u64,
     effects: Effects,
     /// Bytes in the transaction that is open.
     open: usize,
     sequence: u64,
     pending: Vec<u8>,
-    length: u64,
+    /// Bytes that were written.
+    written: u64,
+    /// Where each slice begins.
+    starts: Vec<(u16, u64)>,
 }
 
-impl<'a, 'b> BaseWriter<'a, 'b> {
-    fn new(sink: &'a mut Sink<'b>) -> Self {
+impl<'a> BaseWriter<'a> {
+    pub(crate) fn create(
+        disk: &dyn Disk,
+        path: &Path,
+        piece_bytes: usize,
+        permission: Permission<'a>,
+    ) -> io::Result<Self> {
         let salt = record::new_salt();
-        let mut pending = Vec::with_capacity(WRITE_BYTES + 2 * TRANSACTION_BYTES);
+        let mut pending = Vec::new();
         record::write_line(&mut pending, Word::Version, salt, salt);
-        let effects = Effects::new(true);
-        Self { sink, salt, effects, open: 0, sequence: 0, pending, length: 0 }
+        Ok(Self {
+            file: disk.create(path)?,
+            permission,
+            piece_bytes,
+            salt,
+            effects: Effects::new(true),
+            open: 0,
+            sequence: 0,
+            pending,
+            written: 0,
+            starts: Vec::new(),
+        })
+    }
+
+    /// Writes one slice. They come in the order of their indexes.
+    pub(crate) fn slice(&mut self, index: u16, keyspace: &Keyspace) -> io::Result<()> {
+        self.starts.push((index, self.length()));
+        for (key, object) in keyspace.iter() {
+            commands(&key, object, &mut |command| self.command(command))?;
+        }
+        self.end_transaction()
+    }
+
+    /// Writes the table of the slices and the seal. Answers the length of the file.
+    pub(crate) fn finish(mut self, covers: u64) -> io::Result<u64> {
+        let table = self.length();
+        slice::write_table(&mut self.pending, &self.starts, table, self.salt);
+        let length = self.length();
+        record::write_line(&mut self.pending, Word::Sealed, covers, self.salt);
+        self.flush()?;
+        Ok(length)
+    }
+
+    fn length(&self) -> u64 {
+        self.written + self.pending.len() as u64
     }
 
     fn command(&mut self, command: &[&[u8]]) -> io::Result<()> {
@@ -174,20 +203,15 @@ impl<'a, 'b> BaseWriter<'a, 'b> {
             batch.number(&mut self.sequence, self.salt);
             self.pending.extend_from_slice(&batch.bytes);
         }
-        if self.pending.len() >= WRITE_BYTES { self.flush() } else { Ok(()) }
+        if self.pending.len() >= self.piece_bytes { self.flush() } else { Ok(()) }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        (self.sink)(&self.pending)?;
-        self.length += self.pending.len() as u64;
+        (self.permission)(self.pending.len() as u64)?;
+        write_all(&mut *self.file, &self.pending)?;
+        self.file.sync()?;
+        self.written += self.pending.len() as u64;
         self.pending.clear();
         Ok(())
-    }
-
-    fn finish(mut self, covers: u64) -> io::Result<u64> {
-        self.end_transaction()?;
-        record::write_line(&mut self.pending, Word::Sealed, covers, self.salt);
-        self.flush()?;
-        Ok(self.length)
     }
 }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use super::disk::{self, Disk, parent, write_all};
 use super::layout::Layout;
 use super::leftover;
-use super::load::{self, Loaded, RecoveryReport, Tail, TornTail};
+use super::load::{Loaded, RecoveryReport, Tail, TornTail};
 use super::lock::DirectoryLock;
 use super::manifest::Manifest;
 use super::marker::Marker;
 use super::record::{self, Word};
-use super::replay::Replay;
+use super::shards;
 use super::writer::{OpenFile, WriterStart};
 use crate::error::StoreError;
 use crate::keyspace::Keyspace;
@@ -40,18 +40,16 @@ pub(crate) fn start(
     let known = known(&layout)?;
     let marker = Marker::read(&layout)?;
     make_directory(&**disk, &layout.journal)?;
-    let mut replay = Replay::new(shards);
-    let (loaded, manifest, open) = match known {
-        Some(manifest) => go_on(&layout, &**disk, marker, manifest, &mut replay)?,
-        None => begin(&layout, &**disk)?,
+    let (loaded, keyspaces, manifest, open) = match known {
+        Some(manifest) => go_on(&layout, &**disk, marker, manifest, shards)?,
+        None => begin(&layout, &**disk, shards)?,
     };
     let Loaded { report, sequence, base_bytes, .. } = loaded;
     if marker.is_none() {
         Marker { transactions: sequence }.store(&layout, &**disk)?;
     }
-    let appended = report.bytes - base_bytes;
-    let writer = WriterStart { open, sequence, appended };
-    let keyspaces = replay.into_keyspaces();
+    let sealed_bytes = (report.bytes - base_bytes).saturating_sub(open.length);
+    let writer = WriterStart { open, sequence, sealed_bytes };
     Ok(Started { lock, layout, manifest, keyspaces, report, writer, base_bytes })
 }
 
@@ -69,7 +67,7 @@ pub(crate) fn known(layout: &Layout) -> Result<Option<Manifest>, StoreError> {
 
 /// Makes a directory, and those above it, to stay. One that is there may just have been made by a
 /// process that was killed before it could make sure of that.
-fn make_directory(disk: &dyn Disk, path: &Path) -> Result<(), StoreError> {
+pub(crate) fn make_directory(disk: &dyn Disk, path: &Path) -> Result<(), StoreError> {
     let made = !path.is_dir();
     if made {
         make_directory(disk, parent(path))?;
@@ -87,15 +85,19 @@ fn is_elsewhere(error: &io::Error) -> bool {
     matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem | InvalidInput)
 }
 
+/// What an opened journal consists of.
+type Parts = (Loaded, Vec<Keyspace>, Manifest, OpenFile);
+
 /// An empty store: its first file, and a manifest that lists it.
-fn begin(layout: &Layout, disk: &dyn Disk) -> Result<(Loaded, Manifest, OpenFile), StoreError> {
+fn begin(layout: &Layout, disk: &dyn Disk, shards: usize) -> Result<Parts, StoreError> {
     let path = layout.increment(1);
     let open = create(disk, &path).map_err(StoreError::io(&path))?;
     let manifest = Manifest { base: None, increments: vec![1] };
     manifest.store(layout, disk).map_err(StoreError::io(&layout.manifest()))?;
     let tail = Tail { number: 1, offset: open.length, salt: open.salt };
     let loaded = Loaded { report: RecoveryReport::default(), tail, sequence: 0, base_bytes: 0 };
-    Ok((loaded, manifest, open))
+    let keyspaces = (0..shards).map(|_| Keyspace::default()).collect();
+    Ok((loaded, keyspaces, manifest, open))
 }
 
 /// Makes a file of the journal with its first line, which is on the disk before anybody lists it.
@@ -117,11 +119,11 @@ fn go_on(
     disk: &dyn Disk,
     marker: Option<Marker>,
     mut manifest: Manifest,
-    replay: &mut Replay,
-) -> Result<(Loaded, Manifest, OpenFile), StoreError> {
+    shards: usize,
+) -> Result<Parts, StoreError> {
     // Looked for first: damage is found before anything is changed.
     leftover::find(layout, &manifest)?;
-    let mut loaded = load::load(layout, &manifest, replay)?;
+    let (mut loaded, keyspaces) = shards::load(layout, &manifest, shards)?;
     require(layout, marker, &loaded)?;
     let tail = &loaded.tail;
     let path = layout.increment(tail.number);
@@ -134,7 +136,7 @@ fn go_on(
         manifest.store(layout, disk).map_err(StoreError::io(&layout.manifest()))?;
     }
     leftover::remove(layout, disk, &manifest)?;
-    Ok((loaded, manifest, open))
+    Ok((loaded, keyspaces, manifest, open))
 }
 
 /// A process that was killed may have sealed a file, or stored the manifest, and not synced it.

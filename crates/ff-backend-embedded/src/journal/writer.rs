@@ -41,8 +41,8 @@ pub(crate) struct WriterStart {
     pub(crate) open: OpenFile,
     /// The last transaction that is there.
     pub(crate) sequence: u64,
-    /// Bytes since the last rewrite.
-    pub(crate) appended: u64,
+    /// Bytes since the last rewrite that are in files before this one.
+    pub(crate) sealed_bytes: u64,
 }
 
 /// How the journal is written.
@@ -83,8 +83,6 @@ pub(crate) struct Writer {
     answered: usize,
     /// Bytes since the last rewrite after which the next one is due.
     compact_at: u64,
-    /// Bytes since the last rewrite.
-    appended: u64,
 }
 
 impl Writer {
@@ -96,7 +94,8 @@ impl Writer {
         tail: WriterStart,
         background: mpsc::Sender<Request>,
     ) -> Self {
-        let WriterStart { open, sequence, appended } = tail;
+        let WriterStart { open, sequence, sealed_bytes } = tail;
+        shared.sealed_bytes.store(sealed_bytes, Ordering::Relaxed);
         Self {
             shared,
             hub,
@@ -115,7 +114,6 @@ impl Writer {
             sync_took: Duration::ZERO,
             answered: 0,
             compact_at: policy.compaction.min_bytes,
-            appended,
         }
     }
 
@@ -223,7 +221,6 @@ impl Writer {
         self.open.length += bytes;
         // A call that wrote more than was promised to it has taken from others.
         self.open.reserved = self.open.reserved.max(self.open.length);
-        self.appended += bytes;
         stats::add(&self.counters.journal_bytes, bytes);
     }
 
@@ -301,9 +298,8 @@ impl Writer {
         disk::write_all(&mut *self.open.file, &line)?;
         self.sync()?;
         self.open.file.truncate(self.open.length + line.len() as u64)?;
-        self.appended = next.open.length;
+        self.shared.sealed_bytes.fetch_add(self.open.length, Ordering::Relaxed);
         self.open = next.open;
-        self.compact_at = self.policy.compaction.min_bytes;
         self.announced = 0;
         // A compaction that gave up waiting will find the sealed file another time.
         let _ = next.sealed.send(self.sequence);
@@ -380,11 +376,17 @@ impl Writer {
     }
 
     fn ask_for_compaction(&mut self) {
+        let CompactionConfig { min_bytes, growth, .. } = self.policy.compaction;
+        let appended = self.open.length + self.shared.sealed_bytes.load(Ordering::Relaxed);
+        // Less than there was then: the last rewrite has ended.
+        if appended + min_bytes < self.compact_at {
+            self.compact_at = min_bytes;
+        }
         let base = self.shared.base_bytes.load(Ordering::Relaxed);
-        let wanted = self.policy.compaction.growth.saturating_mul(base).max(self.compact_at);
-        if self.appended >= wanted && !self.shared.compacting.swap(true, Ordering::AcqRel) {
+        let wanted = growth.saturating_mul(base).max(self.compact_at);
+        if appended >= wanted && !self.shared.compacting.swap(true, Ordering::AcqRel) {
             // If it fails, try again when as much has been appended once more.
-            self.compact_at = self.appended + self.policy.compaction.min_bytes;
+            self.compact_at = appended + min_bytes;
             // The other end is only gone when the store is being closed.
             let _ = self.background.send(Request::Compact);
         }

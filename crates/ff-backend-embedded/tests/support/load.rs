@@ -15,7 +15,7 @@ pub(crate) type Acknowledged = BTreeMap<Partition, u32>;
 
 /// A store that rewrites its journal all the time.
 pub(crate) fn restless(root: &Path) -> EmbeddedConfig {
-    let compaction = CompactionConfig { min_bytes: 1500, growth: 1 };
+    let compaction = CompactionConfig { min_bytes: 1500, growth: 1, piece_bytes: 1 };
     EmbeddedConfig { compaction, ..on_disk(root, SyncMode::Always) }
 }
 

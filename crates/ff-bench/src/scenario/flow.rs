@@ -5,7 +5,6 @@
 //! machine does hits all alike. Beside a value for which there is a limit stands whether it keeps
 //! to it.
 
-mod deployment;
 mod large;
 mod load;
 mod shape;
@@ -15,6 +14,7 @@ use std::time::Instant;
 use clap::{Args, value_parser};
 use ff_sdk::LaneId;
 
+use super::deployment::Deployment;
 use crate::Failure;
 use crate::arguments::{HostKind, StoreOptions};
 use crate::caller;
@@ -22,7 +22,6 @@ use crate::machine_speed;
 use crate::progress::Progress;
 use crate::report::{Limit, Report};
 use crate::statistics::{Latencies, Rounds};
-use deployment::Deployment;
 use large::Large;
 use load::{Board, Member, Submitter, Work};
 use shape::Graphs;

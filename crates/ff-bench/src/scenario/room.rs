@@ -1,15 +1,24 @@
-//! How much room executions take: waiting and over, in the embedded store and in Valkey.
+//! How much room executions take, waiting and over, in the embedded store and in Valkey; and what
+//! having many of them means for the embedded store: its start beside Valkey's on the same
+//! directory, its check, and the rewriting of its journal.
+
+pub(crate) mod part;
+pub(crate) mod process;
+mod valkey_start;
 
 use clap::{Args, value_parser};
 use ff_core::partition::Partition;
+use part::Part;
+use process::PartProcess;
+use serde_json::Value;
 
 use crate::Failure;
 use crate::arguments::{HostKind, LoadOptions, StoreOptions};
 use crate::fill;
 use crate::metering;
 use crate::progress::Progress;
-use crate::report::Report;
-use crate::store::Store;
+use crate::report::{Limit, Report};
+use crate::store::{self, Store};
 use crate::worker::Worker;
 
 /// Options of `room`.
@@ -44,7 +53,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report, Failure> {
     let valkey = measured(options, HostKind::Valkey).await?;
     let ratio = |ours: Option<f64>, theirs: Option<f64>| Some(ours? / theirs?);
     let on = StoreOptions::on(HostKind::Embedded, options.partitions);
-    Ok(Report::about("room", &on)
+    let report = Report::about("room", &on)
         .field("executions", options.executions)
         .field("payload_bytes", options.payload)
         .measured("waiting_bytes", embedded.waiting)
@@ -52,7 +61,53 @@ pub(crate) async fn run(options: &Options) -> Result<Report, Failure> {
         .measured("valkey_waiting_bytes", valkey.waiting)
         .measured("valkey_ended_bytes", valkey.ended)
         .measured("waiting_ratio", ratio(embedded.waiting, valkey.waiting))
-        .measured("ended_ratio", ratio(embedded.ended, valkey.ended)))
+        .measured("ended_ratio", ratio(embedded.ended, valkey.ended));
+    on_disk(options, report)
+}
+
+/// The limits that are kept to.
+const START_RATIO: Limit = Limit::AtMost(0.15);
+const CHECK_RATIO: Limit = Limit::AtMost(2.0);
+const CHECK_MEMORY_RATIO: Limit = Limit::AtMost(1.3);
+const COMPACTION_PEAK_RATIO: Limit = Limit::AtMost(1.15);
+const P99_RATIO: Limit = Limit::AtMost(1.5);
+
+/// Measures a store in a directory, one process after the other.
+fn on_disk(options: &Options, report: Report) -> Result<Report, Failure> {
+    let directory = store::directory()?;
+    let data = directory.path().join("data");
+    let measure = |part| {
+        let process = PartProcess::of_room(part, &data, |command| {
+            command.args(["--executions", &options.executions.to_string()]);
+            command.args(["--payload", &options.payload.to_string()]);
+            command.args(["--partitions", &options.partitions.to_string()]);
+        });
+        // Killed when it has answered.
+        process?.answer()
+    };
+    let rewrite = measure(Part::Rewrite)?;
+    let (start, check) = (measure(Part::Start)?, measure(Part::Check)?);
+    let valkey_start_s = valkey_start::seconds(&data)?;
+    let of = |found: &Value, name: &str| found[name].as_f64();
+    let ratio = |one: Option<f64>, other: Option<f64>| Some(one? / other?);
+    let (start_s, check_s) = (of(&start, "s"), of(&check, "s"));
+    let peaks = |name: &str| (of(&rewrite, name), of(&start, name), of(&check, name));
+    let (rewrite_peak, start_peak, check_peak) = peaks("peak_bytes");
+    let peak_ratio = ratio(rewrite_peak, of(&rewrite, "before_bytes"));
+    let p99_ratio = ratio(of(&rewrite, "compacting_p99_us"), of(&rewrite, "p99_us"));
+    Ok(report
+        .measured("start_s", start_s)
+        .measured("valkey_start_s", Some(valkey_start_s))
+        .limited("start_ratio", start_s.map(|s| s / valkey_start_s), START_RATIO)
+        .measured("check_s", check_s)
+        .measured("check_survey_s", of(&check, "survey_s"))
+        .limited("check_ratio", ratio(check_s, start_s), CHECK_RATIO)
+        .limited("check_memory_ratio", ratio(check_peak, start_peak), CHECK_MEMORY_RATIO)
+        .measured("compaction_s", of(&rewrite, "compaction_s"))
+        .limited("compaction_peak_ratio", peak_ratio, COMPACTION_PEAK_RATIO)
+        .measured("p99_us", of(&rewrite, "p99_us"))
+        .measured("compacting_p99_us", of(&rewrite, "compacting_p99_us"))
+        .limited("p99_ratio", p99_ratio, P99_RATIO))
 }
 
 async fn measured(options: &Options, host: HostKind) -> Result<Each, Failure> {

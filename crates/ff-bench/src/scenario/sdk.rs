@@ -47,7 +47,7 @@ pub(crate) struct Options {
 
 /// Pairs of a push and a pop in each round.
 const PAIRS: u64 = 5_000;
-const LANE: &str = "bench";
+pub(super) const LANE: &str = "bench";
 const LEASE_TTL_MS: u64 = 30_000;
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 
@@ -90,21 +90,29 @@ pub(super) async fn connect_to(
 ) -> Result<Vec<FlowFabricWorker>, Failure> {
     let mut connected = Vec::new();
     for (number, connection) in (0..workers).zip(open.iter().cycle()) {
-        let config = WorkerConfig {
-            // Not looked at: there is a connection.
-            backend: BackendConfig::embedded_in_memory(),
-            worker_id: "bench".parse()?,
-            worker_instance_id: format!("bench-{number}").parse()?,
-            namespace: "bench".parse()?,
-            lanes: vec![LANE.parse()?],
-            capabilities: Vec::new(),
-            lease_ttl_ms: LEASE_TTL_MS,
-            claim_poll_interval_ms: 1_000,
-            max_concurrent_tasks: 1,
-        };
+        let config = worker_config(format!("bench-{number}"), Vec::new())?;
         connected.push(FlowFabricWorker::connect_to(config, connection).await?);
     }
     Ok(connected)
+}
+
+/// A worker with one task at a time.
+pub(super) fn worker_config(
+    instance: String,
+    capabilities: Vec<String>,
+) -> Result<WorkerConfig, Failure> {
+    Ok(WorkerConfig {
+        // Not looked at: there is a connection.
+        backend: BackendConfig::embedded_in_memory(),
+        worker_id: "bench".parse()?,
+        worker_instance_id: instance.parse()?,
+        namespace: "bench".parse()?,
+        lanes: vec![LANE.parse()?],
+        capabilities,
+        lease_ttl_ms: LEASE_TTL_MS,
+        claim_poll_interval_ms: 1_000,
+        max_concurrent_tasks: 1,
+    })
 }
 
 #[derive(Default)]

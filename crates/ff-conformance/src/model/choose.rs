@@ -1,8 +1,11 @@
 //! From a step to a call: the details that make it one, chosen from what the test knows.
 
+use ff_core::capability::CapabilitySet;
+use ff_core::need::Need;
 use ff_core::partition::Partition;
 use ff_core::types::{
-    AttemptId, ExecutionId, ExecutionKind, GrantId, LeaseId, RequestId, TimestampMs,
+    AttemptId, ExecutionId, ExecutionKind, GrantId, LaneId, LeaseId, Namespace, RequestId,
+    TimestampMs,
 };
 use ff_script::calls::cancel::CancelExecution;
 use ff_script::calls::change::{ChangePriority, SetExecutionTags};
@@ -27,13 +30,16 @@ use ff_script::wire::{Joined, Rest};
 
 use ff_script::call::Call;
 
-use super::create::{CATEGORIES, abilities, bytes, kind, lane, moment, new_execution, span};
+use super::create::{
+    CATEGORIES, NAMESPACES, abilities, bytes, kind, lane, moment, new_execution, span,
+};
 use super::dice::Dice;
 use super::eligible::{self, Way, is_eligible, is_live, is_stale, is_usable, queue, way};
 use super::flows;
 use super::output;
 use super::plan::Op;
 use super::sent::Sent;
+use super::view::View;
 use super::wait;
 use super::workers::{self, ttl_ms, worker};
 use super::world::{Grant, LANES, Lease, World};
@@ -128,21 +134,52 @@ fn claim_next(dice: &mut Dice, world: &World) -> Sent {
     let (worker_id, worker_instance_id) = worker(dice);
     let lease_ids = (0..1 + dice.below(4)).map(|_| LeaseId::from_uuid(dice.uuid())).collect();
     let (partition, lane) = queue(dice, world);
+    let abilities = abilities(dice);
+    let (need, score_max) = head(dice, world, partition, &lane, &abilities);
     let call = ClaimNext {
         lane,
         worker_id,
         worker_instance_id,
-        capabilities: abilities(dice),
+        capabilities: abilities,
         lease_ttl_ms: ttl_ms(dice),
         retry: dice.chance(20),
-        kinds: Joined(kinds(dice)),
-        skip: 0,
+        kinds: Joined(if need.is_none() { kinds(dice) } else { Vec::new() }),
+        namespaces: Joined(if need.is_none() { namespaces(dice) } else { Vec::new() }),
+        need,
+        score_max,
         lease_ids: Rest(lease_ids),
     };
     Sent::of(partition, &call)
 }
 
 /// Mostly any kind.
+/// A queue that such a worker may take from, and a score near its head, or neither.
+fn head(
+    dice: &mut Dice,
+    world: &World,
+    partition: Partition,
+    lane: &LaneId,
+    abilities: &CapabilitySet,
+) -> (Option<Need>, Option<i64>) {
+    let view = View::new(&world.held, partition);
+    let needs = view.needs(lane.as_str()).into_iter();
+    let needs = needs.filter_map(|need| need.parse::<Need>().ok());
+    let fitting: Vec<Need> = needs.filter(|it| abilities.includes(&it.capabilities)).collect();
+    if fitting.is_empty() || dice.chance(50) {
+        return (None, None);
+    }
+    let need = fitting[dice.below(fitting.len() as u64) as usize].clone();
+    let head = view.ranked(&format!("q:{lane}:{need}")).first().map(|(_, score)| *score as i64);
+    let slack = dice.below(100) as i64 - 50;
+    (Some(need), dice.sometimes(50, |_| head).flatten().map(|score| score + slack))
+}
+
+/// One of those that executions have.
+fn namespaces(dice: &mut Dice) -> Vec<Namespace> {
+    let name = |dice: &mut Dice| dice.pick(&NAMESPACES).parse().expect("a valid name");
+    dice.sometimes(20, name).into_iter().collect()
+}
+
 fn kinds(dice: &mut Dice) -> Vec<ExecutionKind> {
     dice.sometimes(30, kind).into_iter().collect()
 }
@@ -314,6 +351,9 @@ fn grant_next(dice: &mut Dice, world: &World) -> Sent {
         grant_ttl_ms: ttl_ms(dice),
         retry: dice.chance(20),
         grant_id: GrantId::from_uuid(dice.uuid()),
+        need: None,
+        score_max: None,
+        namespaces: Joined(Vec::new()),
     };
     Sent::of(partition, &call)
 }
@@ -418,7 +458,13 @@ fn read(dice: &mut Dice, execution_id: ExecutionId) -> Sent {
 
 fn ahead(dice: &mut Dice) -> CountAhead {
     let score = (*dice.pick(&["0", "1800000000000", "-7"])).to_owned();
-    CountAhead { lane: lane(dice), kind: kind(dice), capabilities: String::new(), score }
+    CountAhead {
+        lane: lane(dice),
+        namespace: Namespace::default(),
+        kind: kind(dice),
+        capabilities: String::new(),
+        score,
+    }
 }
 
 fn tick(dice: &mut Dice, world: &World) -> Sent {
@@ -450,6 +496,8 @@ fn list(dice: &mut Dice, world: &World) -> Sent {
         kind: None,
         from_ms: dice.sometimes(20, |dice| TimestampMs::new(world.now - span(dice))),
         to_ms: None,
+        tag_name: None,
+        tag_value: None,
         cursor: String::new(),
         limit: 1 + dice.below(5) as u32,
         lanes: Rest(lanes.collect()),

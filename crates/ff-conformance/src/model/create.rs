@@ -17,7 +17,7 @@ const DAY: u64 = 24 * HOUR;
 /// Around the sizes at which a value is cut into pieces or gets a key of its own.
 const SIZES: [u64; 8] = [0, 1, 64, 65, 192, 256, 257, 600];
 
-const NAMESPACES: [&str; 2] = ["left", "right"];
+pub(super) const NAMESPACES: [&str; 2] = ["left", "right"];
 
 /// Categories that failures have and policies list.
 pub(super) const CATEGORIES: [&str; 4] = ["", "transient", "rate_limit", "permanent"];

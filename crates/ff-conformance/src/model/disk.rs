@@ -16,7 +16,8 @@ use crate::clock::ManualClock;
 use crate::deployment::START_MS;
 
 /// Few enough that a plan of some dozen calls rewrites its journal several times.
-const COMPACTION: CompactionConfig = CompactionConfig { min_bytes: 6000, growth: 1 };
+const COMPACTION: CompactionConfig =
+    CompactionConfig { min_bytes: 6000, growth: 1, piece_bytes: 1 };
 
 /// Copies that are tried while the files change under them.
 const TRIES: usize = 100;

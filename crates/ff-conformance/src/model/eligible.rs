@@ -82,7 +82,7 @@ pub(super) fn queue(dice: &mut Dice, world: &World) -> (Partition, LaneId) {
     let queues: Vec<(Partition, &str)> =
         partitions.flat_map(|partition| LANES.iter().map(|lane| (*partition, *lane))).collect();
     let waits = |(partition, lane): &(Partition, &str)| {
-        !View::new(&world.held, *partition).ranked(&format!("q:{lane}")).is_empty()
+        !View::new(&world.held, *partition).needs(lane).is_empty()
     };
     let (partition, lane) = *dice.likely(&queues, waits).expect("there are lanes");
     (partition, lane.parse().expect("a valid name"))

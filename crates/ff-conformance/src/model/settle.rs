@@ -176,7 +176,7 @@ async fn work(game: &mut Game<'_>, round: u64) -> Result<(), String> {
     let mut dice = Dice::new(round);
     for partition in game.world.partitions {
         for lane in LANES {
-            let waiting = View::new(&game.world.held, partition).ranked(&format!("q:{lane}")).len();
+            let waiting = View::new(&game.world.held, partition).queued(lane).len();
             if waiting == 0 {
                 continue;
             }
@@ -226,8 +226,10 @@ fn claim(dice: &mut Dice, lane: &str, count: usize) -> ClaimNext {
         capabilities: CapabilitySet::try_new(all).expect("valid capabilities"),
         lease_ttl_ms: 60_000,
         retry: false,
+        need: None,
+        score_max: None,
         kinds: Joined(Vec::new()),
-        skip: 0,
+        namespaces: Joined(Vec::new()),
         lease_ids: Rest((0..count).map(|_| LeaseId::from_uuid(dice.uuid())).collect()),
     }
 }

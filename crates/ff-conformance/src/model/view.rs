@@ -12,6 +12,7 @@ pub(super) mod field {
     pub(crate) const STATE: &str = "st";
     pub(crate) const LANE: &str = "la";
     pub(crate) const KIND: &str = "ki";
+    pub(crate) const NAMESPACE: &str = "ns";
     pub(crate) const CREATED_AT: &str = "ct";
     pub(crate) const AGEING_MS: &str = "ag";
     pub(crate) const CAPABILITIES: &str = "ca";
@@ -176,6 +177,23 @@ impl<'a> View<'a> {
     /// What is live and has a time: what runs first, each by its time.
     pub(super) fn timed(self) -> impl Iterator<Item = (&'a str, f64)> {
         LIVE.into_iter().flat_map(move |index| self.ranked(index))
+    }
+
+    /// The queues of a lane, by the need of what is in them.
+    pub(super) fn needs(self, lane: &str) -> Vec<&'a str> {
+        let begin = format!("{}:q:{lane}:", self.partition.key()).into_bytes();
+        let queues = self.dump.range(begin.clone()..).map(|(key, _)| key);
+        let queues = queues.take_while(|key| key.starts_with(&begin));
+        queues.filter_map(|key| std::str::from_utf8(&key[begin.len()..]).ok()).collect()
+    }
+
+    /// What can be claimed in a lane, best first.
+    pub(super) fn queued(self, lane: &str) -> Vec<(&'a str, f64)> {
+        let queues = self.needs(lane).into_iter();
+        let mut all: Vec<_> =
+            queues.flat_map(|need| self.ranked(&format!("q:{lane}:{need}"))).collect();
+        all.sort_by(|left, right| left.1.total_cmp(&right.1).then(left.0.cmp(right.0)));
+        all
     }
 
     /// The members of an index, lowest score first.

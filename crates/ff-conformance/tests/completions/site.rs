@@ -194,12 +194,14 @@ impl Site {
                 worker_id: WorkerId::try_new("worker").expect("valid"),
                 worker_instance_id: WorkerInstanceId::try_new(instance).expect("valid"),
                 capabilities: CapabilitySet::default(),
+                namespaces: Vec::new(),
+                from: Default::default(),
                 lease_ttl_ms: LEASE_MS,
                 lease_ids: (0..batch).map(lease_id).collect(),
                 retry: false,
             };
             let claimed = self.engine.claim_next(Partition::flow(partition), request).await;
-            let claimed = claimed.expect("claimed");
+            let claimed = claimed.expect("claimed").claimed;
             assert!(!claimed.is_empty(), "there is less than {count}");
             handles.extend(claimed.into_iter().map(|claimed| claimed.handle));
         }

@@ -22,15 +22,17 @@ async fn refusal(d: &Deployment, position: usize, text: &[u8]) -> Option<String>
 /// Claims for these kinds; gives why that is refused.
 async fn kinds_refusal(d: &Deployment, kinds: &str) -> Option<String> {
     let lease = d.new_uuid().to_string();
-    let args: [&[u8]; 9] = [
+    let args: [&[u8]; 11] = [
         LANE.as_bytes(),
         b"w",
         b"w-1",
         b"",
         b"1000",
         b"0",
+        b"",
+        b"",
         kinds.as_bytes(),
-        b"0",
+        b"",
         lease.as_bytes(),
     ];
     let answer = d.raw("ff_claim_next", &args).await;
@@ -164,7 +166,8 @@ conformance! {
         assert_eq!((answer.code(), answer.text(0)),
             ("invalid_input", "arguments must be at most 1, not 2".to_owned()));
         let uuid = d.new_uuid().to_string();
-        let claim: [&[u8]; 8] = [LANE.as_bytes(), b"w", b"w-1", b"", b"1000", b"0", b"", b"0"];
+        let claim: [&[u8]; 10] =
+            [LANE.as_bytes(), b"w", b"w-1", b"", b"1000", b"0", b"", b"", b"", b""];
         let answer = d.raw("ff_claim_next", &claim).await;
         assert_eq!((answer.code(), answer.text(0)),
             ("invalid_input", "lease_ids must be given 1 to 256 times, not 0".to_owned()));
@@ -175,8 +178,8 @@ conformance! {
         let answer = d.raw("ff_claim_next", &many).await;
         assert_eq!((answer.code(), answer.text(0)),
             ("invalid_input", "lease_ids must be given 1 to 256 times, not 257".to_owned()));
-        many[8] = b"no uuid";
-        let answer = d.raw("ff_claim_next", &many[..9]).await;
+        many[10] = b"no uuid";
+        let answer = d.raw("ff_claim_next", &many[..11]).await;
         assert_eq!((answer.code(), answer.text(0)),
             ("invalid_input", "lease_ids must be a lower-case hyphenated uuid".to_owned()));
     }

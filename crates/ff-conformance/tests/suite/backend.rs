@@ -8,8 +8,8 @@ use ff_core::backend::{FailOutcome, FailureClass, FailureReason, Handle, HandleK
 use ff_core::bytes::Base64;
 use ff_core::contracts::{
     CancelExecution, ChangePriority, ClaimRequest, CreateExecution, Created, GrantRequest,
-    Heartbeat, LaneQuery, LeaseRequest, NextGrant, NextGrantRequest, PriorityChange,
-    ReplayExecution, RevokeLease, RevokeOutcome, SetTags, Tags, WorkerRegistration,
+    GrantedNext, Heartbeat, LaneQuery, LeaseRequest, NextGrant, NextGrantRequest, PriorityChange,
+    ReplayExecution, RevokeLease, RevokeOutcome, SetTags, Tags, TakeFrom, WorkerRegistration,
 };
 use ff_core::engine_backend::PartitionBackend;
 use ff_core::engine_backend::roles::*;
@@ -48,6 +48,8 @@ fn request(d: &Deployment) -> ClaimRequest {
         worker_id: worker(WORKER),
         worker_instance_id: instance(INSTANCE),
         capabilities: capabilities(&[]),
+        namespaces: Vec::new(),
+        from: Default::default(),
         lease_ttl_ms: LEASE_MS,
         lease_ids: vec![LeaseId::from_uuid(d.new_uuid())],
         retry: false,
@@ -73,7 +75,7 @@ fn lease(d: &Deployment) -> LeaseRequest {
 async fn held(d: &Deployment) -> Handle {
     let id = d.new_id();
     d.backend.create(new(d, id)).await.expect("created");
-    let mut claimed = d.backend.claim_next(d.home(), request(d)).await.expect("claimed");
+    let mut claimed = d.backend.claim_next(d.home(), request(d)).await.expect("claimed").claimed;
     let handle = claimed.pop().expect("something to claim").handle;
     assert_eq!(handle.execution_id, id);
     handle
@@ -114,7 +116,7 @@ conformance! {
             let created = lossy(d, losses).create(new(d, id)).await.expect("created");
             assert_eq!(created.execution_id(), id);
             let claimed = lossy(d, losses).claim_next(d.home(), request(d)).await;
-            let claimed = claimed.expect("claimed").pop().expect("something to claim");
+            let claimed = claimed.expect("claimed").claimed.pop().expect("something to claim");
             assert_eq!((claimed.handle.execution_id, claimed.handle.kind), (id, HandleKind::Fresh));
             lossy(d, losses).renew(&claimed.handle).await.expect("renewed");
             let progress = lossy(d, losses).progress(&claimed.handle, Some(5), None).await;
@@ -207,8 +209,9 @@ conformance! {
             let claimed = lossy(d, losses).claim_from_grant(&grant, lease(d)).await;
             let handle = claimed.expect("claimed").handle;
             d.backend.wait_children(&handle).await.expect("set aside");
-            let next = lossy(d, losses).grant_next(d.home(), worker(WORKER), next_grant()).await;
-            let Ok(Some(NextGrant::Resume(grant))) = next else { panic!("{next:?}") };
+            let next = lossy(d, losses).grant_next(d.home(), worker(WORKER), next_grant(),
+                TakeFrom::default()).await.expect("answers").grant;
+            let Some(NextGrant::Resume(grant)) = next else { panic!("{next:?}") };
             let claimed = lossy(d, losses).claim_resumed(&grant, lease(d)).await.expect("claimed");
             assert_eq!(claimed.handle.kind, HandleKind::Resumed);
             d.backend.revoke_lease(id, RevokeLease::default()).await.expect("revoked");
@@ -220,8 +223,9 @@ conformance! {
             d.backend.complete(&claimed.handle, None).await.expect("completed");
             assert_eq!(d.attempts(id).await.len(), 2);
         }
-        let next = d.backend.grant_next(d.home(), worker(WORKER), next_grant()).await;
-        assert_eq!(next, Ok(None));
+        let from = TakeFrom::default();
+        let next = d.backend.grant_next(d.home(), worker(WORKER), next_grant(), from).await;
+        assert_eq!(next, Ok(GrantedNext { grant: None, next_score: None }));
     }
 
     async fn one_loss_too_many_is_told_and_can_be_retried(d: &Deployment) {

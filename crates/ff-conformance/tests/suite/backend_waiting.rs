@@ -30,12 +30,14 @@ async fn claim(d: &Deployment) -> ff_core::contracts::Claimed {
         worker_id: worker(WORKER),
         worker_instance_id: instance(INSTANCE),
         capabilities: CapabilitySet::default(),
+        namespaces: Vec::new(),
+        from: Default::default(),
         lease_ttl_ms: LEASE_MS,
         lease_ids: vec![LeaseId::from_uuid(d.new_uuid())],
         retry: false,
     };
     let claimed = d.backend.claim_next(d.home(), request).await;
-    claimed.expect("the claim is well-formed").pop().expect("something waits")
+    claimed.expect("the claim is well-formed").claimed.pop().expect("something waits")
 }
 
 async fn handle(d: &Deployment) -> Handle {

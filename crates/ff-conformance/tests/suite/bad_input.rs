@@ -190,7 +190,8 @@ functions! {
     ff_promote_delayed ff_replay_execution ff_change_priority ff_set_execution_tags
     ff_describe_execution ff_read_payload ff_read_result ff_list_attempts ff_list_executions
     ff_read_events ff_tick ff_register_worker ff_heartbeat_worker ff_unregister_worker
-    ff_release_worker_leases ff_lane_depths ff_mark_shard ff_suspend_execution ff_resume_execution
+    ff_release_worker_leases ff_lane_depths ff_list_needs ff_recall_claims ff_upgrade_lane
+    ff_finish_upgrade ff_mark_shard ff_suspend_execution ff_resume_execution
     ff_expire_suspension ff_read_resume_signals ff_create_pending_waitpoint ff_close_waitpoint
     ff_list_pending_waitpoints ff_deliver_signal ff_buffer_signal_for_pending_waitpoint
     ff_rotate_waitpoint_hmac_secret ff_list_suspended ff_record_decision ff_read_approval
@@ -203,6 +204,7 @@ functions! {
     ff_describe_edge ff_list_edges ff_list_members ff_read_graph ff_read_inputs
     ff_list_flows ff_read_flow_events ff_hold_execution ff_release_execution ff_list_held
     ff_hand_back_leases ff_explain_execution ff_count_ahead
+    ff_count_kinds
 }
 
 /// A function that nobody attacks fails the run.

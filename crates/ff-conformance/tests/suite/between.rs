@@ -189,6 +189,9 @@ macro_rules! functions {
 
 functions! {
     ff_open_deployment AddLane "OK"
+    ff_upgrade_lane AddLane "OK"
+    ff_finish_upgrade AddLane "OK"
+    ff_list_needs AddLane "OK"
     ff_register_lane AddLane "ALREADY_SATISFIED"
     ff_create_execution Take "DUPLICATE"
     ff_create_executions Take "OK"

@@ -19,7 +19,7 @@ async fn required(d: &Deployment, tokens: &[String]) -> Option<String> {
 /// Why what a worker offers is refused; nothing if it is taken.
 async fn offered(d: &Deployment, text: &str) -> Option<String> {
     let lease = d.new_uuid().to_string();
-    let args: [&[u8]; 9] = [
+    let args: [&[u8]; 11] = [
         LANE.as_bytes(),
         b"w",
         b"w-1",
@@ -27,7 +27,9 @@ async fn offered(d: &Deployment, text: &str) -> Option<String> {
         b"1000",
         b"0",
         b"",
-        b"0",
+        b"",
+        b"",
+        b"",
         lease.as_bytes(),
     ];
     let answer = d.raw("ff_claim_next", &args).await;

@@ -40,10 +40,10 @@ conformance! {
         let last = d.take(&flow, "b").await;
         let mut ready = d.listen(Topic::Ready).await;
         d.call(last.complete(b"b")).await;
-        assert_eq!(ready.next().await, LANE);
+        assert_eq!(ready.lane().await, LANE);
         let dump = d.dump().await;
         let members = format!("f:{}:m", flow.id);
-        assert_eq!(listed_in(&dump, held.id), [members.as_str(), "q:default"]);
+        assert_eq!(listed_in(&dump, held.id), [members.as_str(), "q:default:tests:work"]);
         assert_eq!(events_of(&dump, held.id).last().map(String::as_str), Some("children_done 0"));
         let resumed = d.claim(LANE).await;
         assert_eq!((resumed.id, resumed.attempt_id), (held.id, held.attempt_id));

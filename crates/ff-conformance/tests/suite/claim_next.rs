@@ -2,15 +2,17 @@
 
 use ff_conformance::record::{events_of, listed_in, record, score};
 use ff_conformance::{
-    Deployment, INSTANCE, LANE, LEASE_MS, WORKER, capabilities, conformance, instance,
+    Deployment, INSTANCE, LANE, LEASE_MS, WORKER, capabilities, conformance, instance, lane,
 };
+use ff_core::engine_backend::roles::*;
 use ff_core::limits;
 use ff_core::state::{AttemptType, PublicState};
 use ff_core::types::ExecutionKind;
 use ff_script::calls::claim::AttemptKind;
-use ff_script::calls::claim_next::ClaimNextReply;
+use ff_script::calls::claim_next::{ClaimNextReply, RecallClaims, RecallClaimsReply};
+use ff_script::calls::worker::{ListNeeds, ListNeedsReply};
 use ff_script::host::Topic;
-use ff_script::wire::Joined;
+use ff_script::wire::{Joined, Rest};
 
 fn requiring(tokens: &str) -> String {
     format!(r#"{{"routing_requirements":{{"required_capabilities":[{tokens}]}}}}"#)
@@ -160,47 +162,127 @@ conformance! {
         assert_eq!(d.claim(LANE).await.id, other, "naming none means any");
     }
 
-    async fn a_claim_says_where_to_go_on_behind_its_bound(d: &Deployment) {
-        d.host().watch(false);
-        let bound = limits::CLAIM_SCAN_MAX as usize;
-        for _ in 0..bound + 40 {
-            d.create().kind("mail").send().await;
-        }
-        let last = d.create().kind("resize").send().await;
-        let mut call = d.claim_call(LANE, 1);
-        call.kinds = kinds(&["resize"]);
-        let reply = d.call(call.clone()).await;
-        let ClaimNextReply::Claimed { claims, next_skip: Some(skip) } = reply else {
-            panic!("{reply:?}")
-        };
-        assert!(claims.0.is_empty());
-        assert!((bound..bound + 40).contains(&(skip as usize)), "{skip}");
-        call.skip = skip;
-        assert_eq!(d.claimed(call).await[0].id, last);
+    async fn a_worker_gets_only_what_is_in_the_namespaces_it_names(d: &Deployment) {
+        let other = d.create().namespace("other").send().await;
+        let own = d.create().namespace("own").send().await;
         let mut call = d.claim_call(LANE, 2);
-        call.kinds = kinds(&["resize"]);
-        call.skip = skip;
-        let reply = d.call(call).await;
-        assert!(matches!(reply, ClaimNextReply::Claimed { next_skip: None, .. }), "{reply:?}");
+        call.namespaces = Joined(vec!["own".parse().expect("valid"), "no".parse().expect("valid")]);
+        let claimed: Vec<_> = d.claimed(call).await.iter().map(|held| held.id).collect();
+        assert_eq!(claimed, [own]);
+        assert_eq!(d.claim(LANE).await.id, other, "naming none means any");
     }
 
-    async fn where_to_go_on_counts_what_is_left_in_the_queue(d: &Deployment) {
-        for kind in ["mail", "resize", "mail", "resize", "mail"] {
-            d.create().kind(kind).send().await;
-        }
+    async fn a_named_queue_is_taken_from_and_no_other(d: &Deployment) {
+        let render = d.create().namespace("shop").kind("render").policy(&requiring(r#""gpu""#))
+            .send().await;
+        d.create().namespace("shop").kind("render").priority(9).send().await;
         let mut call = d.claim_call(LANE, 2);
-        call.kinds = kinds(&["resize"]);
+        call.capabilities = capabilities(&["gpu", "more"]);
+        call.need = Some("shop:render:gpu".parse().expect("a need"));
+        let claimed: Vec<_> = d.claimed(call.clone()).await.iter().map(|held| held.id).collect();
+        assert_eq!(claimed, [render]);
+        call.capabilities = capabilities(&["more"]);
+        let refused = d.backend.call(d.home(), call).await.expect_err("it lacks one");
+        assert_eq!(refused.to_string(), "capability_mismatch: The worker lacks capabilities that \
+            the execution requires. [missing: gpu]");
+    }
+
+    async fn a_claim_tells_the_score_of_the_next_one_and_takes_none_behind_a_bound(d: &Deployment) {
+        let mut ids = Vec::new();
+        for _ in 0..3 {
+            ids.push(d.create_one().await);
+            d.advance(10).await;
+        }
+        let first = d.now().get() as i64 - 30;
+        let mut call = d.claim_call(LANE, 3);
+        call.score_max = Some(first + 9);
         let reply = d.call(call).await;
-        let ClaimNextReply::Claimed { claims, next_skip } = reply else { panic!("{reply:?}") };
-        assert_eq!((claims.0.len(), next_skip), (2, Some(2)), "two mails stay in front");
+        let ClaimNextReply::Claimed { claims, next_score } = reply else { panic!("{reply:?}") };
+        assert_eq!((claims.0.len(), claims.0[0].execution_id), (1, ids[0]));
+        assert_eq!(next_score, Some(first + 10));
+        let mut call = d.claim_call(LANE, 1);
+        call.score_max = Some(first + 9);
+        let reply = d.call(call).await;
+        let ClaimNextReply::Claimed { claims, next_score } = reply else { panic!("{reply:?}") };
+        assert_eq!((claims.0.len(), next_score), (0, Some(first + 10)), "the next one is behind");
+        let reply = d.call(d.claim_call(LANE, 3)).await;
+        let ClaimNextReply::Claimed { claims, next_score } = reply else { panic!("{reply:?}") };
+        assert_eq!((claims.0.len(), next_score), (2, None));
+    }
+
+    async fn the_best_of_all_queues_comes_first(d: &Deployment) {
+        let late = d.create().kind("a").send().await;
+        d.advance(1).await;
+        let first = d.create().kind("b").priority(2).send().await;
+        let second = d.create().kind("c").priority(1).policy(&requiring(r#""gpu""#)).send().await;
+        let mut call = d.claim_call(LANE, 3);
+        call.capabilities = capabilities(&["gpu"]);
+        let claimed: Vec<_> = d.claimed(call).await.iter().map(|held| held.id).collect();
+        assert_eq!(claimed, [first, second, late]);
+    }
+
+    async fn what_was_claimed_is_recalled_and_nothing_new_is_taken(d: &Deployment) {
+        for _ in 0..3 {
+            d.create_one().await;
+        }
+        let call = d.claim_call(LANE, 2);
+        let recall = RecallClaims {
+            worker_instance_id: call.worker_instance_id.clone(),
+            lease_ttl_ms: call.lease_ttl_ms,
+            lease_ids: call.lease_ids.clone(),
+        };
+        let RecallClaimsReply::Recalled { claims } = d.call(recall.clone()).await;
+        assert!(claims.0.is_empty());
+        let held = d.claimed(call).await;
+        let RecallClaimsReply::Recalled { claims } = d.call(recall).await;
+        let ids: Vec<_> = claims.0.iter().map(|row| row.execution_id).collect();
+        assert_eq!(ids, held.iter().map(|held| held.id).collect::<Vec<_>>());
+    }
+
+    async fn a_lane_has_a_bounded_number_of_queues(d: &Deployment) {
+        d.host().watch(false);
+        for number in 0..limits::NEEDS_MAX {
+            d.create().kind(&format!("kind-{number}")).send().await;
+        }
+        let refused = d.create().kind("another").reply().await.expect_err("there are too many");
+        assert_eq!(refused.code().map(|code| code.as_str()), Some("too_many_needs"));
+        d.create().kind("kind-7").send().await;
+        d.create().lane("other").kind("another").send().await;
+        // What is claimed makes room when somebody looks.
+        d.claim(LANE).await;
+        let ListNeedsReply::Needs { needs, lanes_listed } =
+            d.call(ListNeeds { lanes: Rest(vec![lane(LANE), lane("other")]) }).await;
+        assert_eq!((needs.0.len() as u64, lanes_listed), (limits::NEEDS_MAX - 1, 1));
+        d.create().kind("another").send().await;
+    }
+
+    async fn a_listing_tells_each_queue_with_its_head_and_its_length(d: &Deployment) {
+        d.create().kind("mail").send().await;
+        d.create().kind("mail").priority(1).send().await;
+        d.create().kind("mail").namespace("shop").policy(&requiring(r#""b","a""#)).send().await;
+        let lanes = vec![lane("empty"), lane(LANE)];
+        let heads = d.backend.list_needs(d.home(), lanes).await.expect("listed");
+        let told: Vec<_> = heads.iter().map(|head| format!(
+            "{} {} {} {}", head.lane, head.need, head.score - d.now().get() as i64, head.waiting)).collect();
+        assert_eq!(told, [
+            format!("{LANE} shop:mail:a,b 0 1"),
+            format!("{LANE} tests:mail -1000000000000 2"),
+        ]);
+    }
+
+    async fn a_push_names_the_queue_its_head_and_how_many_joined_it(d: &Deployment) {
+        let mut ready = d.listen(Topic::Ready).await;
+        d.create().kind("mail").priority(1).send().await;
+        let score = d.now().get() as i64 - 1_000_000_000_000;
+        assert_eq!(ready.next().await, format!("1:{score}:{LANE}:tests:mail"));
     }
 
     async fn malformed_kinds_are_refused(d: &Deployment) {
         let lease = d.new_uuid().to_string();
         let many = "k:".repeat(limits::KINDS_MAX as usize) + "k";
         for text in [":", "a:", "a::b", "a b :c", "{a}", many.as_str()] {
-            let args: [&[u8]; 9] = [LANE.as_bytes(), b"w", b"w-1", b"", b"1000", b"0",
-                text.as_bytes(), b"0", lease.as_bytes()];
+            let args: [&[u8]; 11] = [LANE.as_bytes(), b"w", b"w-1", b"", b"1000", b"0", b"", b"",
+                text.as_bytes(), b"", lease.as_bytes()];
             let answer = d.raw("ff_claim_next", &args).await;
             assert_eq!(answer.code(), "invalid_input", "{text:?}");
             assert!(answer.text(0).starts_with("kinds must be"), "{}", answer.text(0));
@@ -216,8 +298,8 @@ conformance! {
             ("a\u{1}", "worker:control_or_whitespace"),
             (&"a,".repeat(300), "worker:too_many_tokens"),
         ] {
-            let args: [&[u8]; 9] = [LANE.as_bytes(), b"w", b"w-1", text.as_bytes(), b"1000", b"0",
-                b"", b"0", lease.as_bytes()];
+            let args: [&[u8]; 11] = [LANE.as_bytes(), b"w", b"w-1", text.as_bytes(), b"1000", b"0",
+                b"", b"", b"", b"", lease.as_bytes()];
             let answer = d.raw("ff_claim_next", &args).await;
             assert_eq!((answer.code(), answer.text(0).as_str()), ("invalid_capabilities", rule));
         }

@@ -9,6 +9,7 @@ use ff_core::types::ExecutionId;
 use ff_script::calls::claim_next::ClaimNextReply;
 use ff_script::calls::grant::{GrantNext, GrantNextReply};
 use ff_script::calls::lease::RenewLeaseReply;
+use ff_script::wire::Joined;
 
 use super::scenario::prepare;
 
@@ -126,7 +127,7 @@ conformance! {
         for step in [1, 1000, HOUR_MS] {
             back(d, step).await;
             let again = d.call(call.clone()).await;
-            let before = ClaimNextReply::ClaimedBefore { claims: claims.clone(), next_skip: None };
+            let before = ClaimNextReply::ClaimedBefore { claims: claims.clone(), next_score: None };
             assert_eq!(again, before, "{step}");
         }
     }
@@ -142,6 +143,9 @@ conformance! {
             grant_ttl_ms: GRANT_MS,
             retry: true,
             grant_id: ff_core::types::GrantId::from_uuid(d.new_uuid()),
+            need: None,
+            score_max: None,
+            namespaces: Joined(Vec::new()),
         };
         d.call(call.clone()).await;
         back(d, 1000).await;

@@ -63,10 +63,10 @@ conformance! {
     async fn a_new_execution_waits_in_its_lane(d: &Deployment) {
         let mut ready = d.listen(Topic::Ready).await;
         let id = d.create().lane("gpu").send().await;
-        assert_eq!(ready.next().await, "gpu");
+        assert_eq!(ready.lane().await, "gpu");
         let dump = d.dump().await;
-        assert_eq!(listed_in(&dump, id), ["q:gpu"]);
-        assert_eq!(score(&dump, "q:gpu", id), Some(d.now().get()));
+        assert_eq!(listed_in(&dump, id), ["q:gpu:tests:work"]);
+        assert_eq!(score(&dump, "q:gpu:tests:work", id), Some(d.now().get()));
         assert_eq!(score(&dump, "all", id), Some(d.now().get()));
         assert_eq!(events_of(&dump, id), ["created"]);
         assert_eq!(d.describe(id).await.public_state(), PublicState::Waiting);
@@ -97,7 +97,7 @@ conformance! {
             ("is.urgent", "true"), ("team.owner", "ops")]);
         let payload = d.backend.read_payload(id).await.expect("the payload can be read");
         assert_eq!(payload.as_deref(), Some(b"input".as_slice()));
-        assert_eq!(listed_in(&d.dump().await, id), ["due", "q:gpu"]);
+        assert_eq!(listed_in(&d.dump().await, id), ["due", "q:gpu:shop:render:a,b"]);
     }
 
     async fn a_delayed_execution_waits_for_its_time(d: &Deployment) {
@@ -168,7 +168,7 @@ conformance! {
         let until = d.now().get() + limits::DEDUP_MS_DEFAULT;
         let remembered = hash(&dump, format!("{}:idem", d.home().key()).as_bytes());
         assert_eq!(remembered["tests:order-1"], format!("{until}:{}:digest", first.uuid()));
-        assert_eq!(listed_in(&dump, first), ["q:default"], "a key needs no timer of its own");
+        assert_eq!(listed_in(&dump, first), ["q:default:tests:work"], "a key needs no timer of its own");
     }
 
     async fn another_content_under_the_same_key_is_a_conflict(d: &Deployment) {

@@ -53,7 +53,7 @@ conformance! {
         plant(d, &[b"ZADD", &index_key(d, "ended:success"), b"1", uuid.as_bytes()]).await;
         let report = d.tick().await;
         assert_eq!((report.purged, report.corrected), (0, 1));
-        assert_eq!(listed_in(&d.dump().await, id), ["q:default"]);
+        assert_eq!(listed_in(&d.dump().await, id), ["q:default:tests:work"]);
         assert_eq!(d.claim(LANE).await.id, id);
     }
 
@@ -176,7 +176,7 @@ conformance! {
         assert!(d.try_claim(LANE).await.is_none());
         let dump = d.dump().await;
         assert_eq!(listed_in(&dump, ids[0]), ["due"]);
-        assert_eq!(listed_in(&dump, ids[1]), ["q:default"]);
+        assert_eq!(listed_in(&dump, ids[1]), ["q:default:tests:work"]);
         let cancelled = d.backend.cancel_execution(ids[1], CancelExecution::default());
         assert!(cancelled.await.is_err(), "only what knows the state may change it");
         assert_eq!(record(&d.dump().await, ids[1])["st"], "dreaming");

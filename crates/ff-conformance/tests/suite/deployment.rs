@@ -1,11 +1,12 @@
 //! Facts that hold for all partitions.
 
 use ff_conformance::record::hash;
-use ff_conformance::{Deployment, conformance, lane};
+use ff_conformance::{Deployment, LANE, conformance, lane};
 use ff_core::error::Code;
 use ff_core::limits;
 use ff_script::calls::deployment::{
-    ListLanes, ListLanesReply, OpenDeployment, OpenDeploymentReply, RegisterLane, RegisterLaneReply,
+    FinishUpgrade, ListLanes, ListLanesReply, OpenDeployment, OpenDeploymentReply, RegisterLane,
+    RegisterLaneReply, UpgradeLane, UpgradeLaneReply,
 };
 
 fn counts(flow: u16, budget: u16, quota: u16) -> OpenDeployment {
@@ -25,7 +26,8 @@ async fn lanes(d: &Deployment) -> Vec<String> {
 conformance! {
     async fn a_new_deployment_keeps_its_counts(d: &Deployment) {
         let opened = d.call(counts(8, 4, 2)).await;
-        assert_eq!(opened, OpenDeploymentReply::Opened { created: true });
+        assert_eq!(opened, OpenDeploymentReply::Opened {
+            created: true, format: limits::STORE_FORMAT });
         let stored = hash(&d.dump().await, format!("{}:deployment", d.home().key()).as_bytes());
         let format = limits::STORE_FORMAT.to_string();
         let expected = [("budget", "4"), ("flow", "8"), ("format", &*format), ("quota", "2")];
@@ -36,8 +38,32 @@ conformance! {
         d.call(counts(8, 4, 2)).await;
         let before = d.dump().await;
         let again = d.call(counts(8, 4, 2)).await;
-        assert_eq!(again, OpenDeploymentReply::Opened { created: false });
+        assert_eq!(again, OpenDeploymentReply::Opened {
+            created: false, format: limits::STORE_FORMAT });
         assert_eq!(d.dump().await, before);
+    }
+
+    /// The keys of an older store are written where they can be reached.
+    async fn a_store_of_the_format_before_is_upgraded_step_by_step(d: &Deployment) {
+        d.call(counts(8, 4, 2)).await;
+        let id = d.create().priority(1).send().await;
+        let (key, uuid) = (d.home().key(), id.uuid().to_string());
+        for words in [
+            format!("HSET {key}:deployment format 1"),
+            format!("DEL {key}:q:{LANE}:tests:work {key}:needs:{LANE}"),
+            format!("ZADD {key}:q:{LANE} 7 {uuid} 8 {}", d.new_uuid()),
+        ] {
+            let words: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
+            d.host().exec(d.home(), &words).await.expect("every store has the command");
+        }
+        let opened = OpenDeploymentReply::Opened { created: false, format: 1 };
+        assert_eq!(d.call(counts(8, 4, 2)).await, opened);
+        for _ in 0..2 {
+            let upgraded = d.call(UpgradeLane { lane: lane(LANE) }).await;
+            assert_eq!(upgraded, UpgradeLaneReply::Upgraded { left: 0 }, "also when repeated");
+        }
+        d.call(FinishUpgrade {}).await;
+        assert_eq!(d.claim(LANE).await.id, id);
     }
 
     async fn other_counts_are_refused_with_the_right_ones(d: &Deployment) {

@@ -396,7 +396,7 @@ conformance! {
         let mut ready = d.listen(Topic::Ready).await;
         d.call(held.complete(b"")).await;
         d.create().lane("last").send().await;
-        let heard = [ready.next().await, ready.next().await, ready.next().await];
+        let heard = [ready.lane().await, ready.lane().await, ready.lane().await];
         assert_eq!(heard, [LANE, "side", "last"]);
     }
 }

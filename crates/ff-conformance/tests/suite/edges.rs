@@ -18,7 +18,7 @@ use ff_script::calls::worker::{
 };
 use ff_script::host::Topic;
 use ff_script::value::Value;
-use ff_script::wire::Rest;
+use ff_script::wire::{Joined, Rest};
 
 use super::replay::replay;
 use super::scenario::registration;
@@ -32,6 +32,9 @@ fn next_grant(d: &Deployment, process: &str) -> GrantNext {
         grant_ttl_ms: GRANT_MS,
         retry: false,
         grant_id: GrantId::from_uuid(d.new_uuid()),
+        need: None,
+        score_max: None,
+        namespaces: Joined(Vec::new()),
     }
 }
 
@@ -57,7 +60,7 @@ conformance! {
             }
         }
         let never_arrived = GrantNext { retry: true, ..next_grant(d, "w-1") };
-        assert_eq!(d.call(never_arrived.clone()).await, GrantNextReply::Nothing {});
+        assert_eq!(d.call(never_arrived.clone()).await, GrantNextReply::Nothing { next_score: None });
         let id = d.create_one().await;
         match d.call(never_arrived).await {
             GrantNextReply::Granted { execution_id, .. } => assert_eq!(execution_id, id),
@@ -151,7 +154,7 @@ conformance! {
         d.call(CreateExecutions::of(&calls)).await;
         d.create().lane("e").send().await;
         for lane in ["a", "b", "c", "e"] {
-            assert_eq!(ready.next().await, lane, "who was woken is not woken again");
+            assert_eq!(ready.lane().await, lane, "who was woken is not woken again");
         }
     }
 

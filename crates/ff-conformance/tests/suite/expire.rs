@@ -110,13 +110,13 @@ conformance! {
         assert_eq!(promote(d, id).await, Err("not_yet_due".to_owned()));
         d.advance(100).await;
         assert_eq!(promote(d, id).await, Ok("promoted".to_owned()));
-        assert_eq!(ready.next().await, LANE);
+        assert_eq!(ready.lane().await, LANE);
         assert_eq!(promote(d, id).await, Err("not_delayed".to_owned()));
         let described = d.describe(id).await;
         assert_eq!((described.public_state(), described.delay_until), (PublicState::Waiting, None));
         assert_eq!(described.last_transition_at, d.now());
         let dump = d.dump().await;
-        assert_eq!(listed_in(&dump, id), ["q:default"]);
+        assert_eq!(listed_in(&dump, id), ["q:default:tests:work"]);
         assert_eq!(events_of(&dump, id), ["created delayed", "promoted"]);
         assert_eq!(promote(d, d.new_id()).await, Err("execution_not_found".to_owned()));
     }

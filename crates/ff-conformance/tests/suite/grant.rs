@@ -12,6 +12,7 @@ use ff_script::calls::grant::{
     GrantNext, GrantNextReply, IssueClaimGrantReply, IssueReclaimGrantReply,
 };
 use ff_script::host::Topic;
+use ff_script::wire::Joined;
 
 use super::cancel::outside;
 
@@ -34,6 +35,9 @@ fn next(d: &Deployment) -> GrantNext {
         grant_ttl_ms: GRANT_MS,
         retry: false,
         grant_id: GrantId::from_uuid(d.new_uuid()),
+        need: None,
+        score_max: None,
+        namespaces: Joined(Vec::new()),
     }
 }
 
@@ -44,7 +48,7 @@ async fn granted_next(d: &Deployment, call: GrantNext) -> (ExecutionId, String) 
         | GrantNextReply::GrantedBefore { execution_id, kind, .. } => {
             (execution_id, kind.to_string())
         }
-        GrantNextReply::Nothing {} => panic!("there is nothing to grant"),
+        GrantNextReply::Nothing { .. } => panic!("there is nothing to grant"),
     }
 }
 
@@ -74,15 +78,15 @@ conformance! {
     async fn an_unused_grant_returns_the_execution_to_its_queue(d: &Deployment) {
         let mut ready = d.listen(Topic::Ready).await;
         let id = d.create_one().await;
-        assert_eq!(ready.next().await, LANE);
+        assert_eq!(ready.lane().await, LANE);
         d.call(d.claim_grant_call(id)).await;
         d.advance(GRANT_MS - 1).await;
         assert_eq!(d.tick().await.total(), 0);
         d.advance(1).await;
         assert_eq!(d.tick().await.granted_back, 1);
-        assert_eq!(ready.next().await, LANE);
+        assert_eq!(ready.lane().await, LANE);
         let dump = d.dump().await;
-        assert_eq!(listed_in(&dump, id), ["q:default"]);
+        assert_eq!(listed_in(&dump, id), ["q:default:tests:work"]);
         assert_eq!(events_of(&dump, id), ["created", "granted claim", "grant_expired"]);
         assert!(!record(&dump, id).keys().any(|field| field.starts_with('g')));
         assert_eq!(d.claim(LANE).await.id, id);
@@ -201,7 +205,7 @@ conformance! {
             let (granted, kind) = granted_next(d, next(d)).await;
             assert_eq!((granted, kind.as_str()), (id, "claim"));
         }
-        assert_eq!(d.call(next(d)).await, GrantNextReply::Nothing {});
+        assert_eq!(d.call(next(d)).await, GrantNextReply::Nothing { next_score: None });
         let mut call = next(d);
         call.capabilities = capabilities(&["a", "b", "c"]);
         assert_eq!(granted_next(d, call).await, (capable, "claim".to_owned()));
@@ -222,7 +226,7 @@ conformance! {
         let first = d.create_one().await;
         d.create_one().await;
         let mut call = next(d);
-        let GrantNextReply::Granted { execution_id, grant_id, grant_expires_at, kind } =
+        let GrantNextReply::Granted { execution_id, grant_id, grant_expires_at, kind, .. } =
             d.call(call.clone()).await
         else {
             panic!("there is something to grant");
@@ -232,7 +236,8 @@ conformance! {
         d.advance(GRANT_MS - 1).await;
         let again = d.call(call.clone()).await;
         assert_eq!(again,
-            GrantNextReply::GrantedBefore { execution_id, grant_id, grant_expires_at, kind });
+            GrantNextReply::GrantedBefore {
+                execution_id, grant_id, grant_expires_at, kind, next_score: None });
         d.advance(1).await;
         d.tick().await;
         assert_eq!(granted_next(d, call).await.0, first, "what ran out is not answered again");

@@ -82,13 +82,13 @@ conformance! {
     async fn a_revoked_lease_makes_the_execution_claimable(d: &Deployment) {
         let mut ready = d.listen(Topic::Ready).await;
         let held = d.create_and_claim().await;
-        assert_eq!(ready.next().await, LANE);
+        assert_eq!(ready.lane().await, LANE);
         d.advance(5).await;
         let reply = d.call(revoke(&held, "node drains")).await;
         let result = "revoked".to_owned();
         let (lease_id, lease_epoch) = (held.lease_id, held.lease_epoch);
         assert_eq!(reply, RevokeLeaseReply::Revoked { result, lease_id, lease_epoch });
-        assert_eq!(ready.next().await, LANE);
+        assert_eq!(ready.lane().await, LANE);
         let described = d.describe(held.id).await;
         assert_eq!(described.state.ownership_state, OwnershipState::LeaseRevoked);
         assert_eq!(described.public_state(), PublicState::Active);
@@ -96,7 +96,7 @@ conformance! {
         assert_eq!(why, "the lease was revoked: node drains");
         assert_eq!(described.current_lease, None);
         let dump = d.dump().await;
-        assert_eq!(listed_in(&dump, held.id), ["q:default"]);
+        assert_eq!(listed_in(&dump, held.id), ["q:default:tests:work"]);
         let last = events_of(&dump, held.id).pop();
         assert_eq!(last.as_deref(), Some("lease_revoked 0 node drains"));
     }
@@ -151,19 +151,19 @@ conformance! {
     async fn a_lease_is_marked_as_expired_when_its_time_is_over(d: &Deployment) {
         let mut ready = d.listen(Topic::Ready).await;
         let held = d.create_and_claim().await;
-        assert_eq!(ready.next().await, LANE);
+        assert_eq!(ready.lane().await, LANE);
         d.advance(LEASE_MS - 1).await;
         assert_eq!(mark(d, held.id).await, not_due("not_yet_expired"));
         d.advance(1).await;
         let result = "marked_expired".to_owned();
         assert_eq!(mark(d, held.id).await, MarkLeaseExpiredReply::Ended { result });
-        assert_eq!(ready.next().await, LANE);
+        assert_eq!(ready.lane().await, LANE);
         assert_eq!(mark(d, held.id).await, not_due("already_expired"));
         let described = d.describe(held.id).await;
         assert_eq!(described.state.ownership_state, OwnershipState::LeaseExpiredReclaimable);
         assert_eq!(described.last_transition_at, d.now());
         let dump = d.dump().await;
-        assert_eq!(listed_in(&dump, held.id), ["q:default"]);
+        assert_eq!(listed_in(&dump, held.id), ["q:default:tests:work"]);
         assert_eq!(events_of(&dump, held.id).last().map(String::as_str), Some("lease_expired 0"));
         let attempts = d.attempts(held.id).await;
         assert_eq!(attempts[0].state, AttemptLifecycle::InterruptedReclaimed);

@@ -8,7 +8,10 @@ use ff_core::limits;
 use ff_core::state::PublicState;
 use ff_core::types::{ExecutionId, ExecutionKind, Namespace};
 use ff_script::calls::create::CreateExecutions;
+use ff_script::calls::kind_counts::{CountKinds, CountKindsReply};
 use ff_script::calls::list::{CountExecutions, CountExecutionsReply};
+use ff_script::value::Value;
+use ff_script::wire::Rest;
 
 use super::cancel::outside;
 
@@ -29,6 +32,22 @@ async fn list(d: &Deployment, filter: &ListFilter, limit: u32) -> Vec<ExecutionI
     let distinct: BTreeSet<&ExecutionId> = ids.iter().collect();
     assert_eq!(distinct.len(), ids.len(), "every execution is listed once: {ids:?}");
     ids
+}
+
+/// The counts of kinds in words, and whether they are exact.
+async fn counts(d: &Deployment, look_at: u32) -> (Vec<String>, bool) {
+    let call = CountKinds { look_at, lanes: Rest(vec![lane(LANE)]) };
+    let CountKindsReply::Counts { counts, exact } = d.call(call).await;
+    let word = |value: &Value| match value {
+        Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        Value::Int(number) => number.to_string(),
+        other => format!("{other:?}"),
+    };
+    let line = |row: &Value| match row {
+        Value::Array(cells) => cells.iter().map(word).collect::<Vec<_>>().join(" "),
+        other => format!("{other:?}"),
+    };
+    (counts.0.iter().map(line).collect(), exact)
 }
 
 fn in_state(state: PublicState) -> ListFilter {
@@ -139,6 +158,58 @@ conformance! {
         assert_eq!(all, [elsewhere, other_lane, other_kind, new, old]);
     }
 
+    async fn what_has_a_tag_is_found_by_its_name_and_by_its_value(d: &Deployment) {
+        let search = d.create().tags(r#"{"team.name":"search","a.b":""}"#).send().await;
+        let ads = d.create().tags(r#"{"team.name":"ads"}"#).send().await;
+        d.create_one().await;
+        for (tag, expected) in [
+            ("team.name", vec![ads, search]),
+            ("team.name=search", vec![search]),
+            ("team.name=sear", vec![]),
+            ("a.b", vec![search]),
+            ("x.y", vec![]),
+        ] {
+            let tag = Some(tag.parse().expect("a tag"));
+            let filter = ListFilter { tag, ..ListFilter::default() };
+            assert_eq!(list(d, &filter, 1).await, expected, "{filter:?}");
+        }
+    }
+
+    async fn kinds_are_counted_by_state_exactly_while_there_are_few(d: &Deployment) {
+        for _ in 0..3 {
+            d.create().kind("mail").send().await;
+        }
+        d.call(d.claim(LANE).await.complete(b"")).await;
+        d.claim(LANE).await;
+        d.create().kind("mail").delayed_by(1_000_000).send().await;
+        d.create().kind("film").deadline_in(1_000_000).send().await;
+        let granted = d.create().kind("film").send().await;
+        d.call(d.claim_grant_call(granted)).await;
+        let counted = counts(d, 1000).await;
+        let expected = [
+            "film waiting 2", "mail active 1", "mail completed 1", "mail delayed 1",
+            "mail waiting 1",
+        ];
+        assert_eq!(counted, (expected.map(str::to_owned).to_vec(), true));
+    }
+
+    /// Every second one is a film, and so is every second one of those that are looked at.
+    async fn many_are_counted_by_looking_at_some(d: &Deployment) {
+        d.host().watch(false);
+        for number in 0..400 {
+            d.advance(1).await;
+            let kind = if number % 4 == 0 { "film" } else { "mail" };
+            d.create().kind(kind).send().await;
+        }
+        let (counted, exact) = counts(d, 60).await;
+        assert!(!exact);
+        let number = |line: &String| {
+            line.rsplit(' ').next().and_then(|last| last.parse::<i64>().ok()).expect("a number")
+        };
+        let (films, mails) = (number(&counted[0]), number(&counted[1]));
+        assert!((films - 100).abs() <= 40 && (films + mails - 400).abs() <= 1, "{counted:?}");
+    }
+
     async fn a_row_tells_the_main_things(d: &Deployment) {
         let id = d.create().namespace("shop").kind("render").priority(4).send().await;
         let held = d.claim(LANE).await;
@@ -179,7 +250,8 @@ conformance! {
 
     async fn a_cursor_of_another_listing_is_refused(d: &Deployment) {
         for text in ["x", "all", "all|1", "due|1|x", "all||x", "all|1|", "|1|x", "all|1e5|x"] {
-            let args: [&[u8]; 8] = [b"", b"", b"", b"", b"", b"", text.as_bytes(), b"10"];
+            let args: [&[u8]; 10] =
+                [b"", b"", b"", b"", b"", b"", b"", b"", text.as_bytes(), b"10"];
             assert_eq!(d.raw("ff_list_executions", &args).await.code(), "invalid_input", "{text}");
         }
     }

@@ -12,7 +12,7 @@ conformance! {
         let mut due = d.listen(Topic::Due).await;
         let mut ready = d.listen(Topic::Ready).await;
         let held = d.create_and_claim().await;
-        assert_eq!(ready.next().await, LANE);
+        assert_eq!(ready.lane().await, LANE);
         d.advance(10).await;
         let at = d.now().plus_millis(2000);
         let reply = d.call(held.delay(at)).await;
@@ -30,7 +30,7 @@ conformance! {
         assert_eq!(d.attempts(held.id).await[0].state, AttemptLifecycle::Suspended);
         d.set_time(at.get()).await;
         assert_eq!(d.tick().await.promoted, 1);
-        assert_eq!(ready.next().await, LANE);
+        assert_eq!(ready.lane().await, LANE);
         let resumed = d.claim(LANE).await;
         assert_eq!(resumed.row.attempt_kind, AttemptKind::Resumed);
         assert_eq!(resumed.attempt_id, held.attempt_id);
@@ -41,7 +41,7 @@ conformance! {
         let held = d.create_and_claim().await;
         let reply = d.call(held.delay(d.now())).await;
         assert_eq!(reply, DelayExecutionReply::Delayed { delay_until: d.now() });
-        assert_eq!(listed_in(&d.dump().await, held.id), ["q:default"]);
+        assert_eq!(listed_in(&d.dump().await, held.id), ["q:default:tests:work"]);
         assert_eq!(d.describe(held.id).await.public_state(), PublicState::Waiting);
         assert_eq!(d.claim(LANE).await.attempt_id, held.attempt_id);
     }
@@ -66,7 +66,7 @@ conformance! {
         let again = d.call(held.wait_for_children()).await;
         assert_eq!(again, MoveToWaitingChildrenReply::MovedBefore { public_state });
         let dump = d.dump().await;
-        assert_eq!(listed_in(&dump, held.id), ["q:default"]);
+        assert_eq!(listed_in(&dump, held.id), ["q:default:tests:work"]);
         assert_eq!(events_of(&dump, held.id).last().map(String::as_str),
             Some("waiting_children 0 paused"));
         assert_eq!(d.claim(LANE).await.attempt_id, held.attempt_id);

@@ -88,6 +88,9 @@ macro_rules! functions {
 
 functions! {
     ff_open_deployment Nothing
+    ff_upgrade_lane Nothing
+    ff_finish_upgrade Nothing
+    ff_list_needs Nothing
     ff_register_lane Recognised
     ff_create_execution Recognised
     ff_create_executions Nothing

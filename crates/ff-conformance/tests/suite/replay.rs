@@ -39,17 +39,17 @@ conformance! {
     async fn a_finished_execution_waits_again(d: &Deployment) {
         let mut ready = d.listen(Topic::Ready).await;
         let id = failed(d, "").await;
-        assert_eq!(ready.next().await, LANE);
+        assert_eq!(ready.lane().await, LANE);
         d.advance(50).await;
         assert_eq!(d.call(replay(id)).await, replayed(1));
-        assert_eq!(ready.next().await, LANE);
+        assert_eq!(ready.lane().await, LANE);
         let described = d.describe(id).await;
         assert_eq!(described.public_state(), PublicState::Waiting);
         assert_eq!(described.state.attempt_state, AttemptState::PendingReplayAttempt);
         assert_eq!((described.replay_count, described.completed_at), (1, None));
         assert_eq!(described.last_transition_at, d.now());
         let dump = d.dump().await;
-        assert_eq!(listed_in(&dump, id), ["q:default"]);
+        assert_eq!(listed_in(&dump, id), ["q:default:tests:work"]);
         assert_eq!(events_of(&dump, id).last().map(String::as_str), Some("replayed 0 alice"));
     }
 
@@ -156,7 +156,7 @@ conformance! {
         d.advance(10_000).await;
         d.call(replay(id)).await;
         assert_eq!(d.describe(id).await.deadline_at, Some(d.now().plus_millis(500)));
-        assert_eq!(listed_in(&d.dump().await, id), ["due", "q:default"]);
+        assert_eq!(listed_in(&d.dump().await, id), ["due", "q:default:tests:work"]);
         d.call(d.claim(LANE).await.complete(b"")).await;
         let none = ReplayExecution { deadline_at: Some(TimestampMs::new(0)), ..replay(id) };
         d.call(none).await;

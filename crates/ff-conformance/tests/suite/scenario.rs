@@ -1,26 +1,30 @@
 //! For every function, a state in which it has something to do, and the arguments to do it.
 
 use ff_conformance::{
-    Deployment, Held, INSTANCE, LEASE_MS, SECRET, WORKER, Waiting, capabilities, instance, lane,
-    rotation, worker,
+    Deployment, Held, INSTANCE, LANE, LEASE_MS, SECRET, WORKER, Waiting, capabilities, instance,
+    lane, rotation, worker,
 };
 use ff_core::contracts::{Condition, TimeoutBehavior};
 use ff_core::limits;
 use ff_core::types::{
-    AttemptId, AttemptIndex, ExecutionId, GrantId, LeaseId, RequestId, WorkerSession,
+    AttemptId, AttemptIndex, ExecutionId, GrantId, LeaseId, Namespace, RequestId, WorkerSession,
 };
 use ff_script::call::Call;
 use ff_script::calls::cancel::CancelExecution;
 use ff_script::calls::change::{ChangePriority, SetExecutionTags};
 use ff_script::calls::claim::{ClaimExecution, ClaimResumedExecution, ReclaimExecution};
+use ff_script::calls::claim_next::RecallClaims;
 use ff_script::calls::create::CreateExecutions;
-use ff_script::calls::deployment::{ListLanes, OpenDeployment, RegisterLane};
+use ff_script::calls::deployment::{
+    FinishUpgrade, ListLanes, OpenDeployment, RegisterLane, UpgradeLane,
+};
 use ff_script::calls::describe::{DescribeExecution, ListAttempts, ReadPayload, ReadResult};
 use ff_script::calls::events::ReadEvents;
 use ff_script::calls::expire::{ExpireExecution, PromoteDelayed};
 use ff_script::calls::explain::{CountAhead, ExplainExecution};
 use ff_script::calls::grant::{GrantNext, IssueClaimGrant, IssueReclaimGrant};
 use ff_script::calls::hold::{HoldExecution, ListHeld, ReleaseExecution};
+use ff_script::calls::kind_counts::CountKinds;
 use ff_script::calls::lease::{MarkLeaseExpired, RevokeLease};
 use ff_script::calls::library::{CheckRights, Version};
 use ff_script::calls::list::{CountExecutions, ListExecutions};
@@ -33,8 +37,8 @@ use ff_script::calls::tick::Tick;
 use ff_script::calls::waitpoint::ListPendingWaitpoints;
 use ff_script::calls::waits::ListSuspended;
 use ff_script::calls::worker::{
-    HandBackLeases, HeartbeatWorker, LaneDepths, ListWorkers, RegisterWorker, ReleaseWorkerLeases,
-    UnregisterWorker,
+    HandBackLeases, HeartbeatWorker, LaneDepths, ListNeeds, ListWorkers, RegisterWorker,
+    ReleaseWorkerLeases, UnregisterWorker,
 };
 use ff_script::wire::{Joined, Rest};
 
@@ -128,8 +132,14 @@ pub(crate) async fn prepare(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         }),
         "ff_mark_shard" => encode(&MarkShard { server: d.new_uuid(), mark: 7 }),
         "ff_register_lane" => encode(&RegisterLane { lane: lane(&fresh_lane(d)) }),
+        "ff_upgrade_lane" => encode(&UpgradeLane { lane: lane(LANE) }),
+        "ff_finish_upgrade" => encode(&FinishUpgrade {}),
         "ff_list_lanes" => encode(&ListLanes {}),
         "ff_count_executions" => encode(&CountExecutions {}),
+        "ff_count_kinds" => {
+            d.create_one().await;
+            encode(&CountKinds { look_at: 8, lanes: Rest(vec![lane("a")]) })
+        }
         "ff_create_execution" | "ff_create_executions" => {
             let new = d.create().lane(&fresh_lane(d)).policy(POLICY).payload(b"input");
             let key = d.new_uuid().to_string();
@@ -164,6 +174,8 @@ pub(crate) async fn prepare(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         | "ff_list_workers"
         | "ff_release_worker_leases"
         | "ff_hand_back_leases"
+        | "ff_list_needs"
+        | "ff_recall_claims"
         | "ff_lane_depths" => prepare_worker(d, name).await,
         "ff_describe_execution"
         | "ff_read_payload"
@@ -229,6 +241,9 @@ async fn prepare_claim(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
                 grant_ttl_ms: 5000,
                 retry: true,
                 grant_id: GrantId::from_uuid(d.new_uuid()),
+                need: None,
+                score_max: None,
+                namespaces: Joined(Vec::new()),
             })
         }
         "ff_issue_claim_grant" => {
@@ -417,6 +432,7 @@ async fn prepare_read(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         "ff_explain_execution" => encode(&ExplainExecution { execution_id }),
         "ff_count_ahead" => encode(&CountAhead {
             lane: lane("a"),
+            namespace: Namespace::default(),
             kind: "k".parse().expect("a name"),
             capabilities: String::new(),
             score: "7".to_owned(),
@@ -430,6 +446,8 @@ async fn prepare_read(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
             kind: None,
             from_ms: None,
             to_ms: None,
+            tag_name: None,
+            tag_value: None,
             cursor: String::new(),
             limit: 10,
             lanes: Rest(vec![lane("a")]),
@@ -457,6 +475,19 @@ async fn prepare_worker(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         "ff_release_worker_leases" => {
             held(d).await;
             encode(&ReleaseWorkerLeases { worker_instance_id: instance(INSTANCE), skip: 0 })
+        }
+        "ff_list_needs" => {
+            held(d).await;
+            d.create_one().await;
+            encode(&ListNeeds { lanes: Rest(vec![lane("empty"), lane(LANE)]) })
+        }
+        "ff_recall_claims" => {
+            let lease_id = held(d).await.lease_id;
+            encode(&RecallClaims {
+                worker_instance_id: instance(INSTANCE),
+                lease_ttl_ms: LEASE_MS,
+                lease_ids: Rest(vec![lease_id]),
+            })
         }
         "ff_lane_depths" => encode(&LaneDepths { lanes: Rest(vec![lane("a"), lane("b")]) }),
         _ => encode(&ListWorkers {}),

@@ -137,7 +137,7 @@ async fn resolvable(d: &Deployment) -> Vec<Vec<u8>> {
 /// An execution that is blocked although it waits for nobody: somebody wrote around the library.
 async fn stranded(d: &Deployment) -> ExecutionId {
     let id = d.create_one().await;
-    let queue = format!("{}:q:{LANE}", d.home().key());
+    let queue = format!("{}:q:{LANE}:tests:work", d.home().key());
     let uuid = id.uuid().to_string();
     let blocked: [&[u8]; 4] = [b"HSET", &key_of(id, ""), b"st", b"blocked"];
     let unlisted: [&[u8]; 3] = [b"ZREM", queue.as_bytes(), uuid.as_bytes()];

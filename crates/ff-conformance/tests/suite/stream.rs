@@ -123,7 +123,7 @@ conformance! {
 
     async fn a_lost_answer_to_an_append_is_asked_for_again(d: &Deployment) {
         d.create_one().await;
-        let claimed = d.backend.claim_next(d.home(), claim_request(d)).await.expect("claims");
+        let claimed = d.backend.claim_next(d.home(), claim_request(d)).await.expect("claims").claimed;
         d.host().lose_replies(2);
         let frames = vec![Frame::new(FrameKind::Event, "once").with_seq(claimed[0].next_frame)];
         let outcome = d.backend.append_frames(&claimed[0].handle, frames).await.expect("appends");
@@ -436,6 +436,8 @@ fn claim_request(d: &Deployment) -> ff_core::contracts::ClaimRequest {
         worker_instance_id: call.worker_instance_id,
         capabilities: call.capabilities,
         kinds: Vec::new(),
+        namespaces: Vec::new(),
+        from: Default::default(),
         lease_ttl_ms: call.lease_ttl_ms,
         lease_ids: call.lease_ids.0,
         retry: false,

@@ -37,7 +37,7 @@ conformance! {
     async fn a_suspended_execution_goes_on_when_its_signal_comes(d: &Deployment) {
         let mut ready = d.listen(Topic::Ready).await;
         let it = d.suspend(&go()).await;
-        assert_eq!(ready.next().await, LANE);
+        assert_eq!(ready.lane().await, LANE);
         let described = d.describe(it.held.id).await;
         assert_eq!(described.public_state(), PublicState::Suspended);
         assert_eq!(described.state.attempt_state, AttemptState::AttemptInterrupted);
@@ -49,8 +49,8 @@ conformance! {
         assert!(d.try_claim(LANE).await.is_none(), "nobody can claim it");
         d.advance(10).await;
         assert_eq!(d.deliver(&it.on, "go").await, "resume_condition_satisfied");
-        assert_eq!(ready.next().await, LANE);
-        assert_eq!(listed_in(&d.dump().await, it.held.id), ["q:default"]);
+        assert_eq!(ready.lane().await, LANE);
+        assert_eq!(listed_in(&d.dump().await, it.held.id), ["q:default:tests:work"]);
         let resumed = d.claim_resumed(&it.held).await;
         assert_eq!(resumed.row.attempt_kind, AttemptKind::Resumed);
         assert_eq!(resumed.lease_epoch.get(), it.held.lease_epoch.get() + 1);

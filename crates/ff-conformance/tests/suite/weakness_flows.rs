@@ -39,7 +39,7 @@ conformance! {
         let mut ready = d.listen(Topic::Ready).await;
         d.call(held.complete(b"")).await;
         assert_eq!(d.states(&flow).await, "a completed, b waiting, c waiting");
-        assert_eq!(ready.next().await, LANE);
+        assert_eq!(ready.lane().await, LANE);
     }
 
     async fn f1_more_dependants_than_one_call_tells_are_told_by_the_next_ticks(d: &Deployment) {

@@ -31,7 +31,7 @@ conformance! {
     async fn w21_a_revoked_execution_is_found_by_every_claim(d: &Deployment) {
         let held = d.create_and_claim().await;
         d.call(revoke(&held, "")).await;
-        assert_eq!(listed_in(&d.dump().await, held.id), ["q:default"]);
+        assert_eq!(listed_in(&d.dump().await, held.id), ["q:default:tests:work"]);
         assert_eq!(d.claim(LANE).await.id, held.id);
     }
 
@@ -57,7 +57,7 @@ conformance! {
         let report = d.backend.tick(d.home(), 1).await.expect("a tick");
         assert_eq!(report.lapsed, 1, "even the smallest tick finds the new one");
         assert_eq!(d.describe(later).await.public_state(), PublicState::Active);
-        assert_eq!(listed_in(&d.dump().await, later), ["q:later"]);
+        assert_eq!(listed_in(&d.dump().await, later), ["q:later:tests:work"]);
     }
 
     async fn w24_a_grant_does_not_block_the_queue(d: &Deployment) {
@@ -72,7 +72,7 @@ conformance! {
 
     /// Planted where indexes can be reached: on Valkey.
     async fn w24_stale_entries_are_removed_from_the_queue(d: &Deployment) {
-        let key = format!("{}:q:{LANE}", d.home().key());
+        let key = format!("{}:q:{LANE}:tests:work", d.home().key());
         let ended = d.create_and_claim().await;
         d.call(ended.complete(b"")).await;
         let id = d.create_one().await;
@@ -91,7 +91,7 @@ conformance! {
     /// Planted where indexes can be reached: on Valkey.
     async fn w24_any_number_of_stale_entries_is_got_past(d: &Deployment) {
         d.host().watch(false);
-        let key = format!("{}:q:{LANE}", d.home().key());
+        let key = format!("{}:q:{LANE}:tests:work", d.home().key());
         let id = d.create_one().await;
         for _ in 0..limits::CLAIM_SCAN_MAX + 50 {
             let member = d.new_uuid().to_string();

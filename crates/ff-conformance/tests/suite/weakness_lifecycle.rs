@@ -49,7 +49,7 @@ conformance! {
         let old = claim_with(d, policy).await;
         d.advance(LEASE_MS).await;
         d.tick().await;
-        assert_eq!(listed_in(&d.dump().await, old.id), ["q:default"], "the old limit is gone");
+        assert_eq!(listed_in(&d.dump().await, old.id), ["q:default:tests:work"], "the old limit is gone");
         let new = d.claim(LANE).await;
         assert_eq!(new.row.attempt_timeout_at, Some(d.now().plus_millis(40_000)));
         d.advance(10_000).await;

@@ -133,7 +133,7 @@ conformance! {
 
     async fn w05_a_past_delay_runs_at_once(d: &Deployment) {
         let id = d.create().delay_until(TimestampMs::new(d.now().get() - 5000)).send().await;
-        assert_eq!(listed_in(&d.dump().await, id), ["q:default"]);
+        assert_eq!(listed_in(&d.dump().await, id), ["q:default:tests:work"]);
         assert_eq!(d.tick().await.total(), 0);
         assert_eq!(d.claim(LANE).await.id, id);
     }
@@ -299,7 +299,7 @@ async fn exercise(d: &Deployment, id: ExecutionId) {
             d.raw(name, &[id]).await;
         }
         d.raw("ff_list_attempts", &[id, b"10"]).await;
-        d.raw("ff_list_executions", &[b"", b"", b"", b"", b"", b"", b"", b"10"]).await;
+        d.raw("ff_list_executions", &[b"", b"", b"", b"", b"", b"", b"", b"", b"", b"10"]).await;
         for (name, own) in FENCED {
             let own = own.iter().map(|text| text.as_bytes());
             let args: Vec<&[u8]> = fence.into_iter().chain(own).collect();

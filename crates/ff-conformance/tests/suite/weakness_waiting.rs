@@ -388,7 +388,7 @@ conformance! {
         let held = d.claim(LANE).await;
         let it = d.suspend_held(&held, &go()).await;
         d.deliver(&it.on, "go").await;
-        assert_eq!(listed_in(&d.dump().await, held.id), ["due", "q:default"]);
+        assert_eq!(listed_in(&d.dump().await, held.id), ["due", "q:default:tests:work"]);
         d.create_one().await;
         d.claim_resumed(&held).await;
     }

@@ -257,7 +257,7 @@ conformance! {
             assert_eq!(described.state.attempt_state, AttemptState::AttemptInterrupted);
             assert_eq!(d.refused(held.complete(b"")).await, Code::ExecutionNotActive);
             let dump = d.dump().await;
-            assert_eq!(listed_in(&dump, held.id), ["q:default"]);
+            assert_eq!(listed_in(&dump, held.id), ["q:default:tests:work"]);
             assert_eq!(events_of(&dump, held.id).last().map(String::as_str),
                 Some("released 0 worker_left"));
         }

@@ -4,6 +4,7 @@ use futures_core::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
 use super::create::{CreateExecution, Created};
+use super::many::{CancelMany, ManyChanged, ReplayMany};
 use super::tags::{Tags, check_tags};
 use crate::ToSchema;
 use crate::argument::{check_bytes, check_range};
@@ -59,6 +60,12 @@ pub trait Executions: Send + Sync {
         execution_id: ExecutionId,
         request: ReplayExecution,
     ) -> Answer<'_, ExecutionState>;
+
+    /// Cancels some of the executions that pass a filter and are not over.
+    fn cancel_many(&self, request: CancelMany) -> Answer<'_, ManyChanged>;
+
+    /// Runs some of the executions that pass a filter and are over again.
+    fn replay_many(&self, request: ReplayMany) -> Answer<'_, ManyChanged>;
 
     /// Adds labels or replaces their values.
     fn set_tags(&self, execution_id: ExecutionId, request: SetTags) -> Answer<'_, Nothing>;

@@ -10,6 +10,7 @@ use super::children::ChildResult;
 use super::inputs::PassedInput;
 use super::suspensions::Resumption;
 use super::tags::Tags;
+use super::work::WorkRequest;
 use crate::ToSchema;
 use crate::argument;
 use crate::backend::Handle;
@@ -18,6 +19,7 @@ use crate::engine_backend::Answer;
 use crate::error::EngineError;
 use crate::limits;
 use crate::literal::literals;
+use crate::need::Need;
 use crate::operation::Operation;
 use crate::partition::Partition;
 use crate::types::{
@@ -83,6 +85,10 @@ pub struct ClaimRequest {
     pub capabilities: CapabilitySet,
     /// The kinds of executions it wants; none named means any.
     pub kinds: Vec<ExecutionKind>,
+    /// The namespaces it takes from; none named means any.
+    pub namespaces: Vec<Namespace>,
+    /// Which of the lane's queues to take from, and how far.
+    pub from: TakeFrom,
     /// How long each lease lasts unless renewed.
     pub lease_ttl_ms: u64,
     /// One fresh id per execution wanted. A lease is recognised by its id, so a claim whose answer
@@ -92,11 +98,68 @@ pub struct ClaimRequest {
     pub retry: bool,
 }
 
+/// What to take of a lane, for those who know more of it than the partition that they ask.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TakeFrom {
+    /// The queue to take from; all that suit the worker if none is named.
+    pub need: Option<Need>,
+    /// Nothing with a greater score is taken: something better waits elsewhere.
+    pub score_max: Option<i64>,
+}
+
+/// What a claim took.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClaimedNext {
+    /// The executions, best first.
+    pub claimed: Vec<Claimed>,
+    /// The score of the best one that is left: the lowest is taken first.
+    pub next_score: Option<i64>,
+}
+
+/// What a request for a reservation found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GrantedNext {
+    /// The reservation, if there was something.
+    pub grant: Option<NextGrant>,
+    /// The score of the best one that is left: the lowest is taken first.
+    pub next_score: Option<i64>,
+}
+
+/// A queue that is not empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueHead {
+    /// Its lane.
+    pub lane: LaneId,
+    /// What those in it ask of a worker.
+    pub need: Need,
+    /// The score of its best one: the lowest is taken first.
+    pub score: i64,
+    /// How many it has.
+    pub waiting: u32,
+}
+
 impl ClaimRequest {
+    /// A claim from the first of the lanes that are asked for.
+    pub fn of(request: &WorkRequest, lease_ids: Vec<LeaseId>) -> Self {
+        Self {
+            lane: request.lanes.first().cloned().unwrap_or_default(),
+            worker_id: request.worker_id.clone(),
+            worker_instance_id: request.worker_instance_id.clone(),
+            capabilities: request.capabilities.clone(),
+            kinds: request.kinds.clone(),
+            namespaces: request.namespaces.clone(),
+            from: TakeFrom::default(),
+            lease_ttl_ms: request.lease_ttl_ms,
+            lease_ids,
+            retry: false,
+        }
+    }
+
     /// Checks what the types do not already hold.
     pub fn validate(&self) -> Result<(), EngineError> {
         check_lease_ttl(self.lease_ttl_ms)?;
         check_kinds(&self.kinds)?;
+        check_namespaces(&self.namespaces)?;
         let count = self.lease_ids.len() as u64;
         argument::check_range("number of lease ids", count, 1..=limits::CLAIM_COUNT_MAX)?;
         let distinct: BTreeSet<&LeaseId> = self.lease_ids.iter().collect();
@@ -110,6 +173,11 @@ impl ClaimRequest {
 
 pub(super) fn check_kinds(kinds: &[ExecutionKind]) -> Result<(), EngineError> {
     argument::check_range("number of kinds", kinds.len() as u64, 0..=limits::KINDS_MAX)
+}
+
+pub(super) fn check_namespaces(namespaces: &[Namespace]) -> Result<(), EngineError> {
+    let count = namespaces.len() as u64;
+    argument::check_range("number of namespaces", count, 0..=limits::NAMESPACES_MAX)
 }
 
 pub(super) fn check_lease_ttl(lease_ttl_ms: u64) -> Result<(), EngineError> {
@@ -433,6 +501,8 @@ mod tests {
     fn request(lease_ttl_ms: u64, lease_ids: Vec<u128>) -> Result<(), String> {
         let request = ClaimRequest {
             kinds: Vec::new(),
+            namespaces: Vec::new(),
+            from: TakeFrom::default(),
             lane: LaneId::try_new("gpu").expect("valid"),
             worker_id: WorkerId::try_new("render").expect("valid"),
             worker_instance_id: WorkerInstanceId::try_new("render-1").expect("valid"),

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::tags::TagFilter;
 use crate::ToSchema;
 use crate::argument::check_range;
 use crate::error::EngineError;
@@ -25,6 +26,9 @@ pub struct ListFilter {
     pub state: Option<PublicState>,
     /// Only this kind.
     pub kind: Option<ExecutionKind>,
+    /// Only what has this label: `name`, or `name=value`.
+    #[schema(value_type = Option<crate::schema::TagFilter>)]
+    pub tag: Option<TagFilter>,
     /// Only what was submitted at this time or later.
     #[schema(value_type = Option<crate::schema::Moment>)]
     pub from: Option<TimestampMs>,
@@ -55,19 +59,6 @@ impl ListFilter {
             check_range(field, millis, 1..=limits::TIMESTAMP_MS_MAX)?;
         }
         self.partition.map_or(Ok(()), |index| config.flow_partition(index).map(drop))
-    }
-
-    /// True if an execution belongs in the listing.
-    pub fn matches(&self, execution: &ExecutionSummary) -> bool {
-        fn fits<T: PartialEq>(wanted: Option<&T>, actual: &T) -> bool {
-            wanted.is_none_or(|wanted| wanted == actual)
-        }
-        fits(self.namespace.as_ref(), &execution.namespace)
-            && fits(self.lane.as_ref(), &execution.lane)
-            && fits(self.state.as_ref(), &execution.public_state)
-            && fits(self.kind.as_ref(), &execution.kind)
-            && self.from.is_none_or(|from| execution.created_at >= from)
-            && self.to.is_none_or(|to| execution.created_at < to)
     }
 }
 
@@ -100,9 +91,9 @@ pub struct ExecutionSummary {
     pub worker_instance_id: Option<WorkerInstanceId>,
 }
 
-/// A page of executions. Partitions follow one another by index; inside a partition ended
-/// executions and unfiltered lists come newest first, live states in the order of their queue. A
-/// page may be shorter than asked for although more follow.
+/// A page of executions, in one order over all partitions: without a state the newest first; of a
+/// state that is over those first that will be kept longest; of any other in the order in which
+/// they go on. A page may be shorter than asked for although more follow.
 #[serde_with_macros::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = ExecutionList)]
@@ -178,41 +169,4 @@ pub struct LaneDepth {
 pub(super) fn page_limit(asked: Option<u32>, default: u32) -> Result<u32, EngineError> {
     let limit = asked.unwrap_or(default);
     check_range("limit", limit.into(), 1..=limits::LIST_LIMIT_MAX).map(|()| limit)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::partition::Partition;
-
-    #[test]
-    fn a_filter_restricts_by_what_it_names_and_time_ends_before_to() {
-        let execution = ExecutionSummary {
-            execution_id: ExecutionId::from_parts(Partition::flow(0), uuid::Uuid::from_u128(1)),
-            namespace: Namespace::default(),
-            lane: LaneId::try_new("gpu").expect("valid"),
-            kind: ExecutionKind::try_new("render").expect("valid"),
-            public_state: PublicState::Active,
-            priority: 0,
-            total_attempt_count: 1,
-            created_at: TimestampMs(100),
-            completed_at: None,
-            worker_id: None,
-            worker_instance_id: None,
-        };
-        let all = ListFilter::default;
-        assert!(all().matches(&execution));
-        let time = |from, to| ListFilter {
-            from: Some(TimestampMs(from)),
-            to: Some(TimestampMs(to)),
-            ..all()
-        };
-        assert!(time(100, 101).matches(&execution));
-        assert!(!time(101, 200).matches(&execution));
-        assert!(!time(0, 100).matches(&execution));
-        assert!(ListFilter { state: Some(PublicState::Active), ..all() }.matches(&execution));
-        assert!(!ListFilter { state: Some(PublicState::Failed), ..all() }.matches(&execution));
-        let lane = LaneId::try_new("cpu").ok();
-        assert!(!ListFilter { lane, ..all() }.matches(&execution));
-    }
 }

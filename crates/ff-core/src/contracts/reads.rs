@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::event::{EventPage, EventQuery, History};
 use super::executions::ExecutionState;
 use super::explain::Explanation;
+use super::kind_counts::KindCounts;
 use super::list::{LaneList, LaneQuery, ListFilter, ListPage};
 use super::snapshot::{AttemptRecord, ExecutionSnapshot};
 use crate::ToSchema;
@@ -41,6 +42,9 @@ pub trait Reads: Send + Sync {
 
     /// How many executions there are in which state, all partitions together.
     fn count_executions(&self) -> Answer<'_, ExecutionCounts>;
+
+    /// How many executions of which kind are in which state, all partitions together.
+    fn count_kinds(&self) -> Answer<'_, KindCounts>;
 
     /// The lanes that were ever used, by name, and how much waits in them.
     fn list_lanes(&self, query: LaneQuery) -> Answer<'_, LaneList>;
@@ -142,8 +146,11 @@ impl Operation for ListFilter {
     const NAME: &'static str = "listExecutions";
     const SUMMARY: &'static str = "Lists executions of all partitions.";
     const ANSWERS: &'static str = "A page.";
-    const ABOUT: &'static str = "Walks the partitions by index. Inside a partition, ended \
-        executions and unfiltered lists come newest first, live states in the order of their queue. \
+    const ABOUT: &'static str = "In one order over all partitions: without a state the newest \
+        first; of a state that is over those first that will be kept longest, which are the latest \
+        ones where all have the same retention; waiting by lane, namespace and kind, the next to be \
+        claimed first; \
+        delayed, active and suspended by when something will happen to them or has. \
         A page may be shorter than asked for although more follow: go on until next_cursor is \
         absent. An execution at or before the cursor is never repeated.";
 }

@@ -1,13 +1,58 @@
 //! Tags: short labels that people and tools put on executions.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
 
 use crate::argument;
 use crate::error::{Code, EngineError};
 use crate::limits;
+use crate::wire_text::serde_as_text;
 
 /// Labels of an execution.
 pub type Tags = BTreeMap<String, String>;
+
+/// A label to look for: its name, or `name=value`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TagFilter {
+    /// The name.
+    pub name: String,
+    /// Only with this value; with any if absent.
+    pub value: Option<String>,
+}
+
+impl TagFilter {
+    /// Checks the rules of names and values.
+    pub fn validate(&self) -> Result<(), EngineError> {
+        check_key(&self.name)?;
+        let bytes = self.value.as_ref().map_or(0, String::len);
+        argument::check_bytes("tag", bytes, limits::TAG_VALUE_BYTES_MAX)
+    }
+}
+
+impl FromStr for TagFilter {
+    type Err = EngineError;
+
+    fn from_str(text: &str) -> Result<Self, EngineError> {
+        let (name, value) = match text.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (text, None),
+        };
+        let filter = Self { name: name.to_owned(), value };
+        filter.validate().map(|()| filter)
+    }
+}
+
+impl fmt::Display for TagFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.value {
+            Some(value) => write!(f, "{}={value}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
+serde_as_text!(TagFilter, "the name of a label, or name=value");
 
 /// The rules of tags, at creation and later: limited in number and size, and each key is a
 /// lower-case word, a dot and a name, so that tools which label the same execution keep out of each

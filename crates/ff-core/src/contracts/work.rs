@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::grants::{check_kinds, check_lease_ttl};
+use super::grants::{check_kinds, check_lease_ttl, check_namespaces};
 use crate::ToSchema;
 use crate::argument;
 use crate::capability::CapabilitySet;
 use crate::error::EngineError;
 use crate::limits;
-use crate::types::{ExecutionKind, LaneId, LeaseId, WorkerId, WorkerInstanceId};
+use crate::types::{ExecutionKind, LaneId, LeaseId, Namespace, WorkerId, WorkerInstanceId};
 
 /// Asks for tasks, of one or several lanes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -32,6 +32,10 @@ pub struct WorkRequest {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 256)]
     pub kinds: Vec<ExecutionKind>,
+    /// The namespaces to take from; any if absent or empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 256)]
+    pub namespaces: Vec<Namespace>,
     /// How many tasks at most; 1 if absent.
     #[serde(default = "one")]
     #[schema(minimum = 1, maximum = 256)]
@@ -80,6 +84,7 @@ impl WorkRequest {
             lanes,
             capabilities: CapabilitySet::default(),
             kinds: Vec::new(),
+            namespaces: Vec::new(),
             count: one(),
             lease_ttl_ms,
             wait_ms: 0,
@@ -98,6 +103,7 @@ impl WorkRequest {
     pub fn validate(&self) -> Result<(), EngineError> {
         check_lease_ttl(self.lease_ttl_ms)?;
         check_kinds(&self.kinds)?;
+        check_namespaces(&self.namespaces)?;
         argument::check_range("number of lanes", self.lanes.len() as u64, 1..=limits::LANES_MAX)?;
         argument::check_range("count", self.count.into(), 1..=limits::CLAIM_COUNT_MAX)?;
         argument::check_range("wait", self.wait_ms, 0..=limits::CLAIM_WAIT_MS_MAX)?;

@@ -166,6 +166,8 @@ codes! {
             "No execution in this lane can be claimed now.";
         NotAResumedExecution "not_a_resumed_execution" Retryable 409
             "The execution has no interrupted attempt to go on with; claim it as a fresh one.";
+        TooManyNeeds "too_many_needs" Retryable 429
+            "Too many combinations of namespace, kind and capabilities wait in the lane; use another.";
         RateLimitExceeded "rate_limit_exceeded" Retryable 429
             "The quota's rate is reached; try again after its window.";
         StaleGraphRevision "stale_graph_revision" Retryable 409

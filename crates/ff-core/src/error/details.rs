@@ -26,6 +26,7 @@ impl Code {
             Self::PayloadTooLarge => &["bytes", "bytes allowed"],
             Self::RetentionLimitExceeded => &["of", "bytes allowed"],
             Self::RotationConflict => &["key id"],
+            Self::TooManyNeeds => &["lane", "combinations allowed"],
             Self::StaleGraphRevision => &["revision"],
             Self::StoreFormatMismatch => &["its format", "our format"],
             Self::WorkerInstanceInUse => &["process"],

@@ -1,6 +1,6 @@
 //! A dump, sorted by partition and by what each key is for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ff_core::partition::{Partition, PartitionConfig};
 
@@ -48,6 +48,13 @@ impl<'a> Contents<'a> {
         }
     }
 
+    pub(super) fn set(&self, place: &Place<'a>) -> Option<&'a BTreeSet<Vec<u8>>> {
+        match self.places.get(place) {
+            Some(Stored::Set(members)) => Some(members),
+            _ => None,
+        }
+    }
+
     pub(super) fn list(&self, place: &Place<'a>) -> Option<&'a [Vec<u8>]> {
         match self.places.get(place) {
             Some(Stored::List(values)) => Some(values),
@@ -73,7 +80,7 @@ pub(super) fn sort<'a>(
     for (key, stored) in dump {
         let Some((partition, place)) = placed(key, stored, config, found) else { continue };
         let contents = partitions.entry(partition).or_insert_with(|| Contents::new(partition));
-        if let (Place::Record(uuid), Stored::Hash(fields)) = (place, stored) {
+        if let (&Place::Record(uuid), Stored::Hash(fields)) = (&place, stored) {
             let record = Record { key, uuid, fields };
             let kept =
                 if record.is_remnant() { &mut contents.remnants } else { &mut contents.records };

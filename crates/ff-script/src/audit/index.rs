@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use ff_core::limits;
+use ff_core::need::Need;
 
 use super::contents::{Contents, Scores};
 use super::keys::Place;
@@ -31,6 +32,30 @@ pub(super) fn check(contents: &Contents<'_>, found: &mut Findings) {
         too_little(contents, place, scores, wanted, found);
     }
     lost_remnants(contents, found);
+    check_needs(contents, found);
+}
+
+/// Every queue is among those that a look at its lane finds, and what is among them is a need. One
+/// whose queue is empty may stay until somebody looks.
+fn check_needs(contents: &Contents<'_>, found: &mut Findings) {
+    for place in contents.places.keys() {
+        if let Place::Queue(name) = place {
+            let (lane, need) = name.split_once(':').unwrap_or_default();
+            let needs = contents.set(&Place::Needs(lane));
+            if needs.is_none_or(|needs| !needs.contains(need.as_bytes())) {
+                found.add("I1", contents.key(place), "is not among the needs of its lane");
+            }
+        }
+        let needs = matches!(place, Place::Needs(_)).then(|| contents.set(place)).flatten();
+        for need in needs.into_iter().flatten().filter(|need| !is_need(need)) {
+            let what = format!("has {}, which is no need", shown(need));
+            found.add("I9", contents.key(place), what);
+        }
+    }
+}
+
+fn is_need(text: &[u8]) -> bool {
+    std::str::from_utf8(text).is_ok_and(|text| text.parse::<Need>().is_ok())
 }
 
 fn too_much(
@@ -130,7 +155,7 @@ fn places<'a>(record: &Record<'a>) -> impl Iterator<Item = (Place<'a>, i64)> {
     let live = state.filter(|state| !state.is_ended());
     let queue = live
         .filter(|state| state.is_claimable() && !record.has(field::GRANT_EXPIRES_AT))
-        .map(|_| (Place::Queue(record.text(field::LANE)), queue_score(record)));
+        .map(|_| (Place::Queue(Cow::Owned(queue_name(record))), queue_score(record)));
     let times = if state == Some(State::Running) { Place::Leases } else { Place::Due };
     let due = live.and_then(|state| due_at(record, state)).map(|at| (times, at));
     let suspended = (state == Some(State::Suspended))
@@ -141,6 +166,21 @@ fn places<'a>(record: &Record<'a>) -> impl Iterator<Item = (Place<'a>, i64)> {
         _ => None,
     });
     [Some(all), queue, due, suspended, parked, ended].into_iter().flatten()
+}
+
+/// The lane of an execution, and what it needs of a worker.
+pub(super) fn queue_name(record: &Record<'_>) -> String {
+    let text = |field| record.text(field);
+    let (lane, need) = (text(field::LANE), need(record));
+    format!("{lane}:{need}")
+}
+
+fn need(record: &Record<'_>) -> String {
+    let (namespace, kind) = (record.text(field::NAMESPACE), record.text(field::KIND));
+    match record.text(field::CAPABILITIES) {
+        "" => format!("{namespace}:{kind}"),
+        required => format!("{namespace}:{kind}:{required}"),
+    }
 }
 
 /// Lowest first: old before young, a high priority before a low one.

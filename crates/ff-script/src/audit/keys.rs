@@ -1,7 +1,9 @@
 //! The layout of keys: what each key of a store is for. The only file of the audit that spells one.
 
+use std::borrow::Cow;
 use std::fmt;
 
+use ff_core::need::Need;
 use ff_core::partition::{Partition, PartitionConfig, PartitionFamily};
 use ff_core::state::TerminalOutcome;
 use ff_core::types::LaneId;
@@ -19,7 +21,7 @@ macro_rules! places {
         others { $($(#[$other_doc:meta])* $other:ident($($inner:ty),*) $other_type:ident;)* }
     ) => {
         /// What a key of a partition is for.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub(super) enum Place<'a> {
             $($($(#[$part_doc])* $part(&'a str),)*)*
             $($(#[$doc])* $name,)*
@@ -141,8 +143,10 @@ places! {
         Frames(&'a str, u32) Stream;
         /// What that output sums up to.
         Document(&'a str, u32) String;
-        /// What can be claimed in a lane.
-        Queue(&'a str) SortedSet;
+        /// What can be claimed in a lane by those who meet its need: `lane:need`.
+        Queue(Cow<'a, str>) SortedSet;
+        /// The needs of a lane's queues.
+        Needs(&'a str) Set;
         /// What ended this way.
         Ended(TerminalOutcome) SortedSet;
     }
@@ -194,6 +198,11 @@ pub fn is_secret(key: &[u8]) -> bool {
     matches!(parse(key), Some((_, Place::Secrets | Place::LinkSecrets)))
 }
 
+/// Does this key hold the marks that servers leave in a Valkey? They mean nothing elsewhere.
+pub fn is_mark(key: &[u8]) -> bool {
+    matches!(parse(key), Some((_, Place::Marks)))
+}
+
 /// The counts that the deployment of a dump was created with; the default ones if it was never
 /// opened.
 pub fn partition_config(dump: &Dump) -> PartitionConfig {
@@ -214,7 +223,8 @@ pub fn partition_config(dump: &Dump) -> PartitionConfig {
 impl<'a> Place<'a> {
     fn parse(rest: &'a str) -> Option<Self> {
         Self::of_partition(rest).or_else(|| match rest.split_once(':')? {
-            ("q", lane) => LaneId::try_new(lane).is_ok().then_some(Self::Queue(lane)),
+            ("q", name) => queue(name),
+            ("needs", lane) => LaneId::try_new(lane).is_ok().then_some(Self::Needs(lane)),
             ("ended", outcome) => ended(outcome),
             (owner, named) => {
                 let (uuid, end) = named.split_at_checked(UUID_BYTES)?;
@@ -249,7 +259,8 @@ impl<'a> Place<'a> {
             Self::Blob(uuid, name) => write!(f, "x:{uuid}:{}", name.as_str()),
             Self::Frames(uuid, attempt) => write!(f, "x:{uuid}:s:{attempt}"),
             Self::Document(uuid, attempt) => write!(f, "x:{uuid}:s:{attempt}:d"),
-            Self::Queue(lane) => write!(f, "q:{lane}"),
+            Self::Queue(name) => write!(f, "q:{name}"),
+            Self::Needs(lane) => write!(f, "needs:{lane}"),
             Self::Ended(outcome) => write!(f, "ended:{outcome}"),
             _ => Ok(()),
         }
@@ -259,6 +270,13 @@ impl<'a> Place<'a> {
     pub(super) fn only_in_first(&self) -> bool {
         matches!(self, Self::Deployment | Self::LinkSecrets | Self::Lanes)
     }
+}
+
+/// A lane, and what those who wait there need.
+fn queue(name: &str) -> Option<Place<'_>> {
+    let (lane, need) = name.split_once(':')?;
+    let known = LaneId::try_new(lane).is_ok() && need.parse::<Need>().is_ok();
+    known.then_some(Place::Queue(Cow::Borrowed(name)))
 }
 
 fn ended(outcome: &str) -> Option<Place<'_>> {

@@ -110,9 +110,13 @@ fn edit(value: &mut Stored, word: &str) {
 /// A change, the invariant that it breaks (among others, at times) and what is said about it.
 const BREAKS: &[(&str, &str, &str)] = &[
     // Indexes.
-    ("q:main -$a $b=1", "I1", "lists bbbbbbbb-bbbb-bbbb-bbbb-bbbbbbbbbbbb, which does not belong"),
-    ("drop q:main", "I1", "q:main: does not list aaaaaaaa"),
-    ("q:main $a=1000", "I1", "at 1000 instead of -1999999999000"),
+    (
+        "q:main:n:k:cpu,gpu -$a $b=1",
+        "I1",
+        "lists bbbbbbbb-bbbb-bbbb-bbbb-bbbbbbbbbbbb, which does not belong",
+    ),
+    ("drop q:main:n:k:cpu,gpu", "I1", "q:main:n:k:cpu,gpu: does not list aaaaaaaa"),
+    ("q:main:n:k:cpu,gpu $a=1000", "I1", "at 1000 instead of -1999999999000"),
     ("leases -$b", "I1", "leases: does not list bbbbbbbb"),
     ("leases $b=5000", "I1", "at 5000 instead of 2400"),
     ("due $b=2400", "I1", "due: lists bbbbbbbb"),
@@ -123,7 +127,10 @@ const BREAKS: &[(&str, &str, &str)] = &[
     ("ended:success $c=2000", "I1", "at 2000 instead of 2010"),
     ("ended:cancelled $f=1700", "I1", "at 1700 instead of 86401700"),
     ("put ended:failed zset $c=2010", "I1", "ended:failed: lists cccccccc"),
-    ("put q:side zset $c=1002", "I1", "q:side: lists cccccccc"),
+    ("put q:side:n:k zset $c=1002", "I1", "q:side:n:k: lists cccccccc"),
+    ("drop needs:main", "I1", "q:main:n:k:cpu,gpu: is not among the needs of its lane"),
+    ("put needs:side set nonsense", "I9", "has nonsense, which is no need"),
+    ("put q:main zset $a=1", "I9", "q:main: no key of ours"),
     // States.
     ("x:$a -la", "I1", "lacks the field la"),
     ("x:$e -dr", "I1", "lacks the field dr"),
@@ -428,7 +435,7 @@ fn a_store_in_order_has_no_violation() {
     let report = audit(&clean(), &config());
     assert_eq!(
         report.to_string(),
-        "4 partitions, 70 keys, 16 executions: 2 blocked, 2 cancelled, 1 delayed, 1 lapsed, \
+        "4 partitions, 73 keys, 16 executions: 2 blocked, 2 cancelled, 1 delayed, 1 lapsed, \
          2 running, 1 skipped, 3 success, 1 suspended, 3 waiting\nno violation"
     );
     assert!(report.is_clean());
@@ -454,7 +461,7 @@ fn violations_of(changes: &[&str]) -> Vec<Violation> {
 
 /// The last members of the flow are over.
 const ALL_OVER: &[&str] = &[
-    "drop ff:{fp:3}:q:main",
+    "drop ff:{fp:3}:q:main:n:k",
     "ff:{fp:3}:ended:cancelled $b=253402300799999 $c=253402300799999",
     "ff:{fp:3}:x:$b st=cancelled cb=flow_cascade et=2000",
     "ff:{fp:3}:x:$c st=cancelled cb=flow_cascade et=2000",

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use ff_core::contracts::{
-    self, CancelExecution, CancelSource, ChangePriority, Created, ExecutionState, PriorityChange,
-    ReplayExecution, RevokeLease, RevokeOutcome, SetTags,
+    self, CancelExecution, CancelMany, CancelSource, ChangePriority, Created, ExecutionState,
+    ManyChanged, PriorityChange, ReplayExecution, ReplayMany, RevokeLease, RevokeOutcome, SetTags,
 };
 use ff_core::engine_backend::{Answer, Executions};
 use ff_core::error::EngineError;
@@ -138,6 +138,14 @@ impl<H: Host + ?Sized> Executions for ScriptBackend<H> {
                 self.call_on(execution_id, call).await?;
             Ok(ExecutionState { execution_id, public_state })
         })
+    }
+
+    fn cancel_many(&self, request: CancelMany) -> Answer<'_, ManyChanged> {
+        Box::pin(self.cancel_page(request))
+    }
+
+    fn replay_many(&self, request: ReplayMany) -> Answer<'_, ManyChanged> {
+        Box::pin(self.replay_page(request))
     }
 
     fn set_tags(&self, execution_id: ExecutionId, request: SetTags) -> Answer<'_, Nothing> {

@@ -83,6 +83,7 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         let Some(score) = score else { return Ok(0) };
         let asked = CountAhead {
             lane: one.lane.clone(),
+            namespace: one.namespace.clone(),
             kind: one.kind.clone(),
             capabilities: one.required_capabilities.csv(),
             score: score.clone(),

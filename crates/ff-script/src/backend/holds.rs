@@ -6,7 +6,7 @@ use ff_core::types::ExecutionId;
 
 use super::ScriptBackend;
 use super::executions::named;
-use super::listing::Span;
+use super::paging::Span;
 use crate::calls;
 use crate::calls::hold::{HoldExecutionReply, ListHeldReply, ReleaseExecutionReply};
 use crate::host::Host;

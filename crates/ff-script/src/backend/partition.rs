@@ -4,49 +4,37 @@ use std::sync::Arc;
 
 use ff_core::backend::Handle;
 use ff_core::contracts::{
-    ClaimGrant, ClaimRequest, Claimed, LaneDepth, NextGrant, NextGrantRequest, TickReport,
-    WorkerList, payload_bytes,
+    ClaimGrant, ClaimRequest, Claimed, ClaimedNext, GrantedNext, LaneDepth, NextGrant,
+    NextGrantRequest, QueueHead, TakeFrom, TickReport, WorkerList,
 };
 use ff_core::engine_backend::{Answer, PartitionBackend};
 use ff_core::error::EngineError;
 use ff_core::limits;
 use ff_core::partition::{Partition, PartitionConfig};
-use ff_core::types::{GrantId, LaneId, LeaseFence, LeaseId, WorkerId, WorkerInstanceId};
+use ff_core::types::{GrantId, LaneId, LeaseFence, WorkerId, WorkerInstanceId};
 
 use super::reads::read_row;
 use super::{ScriptBackend, call};
 use crate::calls::claim::ClaimRow;
-use crate::calls::claim_next::{ClaimNext, ClaimNextReply};
+use crate::calls::claim_next::{ClaimNext, ClaimNextReply, RecallClaims, RecallClaimsReply};
 use crate::calls::grant::{GrantNext, GrantNextReply};
 use crate::calls::tick::{Tick, TickReply};
-use crate::calls::worker::{LaneDepths, LaneDepthsReply};
+use crate::calls::worker::{LaneDepths, LaneDepthsReply, ListNeeds, ListNeedsReply};
 use crate::host::Host;
 use crate::ids::{IdSource, SystemIds};
-use crate::wire::{Joined, Rest, row};
+use crate::wire::{Joined, Rest, Rows, row};
 
 impl<H: Host + ?Sized> PartitionBackend for ScriptBackend<H> {
-    fn claim_next(&self, partition: Partition, request: ClaimRequest) -> Answer<'_, Vec<Claimed>> {
+    fn claim_next(&self, partition: Partition, request: ClaimRequest) -> Answer<'_, ClaimedNext> {
         Box::pin(async move {
             request.validate()?;
-            let holder = Holder::of(&request);
-            // One call looks at a bounded part of the queue. What the worker cannot take may fill
-            // more than that, and must not hide what it can.
-            let mut claimed = Vec::new();
-            let mut next = Some(0);
-            while let Some(skip) = next.filter(|_| wants_more(&claimed, &request)) {
-                let call = claim_next(&request, &request.lease_ids[claimed.len()..], skip);
-                let (ClaimNextReply::Claimed { claims, next_skip }
-                | ClaimNextReply::ClaimedBefore { claims, next_skip }) =
-                    self.call(partition, call).await?;
-                claimed.extend(claims.0.into_iter().map(|row| holder.claimed(row)));
-                next = next_skip;
-            }
-            Ok(claimed)
+            let (ClaimNextReply::Claimed { claims, next_score }
+            | ClaimNextReply::ClaimedBefore { claims, next_score }) =
+                self.call(partition, claim_next(&request)).await?;
+            Ok(ClaimedNext { claimed: Holder::of(&request).all_claimed(claims), next_score })
         })
     }
 
-    /// A repetition that begins beyond the end of any queue finds what was taken before and takes
-    /// nothing.
     fn recall_claims(
         &self,
         partition: Partition,
@@ -54,13 +42,13 @@ impl<H: Host + ?Sized> PartitionBackend for ScriptBackend<H> {
     ) -> Answer<'_, Vec<Claimed>> {
         Box::pin(async move {
             request.validate()?;
-            let request = ClaimRequest { retry: true, ..request };
-            let beyond = u32::try_from(limits::CLAIM_SKIP_MAX).unwrap_or(u32::MAX);
-            let call = claim_next(&request, &request.lease_ids, beyond);
-            let (ClaimNextReply::Claimed { claims, .. }
-            | ClaimNextReply::ClaimedBefore { claims, .. }) = self.call(partition, call).await?;
-            let holder = Holder::of(&request);
-            Ok(claims.0.into_iter().map(|row| holder.claimed(row)).collect())
+            let call = RecallClaims {
+                worker_instance_id: request.worker_instance_id.clone(),
+                lease_ttl_ms: request.lease_ttl_ms,
+                lease_ids: Rest(request.lease_ids.clone()),
+            };
+            let RecallClaimsReply::Recalled { claims } = self.call(partition, call).await?;
+            Ok(Holder::of(&request).all_claimed(claims))
         })
     }
 
@@ -69,7 +57,8 @@ impl<H: Host + ?Sized> PartitionBackend for ScriptBackend<H> {
         partition: Partition,
         worker_id: WorkerId,
         request: NextGrantRequest,
-    ) -> Answer<'_, Option<NextGrant>> {
+        from: TakeFrom,
+    ) -> Answer<'_, GrantedNext> {
         Box::pin(async move {
             request.validate()?;
             let worker_instance_id = request.worker_instance_id;
@@ -81,17 +70,50 @@ impl<H: Host + ?Sized> PartitionBackend for ScriptBackend<H> {
                 grant_ttl_ms: request.grant_ttl_ms,
                 retry: false,
                 grant_id: GrantId::from_uuid(SystemIds.random()),
+                need: from.need,
+                score_max: from.score_max,
+                namespaces: Joined(Vec::new()),
             };
-            let (GrantNextReply::Granted { execution_id, grant_id, grant_expires_at, kind }
-            | GrantNextReply::GrantedBefore { execution_id, grant_id, grant_expires_at, kind }) =
-                self.call(partition, call).await?
-            else {
-                return Ok(None);
-            };
-            let expires_at = grant_expires_at;
+            let (execution_id, grant_id, expires_at, kind, next_score) =
+                match self.call(partition, call).await? {
+                    GrantNextReply::Granted {
+                        execution_id,
+                        grant_id,
+                        grant_expires_at,
+                        kind,
+                        next_score,
+                    }
+                    | GrantNextReply::GrantedBefore {
+                        execution_id,
+                        grant_id,
+                        grant_expires_at,
+                        kind,
+                        next_score,
+                    } => (execution_id, grant_id, grant_expires_at, kind, next_score),
+                    GrantNextReply::Nothing { next_score } => {
+                        return Ok(GrantedNext { grant: None, next_score });
+                    }
+                };
             let grant =
                 ClaimGrant { grant_id, execution_id, worker_id, worker_instance_id, expires_at };
-            Ok(Some(NextGrant::new(kind, grant)))
+            Ok(GrantedNext { grant: Some(NextGrant::new(kind, grant)), next_score })
+        })
+    }
+
+    fn list_needs(&self, partition: Partition, lanes: Vec<LaneId>) -> Answer<'_, Vec<QueueHead>> {
+        Box::pin(async move {
+            let mut heads = Vec::new();
+            let mut left = lanes;
+            while !left.is_empty() {
+                let call = ListNeeds { lanes: Rest(left.clone()) };
+                let ListNeedsReply::Needs { needs, lanes_listed } =
+                    self.call(partition, call).await?;
+                for row in needs.0 {
+                    heads.push(read_row(row, "queue")?);
+                }
+                left.drain(..lanes_listed.clamp(1, left.len()));
+            }
+            Ok(heads)
         })
     }
 
@@ -168,6 +190,10 @@ impl<'a> Holder<'a> {
         }
     }
 
+    fn all_claimed(&self, rows: Rows<ClaimRow>) -> Vec<Claimed> {
+        rows.0.into_iter().map(|row| self.claimed(row)).collect()
+    }
+
     pub(super) fn claimed(&self, row: ClaimRow) -> Claimed {
         Claimed {
             handle: Handle {
@@ -202,11 +228,7 @@ impl<'a> Holder<'a> {
     }
 }
 
-fn wants_more(claimed: &[Claimed], request: &ClaimRequest) -> bool {
-    claimed.len() < request.lease_ids.len() && payload_bytes(claimed) < limits::CLAIM_BYTES_MAX
-}
-
-fn claim_next(request: &ClaimRequest, lease_ids: &[LeaseId], skip: u32) -> ClaimNext {
+fn claim_next(request: &ClaimRequest) -> ClaimNext {
     ClaimNext {
         lane: request.lane.clone(),
         worker_id: request.worker_id.clone(),
@@ -214,9 +236,11 @@ fn claim_next(request: &ClaimRequest, lease_ids: &[LeaseId], skip: u32) -> Claim
         capabilities: request.capabilities.clone(),
         lease_ttl_ms: request.lease_ttl_ms,
         retry: request.retry,
+        need: request.from.need.clone(),
+        score_max: request.from.score_max,
         kinds: Joined(request.kinds.clone()),
-        skip,
-        lease_ids: Rest(lease_ids.to_vec()),
+        namespaces: Joined(request.namespaces.clone()),
+        lease_ids: Rest(request.lease_ids.clone()),
     }
 }
 
@@ -241,3 +265,4 @@ pub(super) async fn depths<H: Host + ?Sized>(
 }
 
 row!(LaneDepth { lane, waiting, head_created_at });
+row!(QueueHead { lane, need, score, waiting });

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use ff_core::bytes::{decode_token, encode_token};
 use ff_core::contracts::{
     AttemptRecord, Attempts, Event, EventPage, EventQuery, ExecutionCounts, ExecutionSnapshot,
-    ExecutionSummary, Explanation, History, LaneDepth, LaneList, LaneQuery, ListFilter, ListPage,
-    found,
+    ExecutionSummary, Explanation, History, KindCounts, LaneDepth, LaneList, LaneQuery, ListFilter,
+    ListPage, found,
 };
 use ff_core::engine_backend::{Answer, Reads};
 use ff_core::error::{Code, EngineError};
@@ -19,23 +19,21 @@ use tokio::task::JoinSet;
 
 use super::partition::depths;
 use super::snapshot::snapshot;
-use super::{CALLS_MAX, FIRST, ScriptBackend, call};
+use super::{FIRST, ScriptBackend, call};
 use crate::calls::deployment::{ListLanes, ListLanesReply};
 use crate::calls::describe::{
     DescribeExecution, ListAttempts, ListAttemptsReply, ReadPayload, ReadPayloadReply, ReadResult,
     ReadResultReply,
 };
 use crate::calls::events::{ReadEvents, ReadEventsReply};
-use crate::calls::list::{
-    CountExecutions, CountExecutionsReply, ListExecutions, ListExecutionsReply,
-};
+use crate::calls::list::{CountExecutions, CountExecutionsReply};
 use crate::host::Host;
 use crate::value::Value;
-use crate::wire::{Reading, Rest, Row, row};
+use crate::wire::{Reading, Row, row};
 
 /// Partitions that are asked at the same time: one after the other, each would wait for its own
 /// sync of a busy journal.
-const ASKED_AT_ONCE_MAX: usize = 16;
+pub(super) const ASKED_AT_ONCE_MAX: usize = 16;
 
 impl<H: Host + ?Sized> Reads for ScriptBackend<H> {
     fn describe_execution(
@@ -86,24 +84,11 @@ impl<H: Host + ?Sized> Reads for ScriptBackend<H> {
     }
 
     fn list_executions(&self, filter: ListFilter) -> Answer<'_, ListPage> {
-        Box::pin(async move {
-            filter.validate(&self.config)?;
-            let limit = filter.checked_limit()?;
-            let mut at = Some(Position::first(&filter, &self.config)?);
-            let (mut items, mut calls) = (Vec::new(), 0);
-            while let Some(position) = at.take() {
-                let wanted = limit - items.len() as u32;
-                if wanted == 0 || calls == CALLS_MAX {
-                    at = Some(position);
-                    break;
-                }
-                let (page, next) = self.list_partition(&filter, &position, wanted).await?;
-                items.extend(page);
-                at = position.next(next, &filter, &self.config);
-                calls += 1;
-            }
-            Ok(ListPage { items, next_cursor: at.map(|position| position.encode()) })
-        })
+        Box::pin(self.list(filter))
+    }
+
+    fn count_kinds(&self) -> Answer<'_, KindCounts> {
+        Box::pin(self.count_by_kind())
     }
 
     fn count_executions(&self) -> Answer<'_, ExecutionCounts> {
@@ -143,7 +128,7 @@ impl<H: Host + ?Sized> Reads for ScriptBackend<H> {
 }
 
 /// The only input that the store itself can find wrong in a read is where it goes on.
-fn own_input(error: EngineError, field: &str, rule: &str) -> EngineError {
+pub(super) fn own_input(error: EngineError, field: &str, rule: &str) -> EngineError {
     match error.code() {
         Some(Code::InvalidInput) => EngineError::invalid(field, rule),
         _ => error,
@@ -169,38 +154,7 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         Ok(history)
     }
 
-    /// Some executions of one partition, and where the next ones are.
-    async fn list_partition(
-        &self,
-        filter: &ListFilter,
-        position: &Position,
-        limit: u32,
-    ) -> Result<(Vec<ExecutionSummary>, Option<String>), EngineError> {
-        let lanes = match (&filter.lane, filter.state) {
-            (Some(lane), _) => vec![lane.clone()],
-            (None, Some(PublicState::Waiting | PublicState::Active)) => self.all_lanes().await?,
-            (None, _) => Vec::new(),
-        };
-        let call = ListExecutions {
-            namespace: filter.namespace.clone(),
-            lane: filter.lane.clone(),
-            state: filter.state,
-            kind: filter.kind.clone(),
-            from_ms: filter.from,
-            to_ms: filter.to,
-            cursor: position.inside.clone().unwrap_or_default(),
-            limit,
-            lanes: Rest(lanes),
-        };
-        let reply = self.call(Partition::flow(position.partition), call).await;
-        let rule = "is not of this list: pass it back with the same filter";
-        let ListExecutionsReply::Page { executions, next_cursor } =
-            reply.map_err(|error| own_input(error, "cursor", rule))?;
-        let items = executions.0.into_iter().map(|row| read_row(row, "listed execution"));
-        Ok((items.collect::<Result<_, _>>()?, next_cursor))
-    }
-
-    async fn all_lanes(&self) -> Result<Vec<LaneId>, EngineError> {
+    pub(super) async fn all_lanes(&self) -> Result<Vec<LaneId>, EngineError> {
         let ListLanesReply::Lanes { lanes } = self.call(FIRST, ListLanes {}).await?;
         Ok(lanes.0)
     }
@@ -402,8 +356,8 @@ row!(ExecutionSummary {
     created_at,
     completed_at,
     total_attempt_count,
-    worker_id;
-    worker_instance_id = None,
+    worker_id,
+    worker_instance_id,
 });
 
 impl Row for Event {

@@ -14,7 +14,7 @@ use ff_core::types::{ExecutionId, SignalId};
 
 use super::ScriptBackend;
 use super::executions::named;
-use super::listing::Span;
+use super::paging::Span;
 use super::secrets::rotate_waitpoint_hmac_secret_all_partitions;
 use crate::calls;
 use crate::calls::signal::DeliverSignalReply;

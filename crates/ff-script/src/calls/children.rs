@@ -27,7 +27,8 @@ functions! {
     refuses [ExecutionNotFound, ExecutionNotActive, FenceRequired, PartialFenceTriple, LeaseRevoked,
         LeaseExpired, StaleLease, IdempotencyConflict, FlowNotFound, FlowCancelled, GraphTooLarge,
         ExecutionNotInFlow, SelfReferencingEdge, CycleDetected, InvalidPolicyJson,
-        InvalidCapabilities, InvalidTagKey];
+        InvalidCapabilities, InvalidTagKey,
+        TooManyNeeds];
 }
 
 impl AddChildren {

@@ -40,7 +40,8 @@ functions! {
         "OK" => Created { execution_id: ExecutionId, public_state: PublicState },
         "DUPLICATE" => Duplicate { execution_id: ExecutionId, public_state: PublicState },
     }
-    refuses [IdempotencyConflict, InvalidPolicyJson, InvalidCapabilities, InvalidTagKey];
+    refuses [IdempotencyConflict, InvalidPolicyJson, InvalidCapabilities, InvalidTagKey,
+        TooManyNeeds];
 
     /// Creates several executions of one partition; each gets an answer of its own. `items` are the
     /// arguments of `ff_create_execution`, `width` of them for one execution after the other.

@@ -1,7 +1,9 @@
 //! Why an execution does not run.
 
 use ff_core::contracts::OpenUpstream;
-use ff_core::types::{ExecutionId, ExecutionKind, LaneId, TimestampMs, WorkerInstanceId};
+use ff_core::types::{
+    ExecutionId, ExecutionKind, LaneId, Namespace, TimestampMs, WorkerInstanceId,
+};
 
 use crate::call::functions;
 use crate::wire::{List, row};
@@ -31,6 +33,7 @@ functions! {
     /// Counts what stands before a score in the queue of a lane and a need.
     read ff_count_ahead(CountAhead {
         lane: LaneId,
+        namespace: Namespace,
         kind: ExecutionKind,
         capabilities: String,
         score: String,

@@ -2,9 +2,13 @@
 
 use ff_core::capability::CapabilitySet;
 use ff_core::contracts::GrantKind;
-use ff_core::types::{ExecutionId, GrantId, LaneId, TimestampMs, WorkerId, WorkerInstanceId};
+use ff_core::need::Need;
+use ff_core::types::{
+    ExecutionId, GrantId, LaneId, Namespace, TimestampMs, WorkerId, WorkerInstanceId,
+};
 
 use crate::call::functions;
+use crate::wire::Joined;
 
 functions! {
     /// Reserves a claimable execution for one worker.
@@ -33,6 +37,9 @@ functions! {
         grant_ttl_ms: u64,
         retry: bool,
         grant_id: GrantId,
+        need: Option<Need>,
+        score_max: Option<i64>,
+        namespaces: Joined<Namespace>,
     })
     -> GrantNextReply {
         "OK" => Granted {
@@ -40,16 +47,18 @@ functions! {
             grant_id: GrantId,
             grant_expires_at: TimestampMs,
             kind: GrantKind,
+            next_score: Option<i64>,
         },
         "DUPLICATE" => GrantedBefore {
             execution_id: ExecutionId,
             grant_id: GrantId,
             grant_expires_at: TimestampMs,
             kind: GrantKind,
+            next_score: Option<i64>,
         },
-        "EMPTY" => Nothing {},
+        "EMPTY" => Nothing { next_score: Option<i64> },
     }
-    refuses [InvalidCapabilities];
+    refuses [InvalidCapabilities, CapabilityMismatch];
 
     /// Reserves an execution that lost its lease for one worker.
     write ff_issue_reclaim_grant(IssueReclaimGrant {

@@ -34,7 +34,8 @@ functions! {
     }
     refuses [IdempotencyConflict, FlowCancelled, FlowAlreadyTerminal, GraphTooLarge,
         StaleGraphRevision, ExecutionNotInFlow, SelfReferencingEdge, CycleDetected,
-        DependencyAlreadyExists, InvalidPolicyJson, InvalidCapabilities, InvalidTagKey];
+        DependencyAlreadyExists, InvalidPolicyJson, InvalidCapabilities, InvalidTagKey,
+        TooManyNeeds];
 }
 
 /// A member of a graph.

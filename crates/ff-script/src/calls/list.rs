@@ -17,6 +17,8 @@ functions! {
         kind: Option<ExecutionKind>,
         from_ms: Option<TimestampMs>,
         to_ms: Option<TimestampMs>,
+        tag_name: Option<String>,
+        tag_value: Option<String>,
         cursor: String,
         limit: u32,
         lanes: Rest<LaneId>,

@@ -67,6 +67,12 @@ functions! {
     -> ReleaseWorkerLeasesReply { "OK" => Released { released: u32, next_skip: Option<u32> } }
     refuses [];
 
+    /// Lists the queues of lanes that are not empty, each with its head and its length. Looks at a
+    /// bounded number of them: all is told of the first `lanes_listed` lanes.
+    write ff_list_needs(ListNeeds { lanes: Rest<LaneId> })
+    -> ListNeedsReply { "OK" => Needs { needs: List<Value>, lanes_listed: usize } }
+    refuses [];
+
     /// Tells how much waits in lanes of a partition, and since when.
     read ff_lane_depths(LaneDepths { lanes: Rest<LaneId> })
     -> LaneDepthsReply { "OK" => Depths { depths: List<Value> } }

@@ -23,8 +23,7 @@ impl Listing {
         Self { connection, next: Some(ListFilter { limit, ..filter }) }
     }
 
-    /// The next page, never empty; none at the end. Pages of one partition are in its order, and
-    /// partitions follow each other.
+    /// The next page, never empty; none at the end. All pages are in one order.
     pub async fn next_page(&mut self) -> Result<Option<Vec<ExecutionSummary>>, SdkError> {
         while let Some(filter) = self.next.take() {
             let page = self.connection.engine().list_executions(filter.clone()).await;

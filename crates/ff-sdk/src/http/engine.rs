@@ -53,6 +53,12 @@ macro_rules! sends {
             self.send::<$operation>(on, Nothing {})
         }
     };
+    (@named $call:ident $operation:ident) => {
+        fn $call(&self, mut it: $operation) -> Told<'_, $operation> {
+            name(&mut it.request_id);
+            self.send::<$operation>(Nothing {}, it)
+        }
+    };
     (@it $call:ident $operation:ident) => {
         fn $call(&self, it: $operation) -> Told<'_, $operation> {
             self.send::<$operation>(Nothing {}, it)
@@ -85,6 +91,8 @@ impl Executions for HttpBackend {
         revoke_lease(on, named): RevokeLease;
         change_priority(on, named): ChangePriority;
         replay(on, named): ReplayExecution;
+        cancel_many(named): CancelMany;
+        replay_many(named): ReplayMany;
         set_tags(on, named): SetTags;
     }
 
@@ -184,6 +192,7 @@ impl Reads for HttpBackend {
         read_history(on): ReadHistory;
         list_executions(it): ListFilter;
         count_executions(): CountExecutions;
+        count_kinds(): CountKinds;
         list_lanes(it): LaneQuery;
         read_events(it): EventQuery;
     }

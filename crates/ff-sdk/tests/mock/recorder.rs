@@ -122,6 +122,8 @@ impl Executions for Recorder {
         fn revoke_lease<'a>(id: ExecutionId, request: RevokeLease) -> RevokeOutcome;
         fn change_priority<'a>(id: ExecutionId, request: ChangePriority) -> PriorityChange;
         fn replay<'a>(id: ExecutionId, request: ReplayExecution) -> ExecutionState;
+        fn cancel_many<'a>(request: CancelMany) -> ManyChanged;
+        fn replay_many<'a>(request: ReplayMany) -> ManyChanged;
         fn set_tags<'a>(id: ExecutionId, request: SetTags) -> Nothing;
     }
 
@@ -231,6 +233,7 @@ impl Reads for Recorder {
         fn read_history<'a>(id: ExecutionId) -> History;
         fn list_executions<'a>(filter: ListFilter) -> ListPage;
         fn count_executions<'a>() -> ExecutionCounts;
+        fn count_kinds<'a>() -> KindCounts;
         fn list_lanes<'a>(query: LaneQuery) -> LaneList;
         fn read_events<'a>(query: EventQuery) -> EventPage;
     }

@@ -155,6 +155,7 @@ pub(crate) async fn a_lapsed_execution_is_taken_over_through_a_reclaim_grant(sit
     let id = site.submit("x").await;
     let careless = WorkRequest {
         kinds: Vec::new(),
+        namespaces: Vec::new(),
         lanes: vec![lane()],
         worker_id: "careless".parse().expect("valid"),
         worker_instance_id: "careless-1".parse().expect("valid"),

@@ -148,7 +148,7 @@ fn page(status: StatusCode, title: &str, body: &str) -> Response<Body> {
 }
 
 /// A text that means itself between tags and between double quotes.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut escaped, letter| {
         match letter {
             '&' => escaped.push_str("&amp;"),

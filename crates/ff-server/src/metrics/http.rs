@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::histogram::Histogram;
 use super::text::Text;
 
 /// Upper bounds of the buckets, in seconds.
@@ -17,13 +18,6 @@ pub(crate) struct Series {
     by_status: Mutex<BTreeMap<u16, Histogram>>,
 }
 
-#[derive(Clone, Default)]
-struct Histogram {
-    buckets: [u64; BOUNDS.len()],
-    count: u64,
-    seconds: f64,
-}
-
 impl Series {
     pub(super) fn new(method: &'static str, route: &'static str) -> Self {
         Self { method, route, by_status: Mutex::default() }
@@ -33,12 +27,7 @@ impl Series {
     pub(crate) fn count(&self, status: u16, took: Duration) {
         let seconds = took.as_secs_f64();
         let mut by_status = self.by_status.lock().unwrap_or_else(PoisonError::into_inner);
-        let histogram = by_status.entry(status).or_default();
-        if let Some(bucket) = BOUNDS.iter().position(|bound| seconds <= *bound) {
-            histogram.buckets[bucket] += 1;
-        }
-        histogram.count += 1;
-        histogram.seconds += seconds;
+        by_status.entry(status).or_insert_with(|| Histogram::new(&BOUNDS)).observe(seconds);
     }
 
     fn snapshot(&self) -> BTreeMap<u16, Histogram> {
@@ -66,28 +55,13 @@ pub(super) fn render(series: &[Arc<Series>], unmatched: &BTreeMap<u16, u64>, tex
     text.family(name, "histogram", "How long requests took, waits included.");
     for (series, by_status) in &snapshots {
         for (status, histogram) in by_status {
-            render_histogram(series, &status.to_string(), histogram, text);
+            histogram.render(name, &labels(series, &status.to_string()), text);
         }
     }
 }
 
 fn labels<'a>(series: &'a Series, status: &'a str) -> [(&'static str, &'a str); 3] {
     [("method", series.method), ("route", series.route), ("status", status)]
-}
-
-fn render_histogram(series: &Series, status: &str, histogram: &Histogram, text: &mut Text) {
-    let [method, route, status] = labels(series, status);
-    let name = "ff_http_request_duration_seconds";
-    let mut below = 0;
-    for (bound, count) in BOUNDS.iter().zip(histogram.buckets) {
-        below += count;
-        let bound = bound.to_string();
-        text.sample(&format!("{name}_bucket"), &[method, route, status, ("le", &bound)], below);
-    }
-    let all = [method, route, status, ("le", "+Inf")];
-    text.sample(&format!("{name}_bucket"), &all, histogram.count);
-    text.sample(&format!("{name}_sum"), &[method, route, status], histogram.seconds);
-    text.sample(&format!("{name}_count"), &[method, route, status], histogram.count);
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub(crate) enum Outcome {
 }
 
 /// The outcomes of attempts and their words; claims are counted on their own.
-const OUTCOMES: [(Outcome, &str); 5] = [
+pub(super) const OUTCOMES: [(Outcome, &str); 5] = [
     (Outcome::Completed, "completed"),
     (Outcome::Failed, "failed"),
     (Outcome::Retried, "retry"),

@@ -32,6 +32,7 @@ async fn claim(
     Asked(request, _): Asked<Claim>,
 ) -> Result<Response<Body>, Refusal> {
     let with_text = request.payload_text;
+    app.metrics.asked(&request);
     // A client that hangs up drops the claim, and the scheduler hands back what it would have got.
     let claimed = tokio::select! {
         claimed = app.work.claim(request) => claimed?,

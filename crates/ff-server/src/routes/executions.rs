@@ -10,8 +10,9 @@ use ff_api::create::{BULK_MAX, BulkCreate, BulkCreated, BulkItem, Create};
 use ff_api::headers;
 use ff_core::argument::check_range;
 use ff_core::contracts::{
-    CancelExecution, ChangePriority, CreateExecution, Created, CreatedExecution, HoldExecution,
-    ListFilter, ListHeld, ReleaseExecution, ReplayExecution, RevokeLease, SetTags,
+    CancelExecution, CancelMany, ChangePriority, CreateExecution, Created, CreatedExecution,
+    HoldExecution, ListFilter, ListHeld, ReleaseExecution, ReplayExecution, ReplayMany,
+    RevokeLease, SetTags,
 };
 use ff_core::error::EngineError;
 use ff_core::types::IdempotencyKey;
@@ -30,6 +31,8 @@ pub(super) fn routes() -> Vec<Route> {
             .answers::<CreatedExecution>(200, "It was known; nothing changed."),
         route::json::<BulkCreate, _, _>(create_bulk),
         direct::<ListFilter, _>(|engine, _, filter| engine.list_executions(filter)),
+        direct::<CancelMany, _>(|engine, _, it| engine.cancel_many(it)),
+        direct::<ReplayMany, _>(|engine, _, it| engine.replay_many(it)),
         direct::<CancelExecution, _>(|engine, id, it| engine.cancel_execution(id, it)),
         direct::<ReplayExecution, _>(|engine, id, it| engine.replay(id, it)),
         direct::<HoldExecution, _>(|engine, id, it| engine.hold_execution(id, it)),

@@ -10,9 +10,9 @@ use axum::response::Response;
 use ff_api::deployment::{Deployment, Health, Liveness};
 use ff_api::headers::JSON;
 use ff_api::problem::{HttpCode, Problem};
-use ff_api::raw::{Metrics, OpenApi};
+use ff_api::raw::{Metrics, OpenApi, Reference};
 use ff_core::backend_error::{BackendError, BackendErrorKind, Retry};
-use ff_core::contracts::{CountExecutions, EventQuery, LaneQuery};
+use ff_core::contracts::{CountExecutions, CountKinds, EventQuery, LaneQuery};
 use ff_core::error::EngineError;
 use ff_core::schema::AnyJson;
 use tokio::sync::Mutex;
@@ -22,7 +22,7 @@ use crate::answer::{Answered, ok, with_type};
 use crate::app::App;
 use crate::refusal::Refusal;
 use crate::route::{Route, direct, json, raw};
-use crate::{metrics, openapi, store};
+use crate::{metrics, openapi, reference, store};
 
 /// The type of Prometheus' text format.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4";
@@ -40,12 +40,14 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         direct::<LaneQuery, _>(|engine, _, query| engine.list_lanes(query)),
         direct::<CountExecutions, _>(|engine, _, _| engine.count_executions()),
+        direct::<CountKinds, _>(|engine, _, _| engine.count_kinds()),
         direct::<EventQuery, _>(|engine, _, query| engine.read_events(query)),
         json::<Deployment, _, _>(deployment),
         json::<Liveness, _, _>(healthz).open(),
         json::<ff_api::deployment::Readiness, _, _>(readyz).open(),
         raw::<Metrics, _, _>(metrics).answers_raw("text/plain", "The numbers."),
         raw::<OpenApi, _, _>(document).answers::<AnyJson>(200, "The document."),
+        raw::<Reference, _, _>(reference).answers_raw("text/html", "The page.").open(),
     ]
 }
 
@@ -107,4 +109,8 @@ async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Refusal> {
 
 async fn document() -> Response {
     with_type(StatusCode::OK, JSON, Body::from(openapi::served()))
+}
+
+async fn reference() -> Response {
+    reference::page()
 }

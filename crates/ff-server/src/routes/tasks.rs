@@ -48,7 +48,7 @@ async fn renew(
     let handle = handle(&app, header, request.task_token)?;
     check_range("lease_ttl_ms", handle.lease_ttl_ms, 1..=limits::LEASE_TTL_MS_MAX)?;
     let renewed = app.backend.renew(&handle).await;
-    app.metrics.renewed(renewed.is_ok());
+    app.metrics.renewed(&handle, renewed.is_ok());
     ok(renewed?)
 }
 
@@ -106,7 +106,7 @@ async fn fail(
         FailOutcome::RetryScheduled { .. } => Outcome::Retried,
         FailOutcome::TerminalFailed => Outcome::Failed,
     };
-    app.metrics.outcome(&handle.lane, counted);
+    app.metrics.outcome(&handle, counted);
     ok(outcome.into())
 }
 
@@ -151,6 +151,6 @@ async fn cancel(
 }
 
 fn ended(app: &App, handle: &Handle, outcome: Outcome) -> StatusCode {
-    app.metrics.outcome(&handle.lane, outcome);
+    app.metrics.outcome(handle, outcome);
     StatusCode::NO_CONTENT
 }

@@ -49,7 +49,7 @@ async fn suspend(
     let handle = handle(&app, header, request.task_token)?;
     let outcome = app.backend.suspend(&handle, request.suspension).await?;
     if matches!(outcome, SuspendOutcome::Suspended { .. }) {
-        app.metrics.outcome(&handle.lane, Outcome::Delayed);
+        app.metrics.outcome(&handle, Outcome::Delayed);
     }
     ok(outcome)
 }

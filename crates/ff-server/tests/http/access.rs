@@ -31,7 +31,7 @@ fn routes() -> Vec<(String, String, bool)> {
 }
 
 #[test]
-fn every_route_but_probes_and_those_with_credentials_of_their_own_wants_a_token() {
+fn every_route_but_probes_the_reference_and_those_with_credentials_of_their_own_wants_a_token() {
     let server = guarded();
     let strangers = [
         server.client(),
@@ -43,12 +43,12 @@ fn every_route_but_probes_and_those_with_credentials_of_their_own_wants_a_token(
     let open: Vec<_> =
         routes.iter().filter(|route| route.2).map(|route| route.1.as_str()).collect();
     let signal = "/v1/executions/%7Bfp:1%7D:550e8400-e29b-41d4-a716-446655440000/signal";
-    assert_eq!(open, ["/approve/x", "/approve/x", "/healthz", "/readyz", signal]);
+    assert_eq!(open, ["/approve/x", "/approve/x", "/healthz", "/readyz", "/reference", signal]);
     for (method, path, open) in &routes {
         for stranger in &strangers {
             let answer = stranger.send(method, path, &[], b"");
             if *open {
-                let probe = path.ends_with('z');
+                let probe = path.ends_with('z') || path == "/reference";
                 assert_eq!(answer.status == 200, probe, "{path}");
                 assert_eq!(
                     answer.header("www-authenticate"),

@@ -118,3 +118,17 @@ fn request_schemas_refuse_unknown_fields_and_answer_schemas_do_not() {
         assert!(!closed(answer), "{answer}");
     }
 }
+
+#[test]
+fn the_reference_is_a_page_that_needs_no_token_and_no_network() {
+    let server = in_memory(|config| {
+        config.tokens = vec![ff_server::Token("a-long-enough-token".to_owned())];
+    });
+    let page = server.client().get("/reference").expect(200);
+    assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+    let policy = page.header("content-security-policy").expect("a policy");
+    assert!(policy.starts_with("default-src 'none'; style-src 'sha256-"), "{policy}");
+    let text = String::from_utf8(page.body).expect("text");
+    assert!(text.contains("<code>/v1/executions/{execution_id}/replay</code>"), "{text}");
+    assert!(server.client().get("/openapi.json").status == 401, "the document wants one");
+}

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use ff_backend_valkey::Durability;
 use ff_server::StoreConfig;
-use ff_test_valkey::{Reply, Valkey, ValkeyOptions};
+use ff_test_valkey::{Link, Reply, Valkey, ValkeyOptions};
 use serde_json::json;
 
 use crate::client::Client;
@@ -64,4 +65,34 @@ fn a_server_that_requires_durability_says_what_valkey_lacks() {
     let server = required(&valkey).expect("it keeps a file");
     assert!(server.running().banner().contains("on disk     append-only file"));
     assert_eq!(metric(&server.client(), "ff_store_durable"), "1");
+}
+
+#[test]
+fn what_no_replica_confirms_is_never_told_as_done() {
+    let valkey = start(false);
+    let link = Link::to(valkey.port()).expect("a port is free");
+    let replica = Valkey::start_replica(&valkey, link.port(), ValkeyOptions::default());
+    let _replica = replica.expect("it follows");
+    let store = StoreConfig::parse(&valkey.url())
+        .and_then(|store| store.with_durability(Durability::Replica))
+        .expect("a store");
+    let server = TestServer::start(config(store));
+    assert!(server.running().banner().contains("when a replica has it"));
+    let client = server.client();
+    let new = json!({"kind": "a", "execution_id": submit(&client, &json!({"kind": "a"}))});
+    assert_eq!(client.get("/readyz").status, 200);
+    link.hold();
+    let refused = client.post("/v1/executions", &new).expect(503).json();
+    assert!(["not_replicated", "resource"].contains(&refused["code"].as_str().expect("a code")));
+    assert_eq!(refused["retryable"], true, "{refused}");
+    let unready = client.get("/readyz").expect(503).json();
+    assert!(!unready.to_string().contains("127.0.0.1"), "anybody may read it: {unready}");
+    link.release();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while client.post("/v1/executions", &new).status >= 500 {
+        assert!(Instant::now() < deadline, "it is not confirmed");
+    }
+    while client.get("/readyz").status != 200 {
+        assert!(Instant::now() < deadline, "it does not recover");
+    }
 }

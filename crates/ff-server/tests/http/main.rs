@@ -10,6 +10,7 @@ mod access;
 mod approvals;
 mod broken_clients;
 mod crash;
+mod dashboard;
 mod document;
 mod drain;
 mod large;
@@ -65,6 +66,7 @@ on_every_store! {
     submit::a_payload_may_be_given_in_three_forms,
     submit::a_relative_delay_counts_by_the_stores_clock,
     list::filters_and_cursors_find_everything_once,
+    many::what_passes_a_filter_is_cancelled_and_replayed,
     work::a_claim_is_repeated_under_its_lease_ids,
     work::a_worker_registers_claims_renews_and_completes,
     work::a_failure_is_retried_and_then_final,

@@ -11,6 +11,7 @@ pub(crate) mod health;
 pub(crate) mod ids;
 pub(crate) mod interventions;
 pub(crate) mod list;
+pub(crate) mod many;
 pub(crate) mod submit;
 pub(crate) mod suspensions;
 pub(crate) mod waits;

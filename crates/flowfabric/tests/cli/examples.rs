@@ -99,7 +99,8 @@ fn documented(heading: &str, url: &str) -> String {
 fn shell_of(page: &str, heading: &str) -> String {
     let text = std::fs::read_to_string(root().join(page)).expect("the page");
     let after = text.split_once(heading).expect("the heading").1;
-    let code = after.split_once("```sh\n").and_then(|(_, code)| code.split_once("```"));
+    let block = after.split_once("```sh").and_then(|(_, block)| block.split_once('\n'));
+    let code = block.and_then(|(_, code)| code.split_once("```"));
     code.expect("a block of shell").0.to_owned()
 }
 

@@ -24,6 +24,7 @@ mod workers;
 
 mod chaos;
 mod demo;
+mod docs;
 mod examples;
 mod full;
 mod stopped;

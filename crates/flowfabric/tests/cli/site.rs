@@ -241,8 +241,19 @@ impl Site {
         self.exchange(&format!("POST {path}"), "content-type: application/json\r\n", body)
     }
 
+    /// What the server answers, as text.
+    #[track_caller]
+    pub(crate) fn text(&self, path: &str) -> String {
+        self.send(&format!("GET {path}"), "", "")
+    }
+
     #[track_caller]
     fn exchange(&self, what: &str, header: &str, body: &str) -> Value {
+        serde_json::from_str(&self.send(what, header, body)).expect("json")
+    }
+
+    #[track_caller]
+    fn send(&self, what: &str, header: &str, body: &str) -> String {
         let address = self.url.split("://").nth(1).expect("a URL");
         let request = format!(
             "{what} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{header}\
@@ -254,8 +265,8 @@ impl Site {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");
         assert!(answer.starts_with("HTTP/1.1 20"), "{answer}");
-        let (_, json) = answer.split_once("\r\n\r\n").expect("a body");
-        serde_json::from_str(json).expect("json")
+        let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
+        body.to_owned()
     }
 
     /// Waits until an execution is in a state.

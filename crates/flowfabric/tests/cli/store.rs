@@ -1,4 +1,4 @@
-//! `store check` and `store export`, and a server that ends and starts on its directory.
+//! `store backup`, `store check` and `store export`, and a server that ends and starts on its directory.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -33,6 +33,42 @@ fn a_directory_is_checked_and_exported() {
 
     let site = Site::start_with(&["--store", data]);
     assert_eq!(site.field(&id, "public_state"), "waiting");
+}
+
+#[test]
+fn a_running_store_is_copied_and_the_copy_is_started_on() {
+    let scratch = Scratch::new("backup");
+    let data = scratch.path().join("data");
+    let site = Site::start_with(&["--store", data.to_str().expect("text")]);
+    let id = site.submit(&["mail", "--input", "hello"]);
+    let made = site.run(&["store", "backup", "first", "--json"]).json().remove(0);
+    let copy = made["directory"].as_str().expect("a path").to_owned();
+    assert_eq!(Path::new(&copy), data.join("backups/first"));
+    let later = site.submit(&["mail", "--input", "later"]);
+    let again = site.run(&["store", "backup", "first"]).complaint(1);
+    assert!(again.contains("There is a backup of this name"), "{again}");
+    let outside = site.run(&["store", "backup", "../first"]).complaint(1);
+    assert!(outside.contains("letters, digits"), "{outside}");
+
+    let checked = alone(&["store", "check", "--json", &copy]).json().remove(0);
+    assert_eq!(checked["executions"]["waiting"], 1);
+    let restored = Site::start_with(&["--store", &copy]);
+    assert_eq!(restored.field(&id, "public_state"), "waiting");
+    restored.run(&["get", &later]).complaint(1);
+    assert_eq!(site.field(&later, "public_state"), "waiting", "the store itself goes on");
+}
+
+#[test]
+fn copies_are_made_where_the_server_was_told_to_and_one_in_memory_has_none() {
+    let scratch = Scratch::new("elsewhere");
+    let text = |name: &str| scratch.path().join(name).display().to_string();
+    let set = format!("backup_dir={}", text("copies"));
+    let site = Site::start_with(&["--store", &text("data"), "--set", &set]);
+    site.run(&["store", "backup", "a"]).text();
+    assert_eq!(names(&scratch.path().join("copies")), ["a"]);
+    let in_memory = Site::start_with(&["--store", "memory:"]);
+    let refused = in_memory.run(&["store", "backup", "a"]).complaint(1);
+    assert!(refused.contains("in memory only"), "{refused}");
 }
 
 #[test]

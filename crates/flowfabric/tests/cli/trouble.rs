@@ -82,6 +82,14 @@ fn settings_are_shown_with_their_source() {
     assert!(wrong.contains("allowed_hosts") && wrong.contains("is no host"), "{wrong}");
     let wrong = alone(&["config", "show", "--journal", "sometimes"]).complaint(2);
     assert!(wrong.contains("always, everysec or off"), "{wrong}");
+    let on_valkey =
+        ["config", "show", "--store", "valkey://h", "--durability", "replica", "--json"];
+    let durability = alone(&on_valkey).json().remove(0);
+    assert_eq!(durability["durability"], json!({"value": "replica", "source": "flag"}));
+    let wrong = alone(&["config", "show", "--durability", "disk"]).complaint(2);
+    assert!(wrong.contains("durability (flag) must be primary or replica"), "{wrong}");
+    let wrong = alone(&["config", "show", "--durability", "replica"]).complaint(2);
+    assert!(wrong.contains("is for a store like valkey://host"), "{wrong}");
 }
 
 #[test]

@@ -7,11 +7,11 @@ use ff_core::capability::CapabilitySet;
 use ff_core::contracts::{Claimed, WorkRequest};
 use ff_sdk::{CancelFlow, FlowId, FlowSnapshot, LaneId, PublicState};
 
-use super::deployment::Deployment;
 use super::load::TIME_LIMIT;
 use super::shape::{Graphs, Shape};
 use crate::Failure;
 use crate::http_client::{HttpClient, JSON};
+use crate::scenario::deployment::Deployment;
 use crate::statistics::Rounds;
 
 const MEMBERS: u32 = 10_000;
@@ -124,6 +124,7 @@ async fn claim(on: &Deployment, lane: &LaneId, wanted: usize) -> Result<Vec<Clai
             worker_id: "bench".parse()?,
             worker_instance_id: "bench-large".parse()?,
             lanes: vec![lane.clone()],
+            namespaces: Vec::new(),
             capabilities: CapabilitySet::default(),
             kinds: Vec::new(),
             count: CLAIM_MAX.min(u32::try_from(wanted - claimed.len())?),

@@ -73,7 +73,7 @@ fn own_reservation(seen: &Seen<'_>) -> Checked {
 
 /// The execution that was reserved, and for which kind of claim.
 fn reserved<'a>(seen: &Seen<'a>) -> Option<(&'a str, &'a str)> {
-    let [Value::Bytes(id), _, _, Value::Bytes(kind)] = seen.answer.values.as_slice() else {
+    let [Value::Bytes(id), _, _, Value::Bytes(kind), _] = seen.answer.values.as_slice() else {
         return None;
     };
     Some((uuid_of(str::from_utf8(id).ok()?)?, str::from_utf8(kind).ok()?))
@@ -111,8 +111,11 @@ fn took(sent: &Sent, record: Fields<'_>, now: u64) -> bool {
 /// late.
 fn best<'a>(seen: &Seen<'a>, count: usize) -> Vec<&'a str> {
     let able: Vec<&str> = seen.sent.text("capabilities").split(',').collect();
-    let (view, queue) = (seen.before(), format!("q:{}", seen.sent.text("lane")));
-    let mut best: Vec<&str> = view.ranked(&queue).into_iter().map(|(uuid, _)| uuid).collect();
+    let view = seen.before();
+    let most: f64 = seen.sent.text("score_max").parse().unwrap_or(f64::INFINITY);
+    let queued = view.queued(seen.sent.text("lane")).into_iter();
+    let mut best: Vec<&str> =
+        queued.filter(|(_, score)| *score <= most).map(|(uuid, _)| uuid).collect();
     best.retain(|uuid| {
         view.record(uuid).is_some_and(|record| {
             record.in_time(seen.now)
@@ -125,10 +128,15 @@ fn best<'a>(seen: &Seen<'a>, count: usize) -> Vec<&'a str> {
     best
 }
 
-/// Is it of a kind that the call names, if it names any?
+/// Has it the need, kind and namespace that the call names, if it names any?
 fn wanted(sent: &Sent, record: Fields<'_>) -> bool {
-    let kinds = sent.text("kinds");
-    kinds.is_empty() || kinds.split(':').any(|kind| kind == record.text(field::KIND))
+    let names = |list: &str, name: &str| list.is_empty() || list.split(':').any(|it| it == name);
+    let (namespace, kind) = (record.text(field::NAMESPACE), record.text(field::KIND));
+    let need = format!("{namespace}:{kind}:{}", record.text(field::CAPABILITIES));
+    let named = sent.text("need");
+    (named.is_empty() || need.trim_end_matches(':') == named)
+        && names(sent.text("kinds"), kind)
+        && names(sent.text("namespaces"), namespace)
 }
 
 /// Has the worker what the execution requires?

@@ -74,7 +74,7 @@ fn named(seen: &Seen<'_>) -> BTreeSet<String> {
 /// What a worker comes across that its flow does not let run: it is ended.
 fn stopped<'a>(seen: &Seen<'a>) -> impl Iterator<Item = String> + use<'a> {
     let view = seen.before();
-    let queue = view.ranked(&format!("q:{}", seen.sent.text("lane"))).into_iter();
+    let queue = view.queued(seen.sent.text("lane")).into_iter();
     let stopped = move |uuid: &&str| view.record(uuid).is_some_and(|it| is_stopped(view, it));
     queue.map(|(uuid, _)| uuid).filter(stopped).map(str::to_owned)
 }

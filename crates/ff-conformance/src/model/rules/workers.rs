@@ -100,8 +100,8 @@ fn depths(seen: &Seen<'_>) -> Checked {
         return Err("no list".to_owned());
     };
     for (lane, row) in seen.sent.rest().iter().zip(rows) {
-        let queue = format!("q:{}", String::from_utf8_lossy(lane));
-        let depth = Value::Int(seen.after().ranked(&queue).len() as i64);
+        let queue = String::from_utf8_lossy(lane);
+        let depth = Value::Int(seen.after().queued(&queue).len() as i64);
         let told = matches!(row, Value::Array(parts) if parts.get(1) == Some(&depth));
         rule(told, || format!("{queue} has {depth:?}, and {row:?} was told"))?;
     }

@@ -3,13 +3,14 @@
 /// A store in which every rule holds. Keys are given without the partition's key `ff:{fp:1}:`
 /// unless they begin with `ff:`; `$a` to `$f` are ids.
 pub(super) const CLEAN: &str = "
-ff:{fp:0}:deployment hash flow=4 budget=1 quota=1 format=1
+ff:{fp:0}:deployment hash flow=4 budget=1 quota=1 format=2
 ff:{fp:3}:marks hash $a=17:8000
 ff:{fp:0}:lanes set main side
 ff:{fp:0}:workers hash w-1=$a:w:1000:8000:cpu~main~side
 ff:{fp:0}:due zset w:w-1=8000
 all zset $a=1000 $b=1001 $c=1002 $d=1003 $e=1004 $f=1005
-q:main zset $a=-1999999999000
+needs:main set n:k:cpu,gpu
+q:main:n:k:cpu,gpu zset $a=-1999999999000
 leases zset $b=2400
 due zset $d=3000 $e=9000 s:$c:0=2500
 ended:success zset $c=2010
@@ -50,7 +51,8 @@ ff:{fp:2}:x:$c:waitpoints hash $e=1::early
 ff:{fp:2}:wp:$e hash execution=$c attempt=0 key=early created_at=1500 state=pending \
     expires_at=7000
 ff:{fp:3}:all zset $a=1000 $b=1000 $c=1000 $d=1000 $e=1000
-ff:{fp:3}:q:main zset $b=1000
+ff:{fp:3}:needs:main set n:k
+ff:{fp:3}:q:main:n:k zset $b=1000
 ff:{fp:3}:due zset f:$f=9000
 ff:{fp:3}:ended:success zset $a=253402300799999
 ff:{fp:3}:ended:cancelled zset $d=253402300799999
@@ -81,7 +83,8 @@ ff:{fp:3}:x:$e:in list $a:1:f:0:
 /// A flow whose first member waits for its children, of which one is over.
 pub(super) const CHILDREN: &str = "
 ff:{fp:0}:all zset $a=1000 $b=1000 $c=1000
-ff:{fp:0}:q:main zset $c=1000
+ff:{fp:0}:needs:main set n:k
+ff:{fp:0}:q:main:n:k zset $c=1000
 ff:{fp:0}:ended:success zset $b=253402300799999
 ff:{fp:0}:flows zset $d=0
 ff:{fp:0}:f:$d hash kind=k namespace=n created_at=1000 changed_at=1000 revision=3 nodes=3 edges=0 \

@@ -9,9 +9,10 @@ use crate::server::PARTITIONS;
 pub(crate) fn health_readiness_and_metrics_answer(client: &Client) {
     assert_eq!(client.get("/healthz").expect(200).json(), json!({"status": "ok"}));
     assert_eq!(client.get("/readyz").expect(200).json(), json!({"status": "ok"}));
-    submit(client, &json!({"kind": "job", "lane": "metered"}));
+    submit(client, &json!({"kind": "metered", "lane": "metered"}));
     complete(client, &claim(client, "metered"), b"");
-    submit(client, &json!({"kind": "job", "lane": "metered"}));
+    submit(client, &json!({"kind": "metered", "lane": "metered"}));
+    submit(client, &json!({"kind": "metered", "lane": "metered", "delay_ms": 3_600_000}));
     client.get("/v1/executions/nonsense").expect(400);
     client.get("/nowhere").expect(404);
     let metrics = client.get("/metrics").expect(200);
@@ -35,6 +36,20 @@ pub(crate) fn health_readiness_and_metrics_answer(client: &Client) {
     has("ff_engine_ticks_total ");
     has("ff_queue_depth{lane=\"metered\"} 1");
     has("ff_queue_head_age_seconds{lane=\"metered\"} ");
+    has("ff_attempts_total{kind=\"metered\",outcome=\"completed\"} 1");
+    has("ff_wait_seconds_bucket{kind=\"metered\",le=\"+Inf\"} 1");
+    has("ff_run_seconds_count{kind=\"metered\"} 1");
+    has("ff_executions{state=\"delayed\"} ");
+    has("ff_executions{state=\"active\"} ");
+    has("ff_executions{state=\"failed\"} ");
+    has("ff_executions_by_kind{kind=\"metered\",state=\"waiting\"} 1");
+    has("ff_executions_by_kind{kind=\"metered\",state=\"delayed\"} 1");
+    has("ff_executions_by_kind{kind=\"metered\",state=\"completed\"} 1");
+    has("ff_unserved_executions{kind=\"metered\"} 0");
+    has("ff_workers 1");
+    has("process_cpu_seconds_total ");
+    has("process_resident_memory_bytes ");
+    has("process_open_fds ");
 }
 
 pub(crate) fn lanes_events_and_the_deployment_can_be_read(client: &Client) {
@@ -47,6 +62,10 @@ pub(crate) fn lanes_events_and_the_deployment_can_be_read(client: &Client) {
     let known = ["waiting", "active", "completed", "failed", "cancelled", "expired", "skipped"];
     let sum: u64 = known.iter().map(|state| counts[state].as_u64().expect("a number")).sum();
     assert!(sum > 0 && counts["total"] == sum, "{counts}");
+    let kinds = client.get("/v1/stats/kinds").expect(200).json();
+    let counted = kinds["counts"].as_array().expect("counts").iter();
+    let of_kinds: u64 = counted.filter_map(|one| one["count"].as_u64()).sum();
+    assert!(kinds["exact"] == true && of_kinds == sum, "{kinds} of {counts}");
     let lanes = client.get("/v1/lanes?limit=1000").expect(200).json();
     let shown = |lanes: &serde_json::Value| {
         let lanes = lanes["lanes"].as_array().expect("a list");

@@ -49,8 +49,23 @@ pub(crate) fn filters_and_cursors_find_everything_once(client: &Client) {
     let since = all(client, &format!("lane=list&from={created_at}&to={}", created_at + 1));
     assert!(ids(&since).contains(&text(&task["execution_id"])));
     assert!(all(client, "lane=list&to=1").is_empty());
+    one_order(client);
     one_partition_at_a_time(client, &submitted);
     wrong_cursors(client);
+}
+
+/// The newest come first, whatever partition they are in, on however many pages.
+fn one_order(client: &Client) {
+    let whole = all(client, "namespace=listed&limit=1000");
+    let times: Vec<u64> = whole.iter().filter_map(|row| row["created_at"].as_u64()).collect();
+    assert!(times.is_sorted_by(|one, other| one >= other), "{times:?}");
+    for limit in [1, 3, 39, 40] {
+        assert_eq!(all(client, &format!("namespace=listed&limit={limit}")), whole, "{limit}");
+    }
+    let waiting = all(client, "lane=list&state=waiting&limit=1000");
+    assert_eq!(all(client, "lane=list&state=waiting&limit=2"), waiting);
+    let turn = |row: &Value| (text(&row["kind"]), row["created_at"].as_u64());
+    assert!(waiting.is_sorted_by_key(turn), "by kind, in the order of their turn: {waiting:?}");
 }
 
 fn one_partition_at_a_time(client: &Client, submitted: &BTreeSet<String>) {

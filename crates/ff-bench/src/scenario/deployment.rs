@@ -1,4 +1,4 @@
-//! What the flows run on: a store, an engine, and a client and workers of the SDK.
+//! What scenarios of the SDK run on: a store, an engine, and a client and workers.
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ use crate::slow_log;
 use crate::store::Store;
 
 /// Fields are dropped in this order: first those who call, then what is called.
-pub(super) struct Deployment {
-    pub(super) client: Client,
-    pub(super) connection: Connection,
+pub(crate) struct Deployment {
+    pub(crate) client: Client,
+    pub(crate) connection: Connection,
     /// Runs the engine of a Valkey, which the embedded store has with it.
-    pub(super) server: Option<ServerProcess>,
+    pub(crate) server: Option<ServerProcess>,
     /// Valkey is asked what it spends; what the embedded store does is known by its threads.
     store: Option<Store>,
-    _served: Option<ServedStore>,
+    served: Option<ServedStore>,
 }
 
 impl Deployment {
-    pub(super) async fn start(on: &StoreOptions) -> Result<Self, Failure> {
+    pub(crate) async fn start(on: &StoreOptions) -> Result<Self, Failure> {
         if on.host == HostKind::Embedded {
             return Self::embedded(on).await;
         }
@@ -40,7 +40,7 @@ impl Deployment {
             connection,
             server: Some(server),
             store: Some(store),
-            _served: Some(served),
+            served: Some(served),
         })
     }
 
@@ -52,25 +52,42 @@ impl Deployment {
             Some(PartitionConfig { num_flow_partitions, ..PartitionConfig::default() });
         let connection = Connection::open(backend).await?;
         let client = Client::new(&connection);
-        Ok(Self { client, connection, server: None, store: None, _served: None })
+        Ok(Self { client, connection, server: None, store: None, served: None })
     }
 
     /// As many workers with one task at a time, which share a connection.
-    pub(super) async fn workers(&self, count: u32) -> Result<Vec<FlowFabricWorker>, Failure> {
+    pub(crate) async fn workers(&self, count: u32) -> Result<Vec<FlowFabricWorker>, Failure> {
         sdk::connect_to(std::slice::from_ref(&self.connection), count).await
     }
 
-    fn valkey(&self) -> Option<&Arc<ValkeyHost>> {
+    /// As many connections of their own, each with a scheduler; an embedded store has only one.
+    pub(crate) async fn connections(&self, count: u32) -> Result<Vec<Connection>, Failure> {
+        let mut open = Vec::new();
+        for _ in 0..count {
+            open.push(match self.url() {
+                Some(url) => Connection::open(BackendConfig::valkey_url(url)?).await?,
+                None => self.connection.clone(),
+            });
+        }
+        Ok(open)
+    }
+
+    /// Where Valkey is, if it is one.
+    pub(crate) fn url(&self) -> Option<&str> {
+        self.served.as_ref().map(|served| served.store.as_str())
+    }
+
+    pub(crate) fn valkey(&self) -> Option<&Arc<ValkeyHost>> {
         self.store.as_ref().and_then(Store::valkey)
     }
 
     /// What store and callers spent since they were started.
-    pub(super) async fn spent(&self) -> Result<Spent, Failure> {
+    pub(crate) async fn spent(&self) -> Result<Spent, Failure> {
         Spent::so_far_on(self.valkey()).await
     }
 
     /// Memory that the data takes, where the store can tell.
-    pub(super) async fn memory_bytes(&self) -> Result<Option<f64>, Failure> {
+    pub(crate) async fn memory_bytes(&self) -> Result<Option<f64>, Failure> {
         match &self.store {
             Some(store) => metering::memory_bytes(store).await,
             None => Ok(None),
@@ -78,7 +95,7 @@ impl Deployment {
     }
 
     /// Begins to look for the longest call.
-    pub(super) async fn begin_slow_log(&self) -> Result<(), Failure> {
+    pub(crate) async fn begin_slow_log(&self) -> Result<(), Failure> {
         match self.valkey() {
             Some(host) => slow_log::begin(host).await,
             None => Ok(()),
@@ -86,7 +103,7 @@ impl Deployment {
     }
 
     /// The longest call since then, where the store can tell.
-    pub(super) async fn longest_call_us(&self) -> Result<Option<f64>, Failure> {
+    pub(crate) async fn longest_call_us(&self) -> Result<Option<f64>, Failure> {
         match self.valkey() {
             Some(host) => slow_log::longest_us(host).await,
             None => Ok(None),

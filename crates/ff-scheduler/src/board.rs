@@ -1,0 +1,312 @@
+//! What the scheduler knows: the lanes that somebody asked for, as many as fit in memory.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ff_core::limits;
+use ff_core::need::Need;
+use ff_core::types::LaneId;
+
+use crate::lane::{Knowledge, Lane, OVERTAKE_MS, Pick, Picks};
+use crate::worker::{Ability, Waiter};
+
+/// Memory for what nobody uses at the moment, in queues of partitions: about 64 MiB. A lane that
+/// was forgotten is looked through again when somebody asks for it.
+const SIZE_MAX: usize = 256 * 1024;
+
+/// Lanes that are known at a time, if nobody uses them.
+const LANES_MAX: usize = 4096;
+
+/// Partitions that one claim asks at the same time.
+const ASKED_AT_ONCE_MAX: usize = 16;
+
+#[derive(Default)]
+pub(crate) struct Board {
+    lanes: HashMap<LaneId, Lane>,
+    /// Counts what was heard, so that an answer can be told from what happened since the question.
+    heard: u64,
+    uses: u64,
+    waiters: u64,
+}
+
+/// A queue of a partition that is asked, and for how many.
+#[derive(Clone, Debug)]
+pub(crate) struct Ask {
+    pub(crate) lane: LaneId,
+    pub(crate) need: Arc<Need>,
+    pub(crate) partition: u16,
+    /// Nothing with a greater score may be taken.
+    pub(crate) score_max: Option<i64>,
+    queue: Arc<str>,
+    scores: Vec<i64>,
+    heard: u64,
+}
+
+impl Ask {
+    /// How many are asked for.
+    pub(crate) fn count(&self) -> usize {
+        self.scores.len()
+    }
+}
+
+/// A push: `count:score:lane:need`.
+pub(crate) struct News<'a> {
+    lane: &'a str,
+    queue: &'a str,
+    score: i64,
+    count: u32,
+}
+
+impl<'a> News<'a> {
+    pub(crate) fn parse(message: &'a [u8]) -> Option<Self> {
+        let mut parts = std::str::from_utf8(message).ok()?.splitn(4, ':');
+        let (count, score) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        Some(Self { lane: parts.next()?, queue: parts.next()?, score, count })
+    }
+}
+
+impl Board {
+    /// Somebody begins to look for work in these lanes.
+    pub(crate) fn enter(&mut self, lanes: Arc<[LaneId]>, ability: Ability) -> Arc<Waiter> {
+        self.waiters += 1;
+        for name in lanes.iter() {
+            self.uses += 1;
+            if !self.lanes.contains_key(name) {
+                self.make_room();
+            }
+            let lane = self.lanes.entry(name.clone()).or_default();
+            lane.users += 1;
+            lane.used = self.uses;
+        }
+        Arc::new(Waiter::new(self.waiters, lanes, ability))
+    }
+
+    /// It looks no longer. However it leaves, with work, with an error or in the middle, others are
+    /// called for what it leaves behind.
+    pub(crate) fn exit(&mut self, waiter: &Waiter) {
+        self.stop_waiting(waiter);
+        for name in waiter.lanes.iter() {
+            let Some(lane) = self.lanes.get_mut(name) else { continue };
+            lane.users -= 1;
+            if lane.is_waited_for() {
+                let called = lane.waiting_for_any();
+                self.call(called);
+            }
+        }
+    }
+
+    /// Whom to ask next, all at once. If nothing is known of, it waits until it is called.
+    pub(crate) fn choose_or_wait(
+        &mut self,
+        waiter: &Arc<Waiter>,
+        most: usize,
+        bytes: u64,
+    ) -> Vec<Ask> {
+        self.stop_waiting(waiter);
+        let asks = self.choose(&waiter.lanes, &waiter.ability, most, bytes);
+        if asks.is_empty() {
+            for name in waiter.lanes.iter() {
+                if let Some(lane) = self.lanes.get_mut(name) {
+                    lane.wait(waiter);
+                }
+            }
+        }
+        asks
+    }
+
+    /// The lanes are taken in their order, beginning with another one each time, so that a busy one
+    /// cannot starve the others. No more are asked for than together may bring what an answer can
+    /// carry, as far as sizes are known.
+    fn choose(&mut self, lanes: &[LaneId], ability: &Ability, most: usize, bytes: u64) -> Vec<Ask> {
+        self.uses += 1;
+        let first = self.uses as usize % lanes.len().max(1);
+        let (mut asks, mut most, mut bytes) = (Vec::new(), most, bytes);
+        for name in lanes[first..].iter().chain(&lanes[..first]) {
+            let Some(lane) = self.lanes.get_mut(name) else { continue };
+            let fitting = bytes.div_ceil(lane.expected_bytes());
+            let count = most.min(usize::try_from(fitting).unwrap_or(usize::MAX));
+            if count == 0 || asks.len() >= ASKED_AT_ONCE_MAX {
+                break;
+            }
+            let picks = lane.pick(ability, count, ASKED_AT_ONCE_MAX - asks.len());
+            let expected = lane.expected_bytes();
+            for ask in self.asks(name, picks) {
+                most -= ask.count();
+                bytes = bytes.saturating_sub(expected.saturating_mul(ask.count() as u64));
+                asks.push(ask);
+            }
+        }
+        asks
+    }
+
+    /// One execution of one partition, if nothing better is known of elsewhere.
+    pub(crate) fn choose_in(
+        &mut self,
+        lanes: &[LaneId],
+        ability: &Ability,
+        partition: u16,
+    ) -> Option<Ask> {
+        for name in lanes {
+            let picks = self.lanes.get_mut(name).map(|lane| lane.pick_in(ability, partition));
+            let found = picks.and_then(|picks| self.asks(name, picks).pop());
+            if found.is_some() {
+                return found;
+            }
+        }
+        None
+    }
+
+    fn asks(&self, lane: &LaneId, picks: Picks) -> Vec<Ask> {
+        let score_max = picks.next.map(|score| score.saturating_add(OVERTAKE_MS));
+        let ask = |Pick { queue, need, partition, scores }| Ask {
+            lane: lane.clone(),
+            need,
+            partition,
+            score_max,
+            queue,
+            scores,
+            heard: self.heard,
+        };
+        picks.picks.into_iter().map(ask).collect()
+    }
+
+    fn stop_waiting(&mut self, waiter: &Waiter) {
+        for name in waiter.lanes.iter() {
+            if let Some(lane) = self.lanes.get_mut(name) {
+                lane.leave(waiter);
+            }
+        }
+    }
+
+    /// Calls those who wait. Until they wait again, others are called.
+    fn call(&mut self, waiters: Vec<Arc<Waiter>>) {
+        for waiter in waiters {
+            self.stop_waiting(&waiter);
+            waiter.call.notify_one();
+        }
+    }
+
+    /// So many joined a queue of a partition.
+    pub(crate) fn hear(&mut self, partition: u16, news: &News<'_>) {
+        self.heard += 1;
+        let heard = self.heard;
+        let Some(lane) = LaneId::try_new(news.lane).ok().and_then(|name| self.lanes.get_mut(&name))
+        else {
+            return;
+        };
+        if lane.add(news.queue, partition, news.score, news.count, heard) {
+            let called = lane.waiting_for(news.queue, news.count.max(1));
+            self.call(called);
+        }
+    }
+
+    /// A queue that was asked gave something, with payloads up to so many bytes, or nothing; and
+    /// told what its best one is now. What it did not give although it could stays with whoever
+    /// asked, so that not all who wait ask for it in vain.
+    pub(crate) fn answered(&mut self, ask: &Ask, bytes: Option<u64>, next_score: Option<i64>) {
+        let Some(lane) = self.lanes.get_mut(&ask.lane) else { return };
+        lane.correct(&ask.queue, ask.partition, next_score, ask.heard);
+        if let Some(bytes) = bytes {
+            lane.saw_payload(bytes);
+            self.pass_on(ask, u32::from(next_score.is_some()));
+        }
+    }
+
+    /// A queue could not be asked: what is known of it is as it was, and others may try.
+    pub(crate) fn failed(&mut self, ask: &Ask) {
+        let heard = self.heard;
+        let Some(lane) = self.lanes.get_mut(&ask.lane) else { return };
+        for score in &ask.scores {
+            lane.add(&ask.queue, ask.partition, *score, 1, heard);
+        }
+        self.pass_on(ask, ask.count() as u32);
+    }
+
+    /// Somebody else is called for what is in a queue.
+    fn pass_on(&mut self, ask: &Ask, most: u32) {
+        if let Some(lane) = self.lanes.get(&ask.lane) {
+            let called = lane.waiting_for(&ask.queue, most);
+            self.call(called);
+        }
+    }
+
+    /// How much was heard so far.
+    pub(crate) fn heard(&self) -> u64 {
+        self.heard
+    }
+
+    /// A partition told all its queues of a lane, when so much had been heard.
+    pub(crate) fn listed(
+        &mut self,
+        name: &LaneId,
+        partition: u16,
+        queues: &[(String, i64, u32)],
+        at: u64,
+    ) {
+        let Some(lane) = self.lanes.get_mut(name) else { return };
+        lane.listed(partition, queues, at);
+        let called: Vec<_> =
+            queues.iter().flat_map(|(text, _, count)| lane.waiting_for(text, *count)).collect();
+        self.call(called);
+    }
+
+    /// Those of the lanes that somebody must look through. Whoever asks does so.
+    pub(crate) fn begin_looking(&mut self, lanes: &[LaneId]) -> Vec<LaneId> {
+        let mut unknown = Vec::new();
+        for name in lanes {
+            if let Some(lane) = self.lanes.get_mut(name)
+                && lane.knowledge == Knowledge::Unknown
+            {
+                lane.knowledge = Knowledge::Looking;
+                unknown.push(name.clone());
+            }
+        }
+        unknown
+    }
+
+    /// All partitions of these lanes were looked through, or could not be.
+    pub(crate) fn looked(&mut self, lanes: &[LaneId], everywhere: bool) {
+        for name in lanes {
+            if let Some(lane) = self.lanes.get_mut(name) {
+                lane.knowledge = if everywhere { Knowledge::Known } else { Knowledge::Unknown };
+            }
+        }
+    }
+
+    /// Whether all of these lanes were looked through.
+    pub(crate) fn are_known(&self, lanes: &[LaneId]) -> bool {
+        let knows = |name| self.lanes.get(name).is_some_and(|it| it.knowledge == Knowledge::Known);
+        lanes.iter().all(knows)
+    }
+
+    /// Something may have been missed. Answers the lanes that somebody uses.
+    pub(crate) fn doubt_all(&mut self) -> Vec<LaneId> {
+        for lane in self.lanes.values_mut() {
+            lane.knowledge = Knowledge::Unknown;
+        }
+        let used = self.lanes.iter().filter(|(_, lane)| lane.users > 0);
+        used.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Forgets half of the lanes that nobody uses, if there are many: those that were not used for
+    /// longest. Half, so that this is rare.
+    fn make_room(&mut self) {
+        let size: usize = self.lanes.values().map(Lane::size).sum();
+        if self.lanes.len() < LANES_MAX && size < SIZE_MAX {
+            return;
+        }
+        let idle = self.lanes.values().filter(|lane| lane.users == 0);
+        let mut uses: Vec<_> = idle.map(|lane| lane.used).collect();
+        if uses.is_empty() {
+            return;
+        }
+        let half = uses.len() / 2;
+        let (_, &mut last, _) = uses.select_nth_unstable(half);
+        self.lanes.retain(|_, lane| lane.users > 0 || lane.used > last);
+    }
+}
+
+/// How many bytes an answer may still carry.
+pub(crate) const fn bytes_left(claimed: u64) -> u64 {
+    limits::CLAIM_BYTES_MAX.saturating_sub(claimed)
+}

@@ -1,0 +1,70 @@
+//! Looking through all partitions: what waits in lanes of which nothing is known, and what a lost
+//! push has told of.
+
+use std::sync::Arc;
+
+use ff_core::contracts::QueueHead;
+use ff_core::error::EngineError;
+use ff_core::partition::Partition;
+use ff_core::types::LaneId;
+use tokio::task::JoinSet;
+
+use crate::Shared;
+
+/// Partitions that are asked at the same time.
+const ASKED_AT_ONCE: usize = 16;
+
+/// Lanes that somebody looks through. Unless all partitions answer, they stay unknown.
+struct Looking<'a> {
+    shared: &'a Shared,
+    lanes: &'a [LaneId],
+    everywhere: bool,
+}
+
+impl Drop for Looking<'_> {
+    fn drop(&mut self) {
+        self.shared.board().looked(self.lanes, self.everywhere);
+        self.shared.looked.notify_waiters();
+    }
+}
+
+/// Looks through all partitions for work of these lanes.
+pub(crate) async fn look(shared: &Arc<Shared>, lanes: &[LaneId]) -> Result<(), EngineError> {
+    let mut looking = Looking { shared, lanes, everywhere: false };
+    let mut partitions = shared.backend.partition_config().flow_partitions();
+    let mut asked = JoinSet::new();
+    loop {
+        while asked.len() < ASKED_AT_ONCE {
+            let Some(partition) = partitions.next() else { break };
+            asked.spawn(list(Arc::clone(shared), partition, lanes.to_vec()));
+        }
+        match asked.join_next().await {
+            None => break,
+            Some(answer) => {
+                answer.unwrap_or(Err(EngineError::Unavailable { op: "list_needs" }))?;
+            }
+        }
+    }
+    looking.everywhere = true;
+    Ok(())
+}
+
+async fn list(
+    shared: Arc<Shared>,
+    partition: Partition,
+    lanes: Vec<LaneId>,
+) -> Result<(), EngineError> {
+    let heard = shared.board().heard();
+    let heads = shared.backend.list_needs(partition, lanes.clone()).await?;
+    let mut board = shared.board();
+    for lane in &lanes {
+        let own = heads.iter().filter(|head| head.lane == *lane);
+        let queues: Vec<_> = own.map(told).collect();
+        board.listed(lane, partition.index, &queues, heard);
+    }
+    Ok(())
+}
+
+fn told(head: &QueueHead) -> (String, i64, u32) {
+    (head.need.to_string(), head.score, head.waiting)
+}

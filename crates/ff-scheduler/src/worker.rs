@@ -1,0 +1,74 @@
+//! Workers as the scheduler sees them: what they may take, and those that wait.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use ff_core::capability::CapabilitySet;
+use ff_core::need::Need;
+use ff_core::types::{ExecutionKind, LaneId, Namespace};
+use tokio::sync::Notify;
+
+/// What a worker may take.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ability {
+    capabilities: CapabilitySet,
+    /// Any if empty.
+    kinds: HashSet<ExecutionKind>,
+    /// Any if empty.
+    namespaces: HashSet<Namespace>,
+}
+
+impl Ability {
+    pub(crate) fn new(
+        capabilities: CapabilitySet,
+        kinds: &[ExecutionKind],
+        namespaces: &[Namespace],
+    ) -> Self {
+        let kinds = kinds.iter().cloned().collect();
+        Self { capabilities, kinds, namespaces: namespaces.iter().cloned().collect() }
+    }
+
+    /// May such a worker take what has this need?
+    pub(crate) fn suits(&self, need: &Need) -> bool {
+        (self.kinds.is_empty() || self.kinds.contains(&need.kind))
+            && (self.namespaces.is_empty() || self.namespaces.contains(&need.namespace))
+            && self.capabilities.includes(&need.capabilities)
+    }
+}
+
+/// A claim that waits for work.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    /// In the order in which they came.
+    pub(crate) id: u64,
+    pub(crate) lanes: Arc<[LaneId]>,
+    pub(crate) ability: Ability,
+    /// There may be something for it.
+    pub(crate) call: Notify,
+}
+
+impl Waiter {
+    pub(crate) fn new(id: u64, lanes: Arc<[LaneId]>, ability: Ability) -> Self {
+        Self { id, lanes, ability, call: Notify::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_takes_what_it_can_of_the_kinds_and_namespaces_it_names() {
+        let ability = |capabilities: &[&str], kinds: &[&str], namespaces: &[&str]| Ability {
+            capabilities: CapabilitySet::try_new(capabilities.iter().copied()).expect("valid"),
+            kinds: kinds.iter().map(|kind| kind.parse().expect("valid")).collect(),
+            namespaces: namespaces.iter().map(|name| name.parse().expect("valid")).collect(),
+        };
+        let need: Need = "shop:render:gpu,large".parse().expect("a need");
+        assert!(ability(&["gpu", "large", "x"], &[], &[]).suits(&need));
+        assert!(ability(&["gpu", "large"], &["mail", "render"], &["shop"]).suits(&need));
+        assert!(!ability(&["gpu"], &[], &[]).suits(&need), "lacks one");
+        assert!(!ability(&["gpu", "large"], &["mail"], &[]).suits(&need), "another kind");
+        assert!(!ability(&["gpu", "large"], &[], &["other"]).suits(&need), "another namespace");
+    }
+}

@@ -105,7 +105,7 @@ function index.times(p, word) return word == 'running' and p.leases or p.due end
 
 -- The index that had a time of this execution when it was read, if one had.
 local function timed_before(p, x)
-  local was = x.was
+  local was, lane = x.was, x.lane
   if was == 'running' then return p.leases end
   if was == 'delayed' or was == 'suspended' then return p.due end
   if LIVE[was] and (x.reserved or x.timed or x.deadline_at) then return p.due end
@@ -211,7 +211,7 @@ end
 -- follow. All that is derived is derived before the first write. A damaged record may lack its
 -- lane; one in a state that a newer version brought is that version's to change.
 function index.write(w, x)
-  local was = x.was
+  local was, lane = x.was, x.lane
   if not x.moved then
     record.write(x)
   elseif was and not LIVE[was] and not ENDED[was] then

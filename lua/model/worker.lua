@@ -24,8 +24,8 @@ local function pack(entry)
     number.text(entry.expires_at), entry.capabilities .. '\n' .. entry.lanes }, ':')
   if not entry.heard_at then return head end
   -- Without lanes the first line's end is there already.
-  return head .. (entry.lanes == '' and '\n' or '\n\n') .. table.concat({ entry.running, entry.capacity,
-    number.text(entry.heard_at), entry.process .. '\n' .. entry.kinds }, ':')
+  return head .. (entry.lanes == '' and '\n' or '\n\n') .. table.concat({ entry.running,
+    entry.capacity, number.text(entry.heard_at), entry.process .. '\n' .. entry.kinds }, ':')
 end
 
 -- The part before the empty line, and the one behind it, if there is one.

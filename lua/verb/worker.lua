@@ -1,5 +1,5 @@
--- Workers: the registry of connected worker processes, each in the partition of its instance id, and
--- the leases that a leaving worker hands back, in every partition.
+-- Workers: the registry of connected worker processes, each in the partition of its instance id,
+-- and the leases that a leaving worker hands back, in every partition.
 
 local arg = require('kernel.arg')
 local define = require('kernel.define').define

@@ -167,7 +167,8 @@ conformance! {
         let told = why(d, last).await;
         let Why::Queued { ahead_estimate, .. } = told.why else { panic!("{told:?}") };
         assert_eq!(ahead_estimate, d.partitions.len() as u64 + 1);
-        let at = score(&d.dump().await, &format!("q:{own}"), last).expect("it is queued");
+        let queue = format!("q:{own}:{}:{}", d.describe(last).await.namespace, told.kind);
+        let at = score(&d.dump().await, &queue, last).expect("it is queued");
         let call = CountAhead {
             lane: lane(&own),
             need: format!("tests:{}", told.kind).parse().expect("a need"),

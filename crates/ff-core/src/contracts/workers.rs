@@ -16,8 +16,8 @@ use crate::types::{
 /// Knows the connected workers.
 pub trait Workers: Send + Sync {
     /// Makes a worker process known, or renews that. A live process with the same instance id and
-    /// another session is in the way: refused with `worker_instance_in_use` and that process, unless
-    /// the caller saw it go (`replaces`); then its leases are handed back.
+    /// another session is in the way: refused with `worker_instance_in_use` and that process,
+    /// unless the caller saw it go (`replaces`); then its leases are handed back.
     fn register_worker(&self, registration: WorkerRegistration) -> Answer<'_, Registered>;
 
     /// Extends a registration. Refused with `worker_not_found` if it ran out: register again.

@@ -9,8 +9,8 @@ use super::{Findings, shown};
 /// What tells a worker from an execution in the index of times.
 pub(super) const DUE_PREFIX: &[u8] = b"w:";
 
-/// When a registration ends: `session:worker:registered_at:expires_at:capabilities`, then lanes, and
-/// behind an empty line what it says of its load.
+/// When a registration ends: `session:worker:registered_at:expires_at:capabilities`, then lanes,
+/// and behind an empty line what it says of its load.
 fn expires_at(value: &[u8]) -> Option<i64> {
     let parts: Vec<&[u8]> = value.splitn(5, |byte| *byte == b':').collect();
     let [session, worker, registered_at, expires_at, rest] = parts[..] else { return None };

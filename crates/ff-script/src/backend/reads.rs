@@ -386,8 +386,8 @@ row!(ExecutionSummary {
     created_at,
     completed_at,
     total_attempt_count,
-    worker_id;
-    worker_instance_id = None,
+    worker_id,
+    worker_instance_id,
 });
 
 impl Row for Event {

@@ -52,7 +52,7 @@ impl<H: Host + ?Sized> Workers for ScriptBackend<H> {
                 self.call(self.home(&instance), call).await?;
             self.forget_workers();
             if replaced {
-                // The new process has claimed nothing yet: what is under its name was the old one's.
+                // The new process has claimed nothing yet: what is under its name was the other's.
                 self.release_all(&instance).await?;
             }
             Ok(Registered { session, expires_at, at_capacity: false })

@@ -27,8 +27,8 @@ impl Client {
         explained.map_err(|error| name.advise(error).in_context("why").into())
     }
 
-    /// Why no connected worker can take an execution that waits for one, in words; none if some can,
-    /// or if it waits for something else.
+    /// Why no connected worker can take an execution that waits for one, in words; none if some
+    /// can, or if it waits for something else.
     pub async fn without_worker(
         &self,
         execution: impl Into<ExecutionRef>,

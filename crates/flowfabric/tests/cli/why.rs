@@ -2,6 +2,12 @@
 
 use crate::site::Site;
 
+/// The word for why an execution does not run.
+fn word(site: &Site, id: &str) -> String {
+    let json = site.run(&["why", id, "--json"]).json().remove(0);
+    json["why"]["reason"].as_str().expect("a word").to_owned()
+}
+
 /// What is said of an execution, and the word for it.
 fn told(site: &Site, id: &str) -> (String, String) {
     let json = site.run(&["why", id, "--json"]).json().remove(0);
@@ -36,7 +42,7 @@ fn what_nobody_can_take_names_what_is_missing() {
     let id = site.submit(&policy);
     assert!(told(&site, &id).0.contains("no worker is connected"));
     let _mail = site.worker(&["--kind", "mail", "--name", "mailer"], &["cat"]);
-    crate::site::eventually(|| told(&site, &id).1 == "no_worker_for_kind");
+    crate::site::eventually(|| word(&site, &id) == "no_worker_for_kind");
     let (text, _) = told(&site, &id);
     assert!(
         text.contains("no worker serves render; 1 in lane default serve other kinds"),
@@ -44,7 +50,7 @@ fn what_nobody_can_take_names_what_is_missing() {
     );
     let gpu = ["--kind", "render", "--name", "half", "--capability", "gpu"];
     let _half = site.worker(&gpu, &["cat"]);
-    crate::site::eventually(|| told(&site, &id).1 == "no_capable_worker");
+    crate::site::eventually(|| word(&site, &id) == "no_capable_worker");
     let (text, _) = told(&site, &id);
     assert!(text.contains("no worker can do all it requires (cuda,gpu)"), "{text}");
     assert!(text.contains("nearest      half") && text.contains("lacks cuda"), "{text}");

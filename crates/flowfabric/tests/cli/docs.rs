@@ -152,7 +152,6 @@ pages! {
     the_http_api_can_be_followed "http.md",
     streaming_can_be_followed "streaming.md",
     waiting_can_be_followed "waiting.md",
-    lanes_can_be_followed "lanes.md",
     flows_can_be_followed "flows.md",
     operating_can_be_followed "operating.md",
     installing_can_be_followed "installing.md",

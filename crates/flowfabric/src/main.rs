@@ -164,7 +164,7 @@ enum ConfigCommand {
 #[derive(Subcommand)]
 enum WorkerCommand {
     /// Take executions and run a program for each: payload on stdin, result from stdout.
-    Run(worker::Options),
+    Run(Box<worker::Options>),
     /// List the connected workers: what they take, how much they run, and who runs what.
     Ls(worker::list::Options),
 }
@@ -226,7 +226,7 @@ fn run(Cli { command, remote, json, .. }: Cli) -> Result<(), Failure> {
         Command::Lane(command) => lane::run(&remote, json, &command),
         Command::Kind(command) => kind::run(&remote, json, &command),
         Command::Secret(command) => secret::run(&remote, json, &command),
-        Command::Worker(WorkerCommand::Run(options)) => worker::run(&remote, json, options),
+        Command::Worker(WorkerCommand::Run(options)) => worker::run(&remote, json, *options),
         Command::Worker(WorkerCommand::Ls(options)) => worker::list::run(&remote, json, &options),
         Command::Demo(options) => demo::run(&options, json),
         Command::DemoWorker(worker) => demo::run_worker(&remote, &worker),

@@ -7,7 +7,7 @@ use ff_conformance::{
 use ff_core::contracts::{Condition, TimeoutBehavior};
 use ff_core::limits;
 use ff_core::types::{
-    AttemptId, AttemptIndex, ExecutionId, GrantId, LeaseId, Namespace, RequestId, WorkerSession,
+    AttemptId, AttemptIndex, ExecutionId, GrantId, LeaseId, RequestId, WorkerSession,
 };
 use ff_script::call::Call;
 use ff_script::calls::cancel::CancelExecution;

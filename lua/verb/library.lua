@@ -29,6 +29,7 @@ local function needed()
     { 'HEXISTS', record, 'f' },
     { 'ZADD', p.all, '1', 'm' }, { 'ZREM', p.all, 'm' }, { 'ZRANGE', p.all, '0', '1' },
     { 'ZSCORE', p.all, 'm' }, { 'ZCARD', p.all }, { 'ZRANK', p.all, 'm' },
+    { 'ZCOUNT', p.all, '0', '1' },
     { 'ZREVRANK', p.all, 'm' },
     { 'XADD', p.log, '*', 'e', '' }, { 'XTRIM', p.log, 'MAXLEN', '1' },
     { 'XRANGE', p.log, '-', '+' },

@@ -43,9 +43,9 @@ local function add_queues(p, a, list)
   for i = 1, #queues do list[#list + 1] = queues[i] end
 end
 
--- The indexes to read for a state, as named in a cursor: all, due, leases, parked,
--- suspended, ended:<outcome>, q:<lane>:<need>. They are read in the order of their names, byte by byte whatever the locale: a
--- caller who merges partitions relies on it.
+-- The indexes to read for a state, as named in a cursor: all, due, leases, parked, suspended,
+-- ended:<outcome>, q:<lane>:<need>. They are read in the order of their names, byte by byte
+-- whatever the locale: a caller who merges partitions relies on it.
 local function sources(p, a)
   if not a.state then return { 'all' } end
   if OUTCOME_OF[a.state] then return { 'ended:' .. OUTCOME_OF[a.state] } end

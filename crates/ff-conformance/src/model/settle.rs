@@ -90,7 +90,7 @@ pub(super) async fn forget_everything(game: &mut Game<'_>) -> Result<(), String>
         tick_until_quiet(game).await?;
     }
     let kept = |key: &[u8]| {
-        [":log", ":trimmed", ":deployment", ":lanes", ":secrets"]
+        [":log", ":trimmed", ":deployment", ":lanes", ":lane-uses", ":secrets"]
             .iter()
             .any(|end| key.ends_with(end.as_bytes()))
     };

@@ -181,7 +181,8 @@ macro_rules! functions {
 }
 
 functions! {
-    ff_open_deployment ff_register_lane ff_forget_lane ff_install_facts ff_confirm_facts ff_read_facts ff_set_lane
+    ff_open_deployment ff_register_lane ff_forget_lane ff_install_facts ff_confirm_facts
+    ff_read_facts ff_set_lane
     ff_register_kind ff_set_kind ff_create_execution ff_create_executions ff_claim_next
     ff_grant_next ff_issue_claim_grant ff_issue_reclaim_grant ff_claim_execution
     ff_claim_resumed_execution ff_reclaim_execution ff_renew_lease ff_revoke_lease
@@ -192,7 +193,7 @@ functions! {
     ff_describe_execution ff_read_payload ff_read_result ff_list_attempts ff_list_executions
     ff_read_events ff_tick ff_register_worker ff_heartbeat_worker ff_unregister_worker
     ff_release_worker_leases ff_lane_depths ff_list_needs ff_recall_claims ff_upgrade_lane
-    ff_finish_upgrade ff_mark_shard ff_suspend_execution ff_resume_execution
+    ff_mark_shard ff_suspend_execution ff_resume_execution
     ff_expire_suspension ff_read_resume_signals ff_create_pending_waitpoint ff_close_waitpoint
     ff_list_pending_waitpoints ff_deliver_signal ff_buffer_signal_for_pending_waitpoint
     ff_rotate_waitpoint_hmac_secret ff_list_suspended ff_record_decision ff_read_approval

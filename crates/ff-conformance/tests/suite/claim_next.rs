@@ -5,6 +5,7 @@ use ff_conformance::{
     Deployment, INSTANCE, LANE, LEASE_MS, WORKER, capabilities, conformance, instance, lane,
 };
 use ff_core::engine_backend::roles::*;
+use ff_core::error::Code;
 use ff_core::limits;
 use ff_core::state::{AttemptType, PublicState};
 use ff_core::types::ExecutionKind;
@@ -247,6 +248,12 @@ conformance! {
         let refused = d.create().kind("another").reply().await.expect_err("there are too many");
         assert_eq!(refused.code().map(|code| code.as_str()), Some("too_many_needs"));
         d.create().kind("kind-7").send().await;
+        let mut graph = d.graph("a");
+        graph.create("a").kind = "another".parse().expect("valid");
+        assert_eq!(d.refused(graph.whole()).await, Code::TooManyNeeds);
+        d.create().lane("parents").send().await;
+        let parent = d.claim("parents").await;
+        assert_eq!(d.refused(parent.add_children(&graph)).await, Code::TooManyNeeds);
         d.create().lane("other").kind("another").send().await;
         // What is claimed makes room when somebody looks.
         d.claim(LANE).await;

@@ -60,7 +60,8 @@ conformance! {
             }
         }
         let never_arrived = GrantNext { retry: true, ..next_grant(d, "w-1") };
-        assert_eq!(d.call(never_arrived.clone()).await, GrantNextReply::Nothing { next_score: None });
+        let nothing = GrantNextReply::Nothing { next_score: None };
+        assert_eq!(d.call(never_arrived.clone()).await, nothing);
         let id = d.create_one().await;
         match d.call(never_arrived).await {
             GrantNextReply::Granted { execution_id, .. } => assert_eq!(execution_id, id),

@@ -41,6 +41,7 @@ mod hosts;
 mod inputs;
 mod json;
 mod kind;
+mod kind_counts;
 mod lane;
 mod lease;
 mod library;
@@ -149,6 +150,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         inputs::CASES,
         json::CASES,
         kind::CASES,
+        kind_counts::CASES,
         lane::CASES,
         policy::CASES,
         capability::CASES,

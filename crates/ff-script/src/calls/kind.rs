@@ -38,7 +38,8 @@ functions! {
     refuses [FactsLimitExceeded, InvalidPolicyJson, InvalidCapabilities];
 }
 
-/// What becomes of the pin on defaults. A policy that is given is pinned unless this says otherwise.
+/// What becomes of the pin on defaults. A policy that is given is pinned unless this says
+/// otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pinning {
     /// It stays.

@@ -143,7 +143,7 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
         self
     }
 
-    /// How many executions of this kind may run at a time; as many as the worker has room for if not
+    /// How many executions of this kind may run at a time; as many as there is room for if not
     /// said. What there is no room for is left to other workers: a claim asks for no more than the
     /// tightest kind has room for, and not at all for one that is full. A worker that must fill
     /// many places in one claim keeps such kinds in a worker of their own.

@@ -1,4 +1,5 @@
-//! `store backup`, `store check` and `store export`, and a server that ends and starts on its directory.
+//! `store backup`, `store check` and `store export`, and a server that ends and starts on its
+//! directory.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;

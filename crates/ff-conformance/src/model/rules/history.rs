@@ -91,10 +91,20 @@ fn grown(before: Fields<'_>, after: Fields<'_>, name: &str) -> Option<u64> {
 const CLAIMS: [&str; 4] =
     ["ff_claim_next", "ff_claim_execution", "ff_claim_resumed_execution", "ff_reclaim_execution"];
 
+/// Does the call replay it: by its name, or because it ran behind one that is replayed with all of
+/// those?
+fn is_replayed(seen: &Seen<'_>, before: Fields<'_>, after: Fields<'_>, direct: bool) -> bool {
+    let behind = seen.sent.text("downstream") == "1"
+        && before.count(field::ATTEMPT_COUNT) > 0
+        && before.is_ended()
+        && !after.is_ended();
+    seen.sent.name() == "ff_replay_execution" && (direct || behind)
+}
+
 fn counters(seen: &Seen<'_>, before: Fields<'_>, after: Fields<'_>, direct: bool) -> Checked {
     let name = seen.sent.name();
     let claims = direct && CLAIMS.contains(&name);
-    let replays = u64::from(direct && name == "ff_replay_execution");
+    let replays = u64::from(is_replayed(seen, before, after, direct));
     let epochs = grown(before, after, field::LEASE_EPOCH);
     let new_epoch = claims || hands_back(name);
     rule(epochs == Some(u64::from(new_epoch)), || format!("the epoch grew by {epochs:?}"))?;

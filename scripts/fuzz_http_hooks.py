@@ -96,8 +96,9 @@ def agree(body):
     else:
         # Only what named its leases can be asked for again.
         body.pop("retry", None)
-    for inner in body.get("executions", []):
-        agree(inner)
+    for inner in body.get("executions") or []:
+        if isinstance(inner, dict):
+            agree(inner)
 
 
 def select(body, path):
@@ -109,6 +110,21 @@ def select(body, path):
         selection.pop("state", None)
     else:
         selection["state"] = "failed"
+
+
+def name_kinds(body):
+    """Names of kinds are no part of what a document can say about an object."""
+    kinds = body.get("kinds") or {}
+    body["kinds"] = {"kind-%d" % number: policy for number, policy in enumerate(kinds.values())}
+    for policy in body["kinds"].values():
+        grow(policy)
+
+
+def take_turns(body):
+    """Only those who share a fair lane have weights and something that tells them apart."""
+    if body.get("order") != "fair":
+        for name in ("fair_by", "weights"):
+            body.pop(name, None)
 
 
 def name_waitpoint(body):
@@ -219,6 +235,10 @@ def before_call(context, case, kwargs):
         agree(case.body)
     if case.operation.path.endswith("/signal") and isinstance(case.body, dict):
         name_waitpoint(case.body)
+    if case.operation.path == "/v1/kinds" and isinstance(case.body, dict):
+        name_kinds(case.body)
+    if case.operation.path == "/v1/lanes/{lane}" and isinstance(case.body, dict):
+        take_turns(case.body)
     if case.operation.path in MANY and isinstance(case.body, dict):
         select(case.body, case.operation.path)
     if case.operation.path == "/v1/flows/graph" and isinstance(case.body, dict):

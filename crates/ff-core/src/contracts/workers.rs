@@ -71,11 +71,11 @@ pub struct WorkerRegistration {
     pub capacity: Option<u32>,
     /// What tells the process from all others, those of its machine and of others: told to whoever
     /// wants the same instance id.
-    #[schema(max_length = 128)]
+    #[schema(max_length = 128, pattern = "^[!-~]*$")]
     pub process: Option<String>,
     /// The process that was in the way, which the caller saw go: it is replaced at once, and its
     /// leases are handed back.
-    #[schema(max_length = 128)]
+    #[schema(max_length = 128, pattern = "^[!-~]*$")]
     pub replaces: Option<String>,
     /// How long the registration lasts without a heartbeat.
     #[schema(value_type = crate::schema::TtlMs)]

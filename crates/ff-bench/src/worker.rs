@@ -6,10 +6,11 @@ use ff_core::backend::Handle;
 use ff_core::capability::CapabilitySet;
 use ff_core::contracts::{
     ANY_SIGNAL, ClaimRequest, Condition, CreateExecution, DeliverSignal, Signal, SignalOutcome,
-    SuspendOutcome, SuspendRequest,
+    SuspendOutcome, SuspendRequest, TakeFrom,
 };
 use ff_core::engine_backend::PartitionBackend;
 use ff_core::error::Code;
+use ff_core::need::Need;
 use ff_core::partition::Partition;
 use ff_core::policy::ExecutionPolicy;
 use ff_core::types::{
@@ -60,6 +61,14 @@ struct Names {
     kind: ExecutionKind,
     worker_id: WorkerId,
     worker_instance_id: WorkerInstanceId,
+}
+
+impl Names {
+    /// The queue that the executions wait in, which whoever claims for workers names.
+    fn need(&self) -> Need {
+        let (namespace, kind) = (self.namespace.clone(), self.kind.clone());
+        Need { namespace, kind, capabilities: CapabilitySet::default() }
+    }
 }
 
 impl Worker {
@@ -168,7 +177,7 @@ impl Worker {
             worker_instance_id: self.names.worker_instance_id.clone(),
             capabilities: CapabilitySet::default(),
             namespaces: Vec::new(),
-            from: Default::default(),
+            from: TakeFrom { need: Some(self.names.need()), score_max: None },
             lease_ttl_ms: self.lease_ttl_ms,
             lease_ids,
             retry: false,

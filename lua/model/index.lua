@@ -67,13 +67,30 @@ local function tell_ready(w, name, score, count)
   other.best, other.count = math.min(other.best, score), other.count + count
 end
 
+-- The names of the queues that something has joined in this call.
+function index.each_joined(w, visit)
+  if not w.ready then return end
+  visit(w.ready)
+  local others = w.others
+  for i = 1, others and #others or 0 do visit(others[i].name) end
+end
+
+-- One of those who joined a queue, or another in its place, is taken in the same call: nobody need
+-- be told of it.
+local function tell_taken(w, name)
+  local told = w.ready == name and w or w.others and w.others[name]
+  if told and told.count > 0 then told.count, told.taken = told.count - 1, true end
+end
+
+local function push_ready(w, name, told)
+  if told.count > 0 or not told.taken then need.push(w, name, told.best, told.count) end
+end
+
 -- Once per call and queue, whatever number joined it.
 local function announce(w)
-  need.push(w, w.ready, w.best, w.count)
+  push_ready(w, w.ready, w)
   local others = w.others
-  for i = 1, others and #others or 0 do
-    need.push(w, others[i].name, others[i].best, others[i].count)
-  end
+  for i = 1, others and #others or 0 do push_ready(w, others[i].name, others[i]) end
 end
 
 local function earlier(at, text)
@@ -196,6 +213,7 @@ local function write_live(call, w, x, name, queued)
     enqueue(call, w, x, name, score, queued)
   elseif queued then
     call('ZREM', p.queue .. name, uuid)
+    if w.ready then tell_taken(w, name) end
   end
   if after then
     call('ZADD', after, at, uuid)

@@ -86,16 +86,21 @@ local function open(p, name, step)
   return q
 end
 
--- The queues that a worker may take from.
-local function suitable(p, a, has, step)
-  if a.need then return { open(p, a.lane .. ':' .. a.need, step) } end
+-- The names of the queues that a worker may take from: the one it names, or all of the lane that
+-- suit it.
+function queue.names(p, a, has)
+  if a.need then return { a.lane .. ':' .. a.need } end
   local list, needs = {}, need.list(p, a.lane)
   for i = 1, #needs do
-    if need.suits(needs[i], a, has) then
-      list[#list + 1] = open(p, a.lane .. ':' .. needs[i], step)
-    end
+    if need.suits(needs[i], a, has) then list[#list + 1] = a.lane .. ':' .. needs[i] end
   end
   return list
+end
+
+local function open_all(p, names, step)
+  local queues = {}
+  for i = 1, #names do queues[i] = open(p, names[i], step) end
+  return queues
 end
 
 -- Of equals the one that comes first in a queue of its own.
@@ -123,15 +128,15 @@ local function look_at(w, p, q, uuid, now, visit)
   return end_if_stopped(w, p, x, now) or fail_if_lost(w, x, now) or visit(x)
 end
 
--- Calls `visit` with each execution the worker could take, best first, until it answers false, the
--- next one is behind `score_max`, or the bound is reached. `count` is how many will probably do.
--- Gives the score of the next one; the empty text if there is none.
-function queue.walk(w, p, a, has, now, count, visit)
+-- Calls `visit` with each execution of these queues that could be taken, best first, until it
+-- answers false, the next one is behind `score_max`, or the bound is reached. `count` is how many
+-- will probably do. Gives the score of the next one; the empty text if there is none.
+function queue.walk(w, p, names, score_max, now, count, visit)
   local step, looked, strange = count + 1, 0, 0
-  local queues = suitable(p, a, has, step)
+  local queues = open_all(p, names, step)
   local q = best_of(queues)
   while q and looked < limit.claim_scan_max and strange < limit.strange_scan_max
-    and (not a.score_max or q.score <= a.score_max) do
+    and (not score_max or q.score <= score_max) do
     local uuid, from = q.uuid, q
     advance(p, q, step)
     local goes_on = look_at(w, p, from, uuid, now, visit)

@@ -3,9 +3,10 @@
 
 use futures_core::future::BoxFuture;
 
+use crate::backend::Handle;
 use crate::contracts::{
-    ClaimRequest, Claimed, ClaimedNext, GrantedNext, LaneDepth, NextGrantRequest, QueueHead,
-    TakeFrom, TickReport, WorkerList,
+    ClaimRequest, Claimed, ClaimedNext, FinishedNext, GrantedNext, LaneDepth, NextGrantRequest,
+    QueueHead, TakeFrom, TaskEnd, TickReport, WorkerList,
 };
 use crate::error::EngineError;
 use crate::partition::{Partition, PartitionConfig};
@@ -53,6 +54,16 @@ pub trait PartitionBackend: EngineBackend + Approvals {
     /// priority first, then oldest, fresh and interrupted ones alike. Repeating it with `retry` and
     /// the same lease ids answers the same executions.
     fn claim_next(&self, partition: Partition, request: ClaimRequest) -> Answer<'_, ClaimedNext>;
+
+    /// Ends a task and takes the next one of its partition for the same worker, under the one lease
+    /// id of the claim: of the queue that is named, or of those of the lane that the end itself put
+    /// something into. Repeating it answers the same.
+    fn finish<'a>(
+        &'a self,
+        handle: &'a Handle,
+        end: TaskEnd,
+        next: ClaimRequest,
+    ) -> Answer<'a, FinishedNext>;
 
     /// What an earlier, unanswered send of a claim took on one partition: the executions that its
     /// worker instance holds under its lease ids. Takes nothing new. A read.

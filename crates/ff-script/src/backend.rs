@@ -18,6 +18,7 @@ mod kinds;
 mod lanes;
 mod listing;
 mod many;
+mod next_task;
 mod pages;
 mod partition;
 mod reads;

@@ -47,6 +47,7 @@ mod lease;
 mod library;
 mod list;
 mod mark;
+mod next_task;
 mod patch;
 mod pause;
 mod payloads;
@@ -97,6 +98,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         patch::CASES,
         complete::CASES,
         fail::CASES,
+        next_task::CASES,
         cancel::CASES,
         pause::CASES,
         suspend::CASES,

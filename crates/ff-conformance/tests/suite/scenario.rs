@@ -354,6 +354,8 @@ async fn prepare_holder(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         "ff_append_frame" => encode(&held.append(1, &["a", "b"])),
         "ff_complete_execution" => encode(&held.complete(b"result")),
         "ff_fail_execution" => encode(&held.fail("reason", "transient")),
+        "ff_complete_and_claim_next" => encode(&held.complete_and_claim(d, "next")),
+        "ff_fail_and_claim_next" => encode(&held.fail_and_claim(d, "next")),
         "ff_cancel_execution" => {
             let call: CancelExecution = held.cancel("reason");
             encode(&call)

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use ff_core::backend::Handle;
 use ff_core::contracts::{
-    ClaimGrant, ClaimRequest, Claimed, ClaimedNext, GrantedNext, LaneDepth, NextGrant,
-    NextGrantRequest, QueueHead, TakeFrom, TickReport, WorkerList,
+    ClaimGrant, ClaimRequest, Claimed, ClaimedNext, FinishedNext, GrantedNext, LaneDepth,
+    NextGrant, NextGrantRequest, QueueHead, TakeFrom, TaskEnd, TickReport, WorkerList,
 };
 use ff_core::engine_backend::{Answer, PartitionBackend};
 use ff_core::error::EngineError;
@@ -34,6 +34,15 @@ impl<H: Host + ?Sized> PartitionBackend for ScriptBackend<H> {
                 self.call(partition, claim_next(&request)).await?;
             Ok(ClaimedNext { claimed: Holder::of(&request).all_claimed(claims), next_score })
         })
+    }
+
+    fn finish<'a>(
+        &'a self,
+        handle: &'a Handle,
+        end: TaskEnd,
+        next: ClaimRequest,
+    ) -> Answer<'a, FinishedNext> {
+        Box::pin(ScriptBackend::finish(self, handle, end, next))
     }
 
     fn recall_claims(
@@ -183,7 +192,7 @@ pub(super) struct Holder<'a> {
 }
 
 impl<'a> Holder<'a> {
-    fn of(request: &'a ClaimRequest) -> Self {
+    pub(super) fn of(request: &'a ClaimRequest) -> Self {
         Self {
             worker_id: &request.worker_id,
             worker_instance_id: &request.worker_instance_id,
@@ -191,7 +200,7 @@ impl<'a> Holder<'a> {
         }
     }
 
-    fn all_claimed(&self, rows: Rows<ClaimRow>) -> Vec<Claimed> {
+    pub(super) fn all_claimed(&self, rows: Rows<ClaimRow>) -> Vec<Claimed> {
         rows.0.into_iter().map(|row| self.claimed(row)).collect()
     }
 

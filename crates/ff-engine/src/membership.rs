@@ -27,6 +27,10 @@ const FIRST: Partition = Partition::flow(0);
 /// A registration outlives this many beats: a lost one is nothing.
 const BEATS_PER_REGISTRATION: u32 = 4;
 
+/// One that is alone looks for others after this many beats: until it knows of one that came, both
+/// tick the partitions of the new one.
+const BEATS_ALONE: u32 = 5;
+
 /// One engine among others.
 pub(crate) struct Membership {
     backend: Arc<dyn PartitionBackend>,
@@ -34,6 +38,8 @@ pub(crate) struct Membership {
     instance: WorkerInstanceId,
     session: WorkerSession,
     beat: Duration,
+    /// Beats since it found itself alone.
+    alone: u32,
 }
 
 impl Membership {
@@ -49,11 +55,16 @@ impl Membership {
             instance: WorkerInstanceId::try_new(&instance)?,
             session: WorkerSession::from_uuid(ids.random()),
             beat,
+            alone: 0,
         })
     }
 
     /// Says at every beat which partitions are this engine's, until it is told to stop.
-    pub(crate) async fn run(self, share: watch::Sender<Share>, mut stopped: watch::Receiver<bool>) {
+    pub(crate) async fn run(
+        mut self,
+        share: watch::Sender<Share>,
+        mut stopped: watch::Receiver<bool>,
+    ) {
         loop {
             let beating = timeout(self.beat, self.beat());
             let known = tokio::select! {
@@ -82,7 +93,7 @@ impl Membership {
         let _ = timeout(self.beat, self.register(Duration::from_millis(1))).await;
     }
 
-    async fn beat(&self) -> Result<Share, EngineError> {
+    async fn beat(&mut self) -> Result<Share, EngineError> {
         let ttl = self.beat * BEATS_PER_REGISTRATION;
         let heartbeat = Heartbeat { session: self.session, ttl_ms: millis(ttl), running: None };
         let beaten = self.backend.heartbeat_worker(self.instance.clone(), heartbeat).await;
@@ -90,10 +101,16 @@ impl Membership {
             Err(error) if error.code() == Some(Code::WorkerNotFound) => self.register(ttl).await?,
             beaten => beaten.map(drop)?,
         }
+        if (1..BEATS_ALONE).contains(&self.alone) {
+            self.alone += 1;
+            return Ok(Share::All);
+        }
         let workers = self.backend.workers_of(FIRST).await?.workers;
         let engines = workers.into_iter().filter(|worker| worker.worker_id == self.worker_id);
         let names = engines.map(|engine| engine.worker_instance_id.to_string());
-        Ok(Share::among(self.instance.as_str(), names))
+        let share = Share::among(self.instance.as_str(), names);
+        self.alone = u32::from(share == Share::All);
+        Ok(share)
     }
 
     async fn register(&self, ttl: Duration) -> Result<(), EngineError> {

@@ -103,6 +103,9 @@ limits! {
     CLAIM_SCAN_MAX = 256;
     /// How far into the leases of a partition a call may begin that hands back a worker's.
     RELEASE_SKIP_MAX = 100_000_000;
+    /// What one execution may overtake another of the same priority by, between their submissions,
+    /// because they lie in different partitions.
+    OVERTAKE_MS = 50;
     /// Combinations of namespace, kind and capabilities that wait in one lane of a partition:
     /// whoever looks for work keeps the head of each.
     NEEDS_MAX = 1024;

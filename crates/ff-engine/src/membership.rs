@@ -27,9 +27,9 @@ const FIRST: Partition = Partition::flow(0);
 /// A registration outlives this many beats: a lost one is nothing.
 const BEATS_PER_REGISTRATION: u32 = 4;
 
-/// One that is alone looks for others after this many beats: until it knows of one that came, both
-/// tick the partitions of the new one.
-const BEATS_ALONE: u32 = 5;
+/// One that is alone is heard of only so often, in beats, but before its registration lapses:
+/// nobody waits for it. Until it knows of one that came, both tick the partitions of that one.
+const BEATS_ALONE: u32 = 3;
 
 /// One engine among others.
 pub(crate) struct Membership {
@@ -38,8 +38,6 @@ pub(crate) struct Membership {
     instance: WorkerInstanceId,
     session: WorkerSession,
     beat: Duration,
-    /// Beats since it found itself alone.
-    alone: u32,
 }
 
 impl Membership {
@@ -55,22 +53,18 @@ impl Membership {
             instance: WorkerInstanceId::try_new(&instance)?,
             session: WorkerSession::from_uuid(ids.random()),
             beat,
-            alone: 0,
         })
     }
 
     /// Says at every beat which partitions are this engine's, until it is told to stop.
-    pub(crate) async fn run(
-        mut self,
-        share: watch::Sender<Share>,
-        mut stopped: watch::Receiver<bool>,
-    ) {
+    pub(crate) async fn run(self, share: watch::Sender<Share>, mut stopped: watch::Receiver<bool>) {
         loop {
             let beating = timeout(self.beat, self.beat());
             let known = tokio::select! {
                 known = beating => known,
                 _ = stopped.changed() => break,
             };
+            let alone = matches!(known, Ok(Ok(Share::All)));
             let (part, trouble) = match known {
                 Ok(Ok(part)) => (part, None),
                 Ok(Err(error)) => (Share::All, Some(error.to_string())),
@@ -85,7 +79,7 @@ impl Membership {
                 tracing::warn!(trouble, "unknown which engines are alive: ticking everything");
             }
             tokio::select! {
-                () = sleep(self.beat) => {}
+                () = sleep(self.beat * if alone { BEATS_ALONE } else { 1 }) => {}
                 _ = stopped.changed() => break,
             }
         }
@@ -93,7 +87,7 @@ impl Membership {
         let _ = timeout(self.beat, self.register(Duration::from_millis(1))).await;
     }
 
-    async fn beat(&mut self) -> Result<Share, EngineError> {
+    async fn beat(&self) -> Result<Share, EngineError> {
         let ttl = self.beat * BEATS_PER_REGISTRATION;
         let heartbeat = Heartbeat { session: self.session, ttl_ms: millis(ttl), running: None };
         let beaten = self.backend.heartbeat_worker(self.instance.clone(), heartbeat).await;
@@ -101,16 +95,10 @@ impl Membership {
             Err(error) if error.code() == Some(Code::WorkerNotFound) => self.register(ttl).await?,
             beaten => beaten.map(drop)?,
         }
-        if (1..BEATS_ALONE).contains(&self.alone) {
-            self.alone += 1;
-            return Ok(Share::All);
-        }
         let workers = self.backend.workers_of(FIRST).await?.workers;
         let engines = workers.into_iter().filter(|worker| worker.worker_id == self.worker_id);
         let names = engines.map(|engine| engine.worker_instance_id.to_string());
-        let share = Share::among(self.instance.as_str(), names);
-        self.alone = u32::from(share == Share::All);
-        Ok(share)
+        Ok(Share::among(self.instance.as_str(), names))
     }
 
     async fn register(&self, ttl: Duration) -> Result<(), EngineError> {

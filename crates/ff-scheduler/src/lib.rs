@@ -337,7 +337,9 @@ async fn listen(shared: Arc<Shared>, mut wakes: Subscription) {
     let mut silence = Silence::new(partitions, Instant::now());
     loop {
         tokio::select! {
-            () = tokio::time::sleep_until(silence.next()) => look_at_silent(&shared, &mut silence).await,
+            () = tokio::time::sleep_until(silence.next()) => {
+                look_at_silent(&shared, &mut silence).await;
+            }
             wake = wakes.next() => match wake {
                 Some(Wake::Message { partition, message }) if *message == *ALL_TOLD => {
                     silence.heard_of(partition, Instant::now());

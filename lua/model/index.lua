@@ -12,7 +12,6 @@
 local limit = require('kernel.limit')
 local number = require('kernel.number')
 local writes = require('kernel.writes')
-local event = require('model.event')
 local fair = require('model.fair')
 local log = require('model.log')
 local need = require('model.need')
@@ -21,7 +20,7 @@ local state = require('model.state')
 
 local index = {}
 
-local stored, push, append = number.stored, writes.push, log.append
+local stored, push, due, append = number.stored, writes.push, writes.due, log.append
 local CLAIMABLE, ENDED, LIVE = state.CLAIMABLE, state.ENDED, state.LIVE
 local STRICT_STEP = 1000000000000
 local RETENTION_MS = limit.retention_ms_default
@@ -161,6 +160,8 @@ local function write_ended(call, w, x, name)
   if x.was == 'suspended' then call('ZREM', p.suspended, uuid) end
   if x.was_parked_at then call('ZREM', p.parked, uuid) end
   call('ZADD', ended, purge_at, uuid)
+  if purge_at < p.purge_at then p.purge_at = purge_at end
+  due(w, purge_at)
   push(w, p.ended_channel, uuid)
 end
 
@@ -191,7 +192,7 @@ end
 local function enqueue(call, w, x, name, score, queued)
   local p = w.p
   call('ZADD', p.queue .. name, score, x.uuid)
-  if not queued and not x.need_known then call('SADD', p.needs .. x.lane, need.of(x)) end
+  if not queued and not x.need_known then need.note(p, x) end
   tell_ready(w, name, score, queued and 0 or 1)
 end
 
@@ -199,12 +200,12 @@ end
 function index.list_again(w, x)
   if not x.lane or not CLAIMABLE[x.state] or x.grant_expires_at then return end
   w[#w + 1] = { 'ZADD', w.p.queue .. index.queue_name(x), queue_score(w.p, x), x.uuid }
-  w[#w + 1] = { 'SADD', w.p.needs .. x.lane, need.of(x) }
+  w[#w + 1] = { write = need.note_late, x = x }
 end
 
 -- A live execution: the name of its queue, and whether it was in there.
 local function write_live(call, w, x, name, queued)
-  local p, now = w.p, w.now
+  local p = w.p
   local uuid, at, before = x.uuid, index.due_at(x), timed_before(p, x)
   local after = at and index.times(p, x.state)
   local score = name and CLAIMABLE[x.state] and not x.grant_expires_at and queue_score(p, x)
@@ -217,7 +218,7 @@ local function write_live(call, w, x, name, queued)
   end
   if after then
     call('ZADD', after, at, uuid)
-    if event.is_soon(at, now) then push(w, p.due_channel, at) end
+    due(w, at)
   end
   if before and before ~= after then call('ZREM', before, uuid) end
   list_suspended(call, p, x)

@@ -32,7 +32,7 @@ end
 -- and the score of the best one that is left.
 function pick.best(w, p, a, names, lease_ids, now)
   local rows, most, count, bytes = {}, #lease_ids, 0, 0
-  local next_score = queue.walk(w, p, names, a.score_max, now, most, function(x)
+  local next_score = queue.walk(w, p, a, names, now, most, function(x)
     count = count + 1
     local row, size = claim.row(p, x, claim.take(w, x, a, lease_ids[count], now))
     rows[count], bytes = row, bytes + size

@@ -10,6 +10,7 @@ local reply = require('kernel.reply')
 local capability = require('model.capability')
 local claim = require('model.claim')
 local ending = require('model.ending')
+local fair = require('model.fair')
 local flow = require('model.flow')
 local index = require('model.index')
 local need = require('model.need')
@@ -128,21 +129,25 @@ local function look_at(w, p, q, uuid, now, visit)
   return end_if_stopped(w, p, x, now) or fail_if_lost(w, x, now) or visit(x)
 end
 
--- Calls `visit` with each execution of these queues that could be taken, best first, until it
--- answers false, the next one is behind `score_max`, or the bound is reached. `count` is how many
+-- Calls `visit` with each execution of these queues of a lane that could be taken, best first, until
+-- it answers false, the next one is behind `score_max`, or the bound is reached. `count` is how many
 -- will probably do. Gives the score of the next one; the empty text if there is none.
-function queue.walk(w, p, names, score_max, now, count, visit)
+function queue.walk(w, p, a, names, now, count, visit)
   local step, looked, strange = count + 1, 0, 0
+  local most = a.score_max and fair.score_max(p, a.lane, a.score_max)
   local queues = open_all(p, names, step)
   local q = best_of(queues)
   while q and looked < limit.claim_scan_max and strange < limit.strange_scan_max
-    and (not score_max or q.score <= score_max) do
+    and (not most or q.score <= most) do
     local uuid, from = q.uuid, q
     advance(p, q, step)
     local goes_on = look_at(w, p, from, uuid, now, visit)
     if goes_on == nil then strange = strange + 1 else looked = looked + 1 end
     q = best_of(queues)
     if goes_on == false then break end
+  end
+  if most ~= a.score_max then
+    fair.catch_up(w, p, a.lane, q and math.min(q.score, most) or most)
   end
   return q and string.format('%.0f', q.score) or ''
 end

@@ -6,7 +6,7 @@ use futures_core::future::BoxFuture;
 use crate::backend::Handle;
 use crate::contracts::{
     ClaimRequest, Claimed, ClaimedNext, FinishedNext, GrantedNext, LaneDepth, NextGrantRequest,
-    QueueHead, TakeFrom, TaskEnd, TickReport, WorkerList,
+    QueueHead, TakeFrom, TaskEnd, TickReport, TickRequest, WorkerList,
 };
 use crate::error::EngineError;
 use crate::partition::{Partition, PartitionConfig};
@@ -95,9 +95,9 @@ pub trait PartitionBackend: EngineBackend + Approvals {
     /// How much waits in these lanes of one partition. A read.
     fn lane_depths(&self, partition: Partition, lanes: Vec<LaneId>) -> Answer<'_, Vec<LaneDepth>>;
 
-    /// Does what is due in one partition, at most `max` things, by the store's clock. Repeating it
-    /// is harmless: what was done is no longer due.
-    fn tick(&self, partition: Partition, max: u32) -> Answer<'_, TickReport>;
+    /// Does what is due in one partition, by the store's clock. Repeating it is harmless: what was
+    /// done is no longer due.
+    fn tick(&self, partition: Partition, request: TickRequest) -> Answer<'_, TickReport>;
 }
 
 /// Compiles only while the traits can be used behind a pointer, as every caller does.

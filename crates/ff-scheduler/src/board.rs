@@ -308,6 +308,15 @@ impl Board {
         used.map(|(name, _)| name.clone()).collect()
     }
 
+    /// Something may have been missed in some partitions: lanes that nobody uses are looked through
+    /// when somebody does. Answers those that are in use.
+    pub(crate) fn doubt_unused(&mut self) -> Vec<LaneId> {
+        let unused = self.lanes.values_mut().filter(|lane| lane.users == 0);
+        unused.for_each(|lane| lane.knowledge = Knowledge::Unknown);
+        let used = self.lanes.iter().filter(|(_, lane)| lane.users > 0);
+        used.map(|(name, _)| name.clone()).collect()
+    }
+
     /// Forgets half of the lanes that nobody uses, if there are many: those that were not used for
     /// longest. Half, so that this is rare.
     fn make_room(&mut self) {

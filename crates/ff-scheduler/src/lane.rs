@@ -9,9 +9,8 @@ use ff_core::need::Need;
 use crate::heads::Heads;
 use crate::worker::{Ability, Waiter};
 
-/// What one may overtake another by, in milliseconds between their submissions, because they lie in
-/// different partitions.
-pub(crate) const OVERTAKE_MS: i64 = 50;
+/// What one may overtake another by. The function takes no notice of it where scores are ranks.
+pub(crate) const OVERTAKE_MS: i64 = limits::OVERTAKE_MS as i64;
 
 /// How much of a lane is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

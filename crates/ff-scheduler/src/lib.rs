@@ -16,6 +16,7 @@ mod lane;
 mod look;
 mod next_task;
 mod repeats;
+mod silence;
 mod worker;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,13 +42,11 @@ use ask::{Asked, Found};
 use board::{Board, News};
 use hand_back::{Claims, Detached};
 use repeats::{Named, recall};
+use silence::Silence;
 use worker::{Ability, Waiter};
 
-/// Every lane in use is looked through this often although nothing was heard of it.
-const SWEEP: Duration = Duration::from_secs(55);
-
-/// How soon a look is tried again that did not reach all partitions.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// The push that comes behind those about all queues of a partition.
+const ALL_TOLD: &[u8] = b"told";
 
 /// How long a claim pauses when a queue gives nothing of what it has.
 const HELD_BACK: Duration = Duration::from_millis(10);
@@ -360,30 +359,46 @@ impl Search<'_> {
 }
 
 async fn listen(shared: Arc<Shared>, mut wakes: Subscription) {
-    let mut sweep = Instant::now() + SWEEP;
+    let partitions = shared.backend.partition_config().flow_partitions();
+    let mut silence = Silence::new(partitions, Instant::now());
     loop {
         tokio::select! {
-            () = tokio::time::sleep_until(sweep) => sweep = look_everywhere(&shared).await,
+            () = tokio::time::sleep_until(silence.next()) => {
+                look_at_silent(&shared, &mut silence).await;
+            }
             wake = wakes.next() => match wake {
+                Some(Wake::Message { partition, message }) if *message == *ALL_TOLD => {
+                    silence.heard_of(partition, Instant::now());
+                }
                 Some(Wake::Message { partition, message }) => {
                     if let Some(news) = News::parse(&message) {
                         shared.board().hear(partition.index, &news);
                     }
                 }
-                Some(Wake::Missed) => sweep = look_everywhere(&shared).await,
+                Some(Wake::Missed) => look_everywhere(&shared, &mut silence).await,
                 None => return,
             },
         }
     }
 }
 
-/// Looks through all partitions for work of the lanes in use. Answers when to do so next.
-async fn look_everywhere(shared: &Arc<Shared>) -> Instant {
+/// Looks through all partitions for work of the lanes in use.
+async fn look_everywhere(shared: &Arc<Shared>, silence: &mut Silence) {
     let lanes = {
         let mut board = shared.board();
         let used = board.doubt_all();
         board.begin_looking(&used)
     };
-    let looked = if lanes.is_empty() { Ok(()) } else { look::look(shared, &lanes).await };
-    Instant::now() + if looked.is_ok() { SWEEP } else { LOOK_AGAIN }
+    let looked = lanes.is_empty() || look::look(shared, &lanes).await.is_ok();
+    let partitions: Vec<_> = shared.backend.partition_config().flow_partitions().collect();
+    silence.looked(&partitions, looked, Instant::now());
+}
+
+/// Looks through the partitions that have told nothing for long: somebody sweeps them, and whoever
+/// does has them tell what waits there.
+async fn look_at_silent(shared: &Arc<Shared>, silence: &mut Silence) {
+    let partitions = silence.silent(Instant::now());
+    let lanes = if partitions.is_empty() { Vec::new() } else { shared.board().doubt_unused() };
+    let looked = lanes.is_empty() || look::look_at(shared, &lanes, &partitions).await.is_ok();
+    silence.looked(&partitions, looked, Instant::now());
 }

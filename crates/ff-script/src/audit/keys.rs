@@ -139,6 +139,8 @@ places! {
         Workers "workers" Hash;
         /// The marks of servers.
         Marks "marks" Hash;
+        /// The lanes that have needs.
+        Queued "queued" SortedSet;
     }
     others {
         /// A long value of an execution.

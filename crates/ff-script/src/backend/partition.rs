@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ff_core::backend::Handle;
 use ff_core::contracts::{
     ClaimGrant, ClaimRequest, Claimed, ClaimedNext, FinishedNext, GrantedNext, LaneDepth,
-    NextGrant, NextGrantRequest, QueueHead, TakeFrom, TaskEnd, TickReport, WorkerList,
+    NextGrant, NextGrantRequest, QueueHead, TakeFrom, TaskEnd, TickReport, TickRequest, WorkerList,
 };
 use ff_core::engine_backend::{Answer, PartitionBackend};
 use ff_core::error::EngineError;
@@ -139,10 +139,11 @@ impl<H: Host + ?Sized> PartitionBackend for ScriptBackend<H> {
         Box::pin(depths(Arc::clone(&self.host), partition, lanes))
     }
 
-    fn tick(&self, partition: Partition, max: u32) -> Answer<'_, TickReport> {
+    fn tick(&self, partition: Partition, request: TickRequest) -> Answer<'_, TickReport> {
         Box::pin(async move {
+            let TickRequest { items_max, next_look_ms, announce } = request;
             let log_length_max = Some(log_length_max(&self.config));
-            let call = Tick { items_max: max, log_length_max };
+            let call = Tick { items_max, log_length_max, next_look_ms, announce };
             let TickReply::Ticked {
                 now,
                 next_due_at,

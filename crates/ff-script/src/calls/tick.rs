@@ -6,7 +6,12 @@ use crate::call::functions;
 
 functions! {
     /// Executes what is due in a partition and tells when it is next needed.
-    write ff_tick(Tick { items_max: u32, log_length_max: Option<u64> })
+    write ff_tick(Tick {
+        items_max: u32,
+        log_length_max: Option<u64>,
+        next_look_ms: Option<u64>,
+        announce: bool,
+    })
     -> TickReply {
         "OK" => Ticked {
             now: TimestampMs,
@@ -28,4 +33,11 @@ functions! {
         },
     }
     refuses [];
+}
+
+impl Tick {
+    /// A tick by somebody who does not come back, and keeps the log as long as it may be.
+    pub const fn once(items_max: u32) -> Self {
+        Self { items_max, log_length_max: None, next_look_ms: None, announce: false }
+    }
 }

@@ -160,7 +160,7 @@ local function write_ended(call, w, x, name)
   if x.was == 'suspended' then call('ZREM', p.suspended, uuid) end
   if x.was_parked_at then call('ZREM', p.parked, uuid) end
   call('ZADD', ended, purge_at, uuid)
-  if purge_at < p.purge_at then p.purge_at = purge_at end
+  if not x.flow_id and purge_at < p.purge_at then p.purge_at = purge_at end
   due(w, purge_at)
   push(w, p.ended_channel, uuid)
 end

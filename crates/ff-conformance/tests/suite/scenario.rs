@@ -115,6 +115,7 @@ pub(crate) fn registration(d: &Deployment) -> RegisterWorker {
         capacity: Some(1),
         process: "boot:1:7:1".to_owned(),
         replaces: String::new(),
+        namespaces: Joined(Vec::new()),
         lanes: Rest(vec![lane("a")]),
     }
 }

@@ -43,7 +43,6 @@ local function build(key, family)
     outbox = key .. ':outbox',            -- zset: what is owed to other partitions, by when to tell
     closed = key .. ':closed',            -- hash: gates that let nobody pass (model/gate.lua)
     gate = key .. ':gate:',               -- + gate, zset: who waits there, best first
-    policies = key .. ':policies',        -- zset: every quota policy, by id (quotas only)
     policy = key .. ':policy:',           -- + id, hash: a quota policy (model/quota.lua)
     holders = key .. ':holders:',         -- + gate, zset: who holds a place, by since when
     window = key .. ':window:',           -- + gate, zset: whom the window let pass, by when
@@ -92,6 +91,8 @@ function keys.waitpoints(record) return record .. ':waitpoints' end       -- has
 
 -- Of a quota policy: which leases of whom it has let pass and taken back.
 function keys.admitted(policy) return policy .. ':admitted' end           -- hash
+-- And the gates that somebody waits for, by since when.
+function keys.awaited(policy) return policy .. ':awaited' end             -- zset
 
 function keys.signals(waitpoint) return waitpoint .. ':signals' end       -- hash: its signals
 

@@ -91,6 +91,8 @@ places! {
         Policy "" Hash;
         /// Which leases it has let pass and taken back.
         Admitted ":admitted" Hash;
+        /// Its gates that somebody waits for.
+        Awaited ":awaited" SortedSet;
     }
     "wp" {
         /// A waitpoint.
@@ -151,8 +153,6 @@ places! {
         Outbox "outbox" SortedSet;
         /// Gates that let nobody pass.
         Closed "closed" Hash;
-        /// Every quota policy.
-        Policies "policies" SortedSet;
     }
     others {
         /// A long value of an execution.
@@ -299,25 +299,30 @@ impl<'a> Place<'a> {
             Self::Needs(lane) => write!(f, "needs:{lane}"),
             Self::Shares(lane) => write!(f, "shares:{lane}"),
             Self::Ended(outcome) => write!(f, "ended:{outcome}"),
+            Self::Gate(gate) => write!(f, "gate:{gate}"),
+            Self::Holders(gate) => write!(f, "holders:{gate}"),
+            Self::Window(gate) => write!(f, "window:{gate}"),
+            Self::Waiting(gate) => write!(f, "waiting:{gate}"),
+            Self::Openings(gate) => write!(f, "openings:{gate}"),
             _ => Ok(()),
         }
     }
 
-    /// Facts about the whole deployment live in the first partition alone.
     /// Is this a place of partitions of this family?
     fn is_of(&self, family: PartitionFamily) -> bool {
         match self {
             Self::Due | Self::Outbox => true,
             Self::Waiting(_) | Self::Openings(_) => family != PartitionFamily::Flow,
-            Self::Policies
-            | Self::Policy(_)
+            Self::Policy(_)
             | Self::Admitted(_)
+            | Self::Awaited(_)
             | Self::Holders(_)
             | Self::Window(_) => family == PartitionFamily::Quota,
             _ => family == PartitionFamily::Flow,
         }
     }
 
+    /// Facts about the whole deployment live in the first partition alone.
     pub(super) fn only_in_first(&self) -> bool {
         matches!(self, Self::Deployment | Self::LinkSecrets | Self::Lanes | Self::LaneUses)
     }

@@ -44,6 +44,7 @@ local function park(w, p, x, a, now)
   else
     parking.forbid(x, a.blocking_reason, '', a.blocking_detail, now)
   end
+  record.drop(x, { 'passes' })
   record.set(x, 'state', 'parked')
   record.set(x, 'transition_at', now)
   commit(w, x, 'blocked', a.blocking_reason)
@@ -87,7 +88,7 @@ define {
 local function unpark(w, x, now)
   local reason = x.park_reason
   parking.allow(x)
-  x.passes = true
+  if x.quota_id then record.set(x, 'passes', '1') end
   record.drop(x, attempt.GRANT)
   runnable.place(x, now)
   record.set(x, 'transition_at', now)

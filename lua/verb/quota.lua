@@ -66,7 +66,7 @@ define {
   name = 'ff_create_quota_policy',
   doc = 'Makes a policy that limits the rate, the concurrency or both of each of its keys.',
   families = QUOTAS,
-  flags = {},
+  flags = { 'allow-oom' },
   args = policy_args(),
   gives = {
     OK = { 'quota_policy_id' },
@@ -141,7 +141,7 @@ end
 define {
   name = 'ff_note_quota_policy',
   doc = 'Makes a policy known to all partitions, so that executions can be created under it.',
-  flags = {},
+  flags = { 'allow-oom' },
   args = policy_args(),
   gives = fact.GIVES,
   run = function(p, a, now, w)

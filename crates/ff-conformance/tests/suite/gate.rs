@@ -12,6 +12,7 @@ use ff_script::calls::gate::{
     UnblockExecution,
 };
 
+use super::between::revoke;
 use super::cancel::outside;
 use super::flow::fillers;
 use super::hold::{hold, let_go};
@@ -140,8 +141,14 @@ conformance! {
         d.tick().await;
         let new = d.claim(LANE).await;
         assert_eq!(d.refused(undo(&old)).await, Code::StaleLease);
+        let part = BlockExecutionForAdmission { lease_id: String::new(), ..undo(&new) };
+        assert_eq!(d.refused(part).await, Code::PartialFenceTriple);
         d.call(new.complete(b"")).await;
         assert_eq!(d.refused(undo(&new)).await, Code::ExecutionNotActive);
+        let revoked = d.create_under(policy, "k").send().await;
+        let held = d.claim(LANE).await;
+        d.call(revoke(revoked, None)).await;
+        assert_eq!(d.refused(undo(&held)).await, Code::LeaseRevoked);
         assert_eq!(d.refused(block(d.new_id(), QUOTA)).await, Code::ExecutionNotFound);
     }
 

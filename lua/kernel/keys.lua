@@ -19,6 +19,7 @@ local function build(key, family)
     execution = key .. ':x:',             -- + uuid, hash: the record
     queue = key .. ':q:',                 -- + lane:need, zset: claimable, best first
     needs = key .. ':needs:',             -- + lane, set: the needs of its queues
+    queued = key .. ':queued',            -- zset: the lanes that have needs, by name
     due = key .. ':due',                  -- zset: what happens later, but to what runs
     leases = key .. ':leases',            -- zset: what runs, by the next time it needs attention
     suspended = key .. ':suspended',      -- zset: what is suspended, by since when
@@ -53,6 +54,8 @@ local function build(key, family)
     untrimmed = 0,                        -- appends to the log since it was last trimmed
     trim_at = 0,                          -- when the log is next looked at for old events
     left_alone = {},                      -- index -> entries at its head that ticks do not know
+    look_at = 0,                          -- when the engine looks here next, if that is known
+    purge_at = 0, purges_read_at = 0,     -- the next purge, and when that was found out
     first_read = nil, read = nil,         -- what this call has read: an execution, others by uuid
     waitpoints = nil, flows_read = nil,   -- and waitpoints and flows, by id
     facts_read = nil,                     -- and facts, by name

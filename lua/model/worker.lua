@@ -12,7 +12,6 @@
 local number = require('kernel.number')
 local writes = require('kernel.writes')
 local due = require('model.due')
-local event = require('model.event')
 
 local worker = {}
 
@@ -75,12 +74,10 @@ function worker.all(p, now)
   return names, entries
 end
 
-function worker.put(w, p, instance_id, entry, now)
+function worker.put(w, p, instance_id, entry)
   w[#w + 1] = { 'HSET', p.workers, instance_id, pack(entry) }
   w[#w + 1] = { 'ZADD', p.due, entry.expires_at, TIMER .. instance_id }
-  if event.is_soon(entry.expires_at, now) then
-    writes.push(w, p.due_channel, entry.expires_at)
-  end
+  writes.due(w, entry.expires_at)
 end
 
 function worker.forget(w, p, instance_id)

@@ -7,7 +7,6 @@ local limit = require('kernel.limit')
 local number = require('kernel.number')
 local record = require('model.record')
 local reply = require('kernel.reply')
-local writes = require('kernel.writes')
 local capability = require('model.capability')
 local claim = require('model.claim')
 local lane = require('model.lane')
@@ -92,7 +91,7 @@ define {
       return reply.refuse('worker_instance_in_use', before.process)
     end
     local entry = new_entry(a, before, now)
-    worker.put(w, p, a.worker_instance_id, entry, now)
+    worker.put(w, p, a.worker_instance_id, entry)
     return reply.ok(entry.expires_at, before and before.session ~= a.session and 1 or 0)
   end,
 }
@@ -112,8 +111,9 @@ define {
     end
     entry.expires_at = math.max(entry.expires_at, now + a.ttl_ms)
     if a.running then entry.running, entry.heard_at = number.text(a.running), now end
-    worker.put(w, p, a.worker_instance_id, entry, now)
-    local full = a.running and a.running >= (tonumber(entry.capacity) or math.huge)
+    worker.put(w, p, a.worker_instance_id, entry)
+    local capacity = tonumber(entry.capacity)
+    local full = a.running and capacity and a.running >= capacity
     return reply.ok(entry.expires_at, full and 1 or 0)
   end,
 }
@@ -231,18 +231,6 @@ local function depth_of(p, lane)
   return depth, since
 end
 
--- One queue: its lane, its need, the score of its head and its length. One that is empty is
--- forgotten until something joins it.
-local function need_row(w, p, lane, text)
-  local queue = p.queue .. lane .. ':' .. text
-  local head = redis.call('ZRANGE', queue, 0, 0, 'WITHSCORES')
-  if not head[1] then
-    writes.extend(w, 'SREM', p.needs .. lane, text)
-    return nil
-  end
-  return { lane, text, string.format('%.0f', tonumber(head[2])), redis.call('ZCARD', queue) }
-end
-
 local NONE = {}
 
 -- Of a lane that is paused nothing can be taken.
@@ -257,9 +245,12 @@ define {
     local rows, looked, listed = {}, 0, 0
     while listed < #a.lanes and looked < limit.needs_listed_max do
       listed = listed + 1
-      local needs = lane.is_paused(p, a.lanes[listed]) and NONE or need.list(p, a.lanes[listed])
-      looked = looked + #needs
-      for i = 1, #needs do rows[#rows + 1] = need_row(w, p, a.lanes[listed], needs[i]) end
+      local heads, count = NONE, 0
+      if not lane.is_paused(p, a.lanes[listed]) then
+        heads, count = need.heads(w, p, a.lanes[listed])
+      end
+      looked = looked + count
+      for i = 1, #heads do rows[#rows + 1] = heads[i] end
     end
     return reply.ok(rows, listed)
   end,

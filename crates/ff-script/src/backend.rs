@@ -19,6 +19,7 @@ mod kinds;
 mod lanes;
 mod listing;
 mod many;
+mod next_task;
 mod owed;
 mod pages;
 mod partition;

@@ -48,7 +48,7 @@ modules! {
     "model/waiting" "model/quota" "model/batch" "model/undo"
     "model/policy" "model/kind" "model/tags" "model/purge" "model/walk" "model/rank"
     "model/member" "model/creation" "model/part" "model/reopening" "model/request" "model/input"
-    "model/claim" "model/queue" "model/pause" "model/patch" "model/page"
+    "model/claim" "model/queue" "model/pick" "model/next_task" "model/pause" "model/patch" "model/page"
     "model/worker"
     "verb/library" "verb/deployment" "verb/fact" "verb/lane" "verb/kind" "verb/create"
     "verb/claim_next" "verb/grant" "verb/claim"

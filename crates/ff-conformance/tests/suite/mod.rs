@@ -48,6 +48,7 @@ mod lease;
 mod library;
 mod list;
 mod mark;
+mod next_task;
 mod patch;
 mod pause;
 mod payloads;
@@ -101,6 +102,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         patch::CASES,
         complete::CASES,
         fail::CASES,
+        next_task::CASES,
         cancel::CASES,
         pause::CASES,
         suspend::CASES,

@@ -126,6 +126,14 @@ conformance! {
         d.call(unregister(other)).await;
     }
 
+    async fn a_worker_without_a_stated_capacity_is_never_full(d: &Deployment) {
+        let session = new_session(d);
+        d.call(RegisterWorker { capacity: None, ..register(session) }).await;
+        let beat = HeartbeatWorker { running: Some(7), ..heartbeat(session) };
+        let HeartbeatWorkerReply::Extended { at_capacity, .. } = d.call(beat).await;
+        assert!(!at_capacity);
+    }
+
     async fn a_heartbeat_extends_a_registration_and_makes_none(d: &Deployment) {
         let session = new_session(d);
         assert_eq!(d.refused(heartbeat(session)).await, Code::WorkerNotFound);

@@ -151,6 +151,8 @@ places! {
         Outbox "outbox" SortedSet;
         /// Gates that let nobody pass.
         Closed "closed" Hash;
+        /// The lanes that have needs.
+        Queued "queued" SortedSet;
     }
     others {
         /// A long value of an execution.

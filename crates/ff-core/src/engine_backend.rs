@@ -6,7 +6,7 @@ use futures_core::future::BoxFuture;
 use crate::backend::Handle;
 use crate::contracts::{
     ClaimRequest, Claimed, ClaimedNext, FinishedNext, GrantedNext, LaneDepth, NextGrantRequest,
-    QueueHead, TakeFrom, TaskEnd, TickReport, TickRequest, WorkerList,
+    Owed, QueueHead, TakeFrom, TaskEnd, TickReport, TickRequest, WorkerList,
 };
 use crate::error::EngineError;
 use crate::partition::{Partition, PartitionConfig};
@@ -98,6 +98,10 @@ pub trait PartitionBackend: EngineBackend + Approvals {
     /// Does what is due in one partition, by the store's clock. Repeating it is harmless: what was
     /// done is no longer due.
     fn tick(&self, partition: Partition, request: TickRequest) -> Answer<'_, TickReport>;
+
+    /// Does what a partition owes to others; gives the entries that are done, to be named by the
+    /// next tick. What could not be done is told of again by a later one.
+    fn carry_out(&self, partition: Partition, owed: Vec<Owed>) -> Answer<'_, Vec<Vec<u8>>>;
 }
 
 /// Compiles only while the traits can be used behind a pointer, as every caller does.

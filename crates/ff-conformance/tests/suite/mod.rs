@@ -34,6 +34,7 @@ mod flow_cancel;
 mod flow_events;
 mod flow_reads;
 mod following;
+mod gate;
 mod grant;
 mod graph;
 mod hold;
@@ -53,11 +54,13 @@ mod pause;
 mod payloads;
 mod policy;
 mod progress;
+mod quota;
 mod reopening;
 mod repeats;
 mod replay;
 mod scenario;
 mod scenario_flows;
+mod scenario_gates;
 mod secret;
 mod signal;
 mod stream;
@@ -65,6 +68,7 @@ mod stream_kept;
 mod suspend;
 mod tags;
 mod tick;
+mod waiting;
 mod waitpoint;
 mod waits;
 mod weakness_flows;
@@ -115,6 +119,9 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         reopening::CASES,
         change::CASES,
         hold::CASES,
+        gate::CASES,
+        waiting::CASES,
+        quota::CASES,
         describe::CASES,
         list::CASES,
         flow::CASES,

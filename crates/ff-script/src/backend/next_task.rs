@@ -35,6 +35,7 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
                 self.fail_and_claim(handle, reason, &class, &next, lease_id).await?
             }
         };
+        let claims = self.admit(claims.0).await;
         let next = Holder::of(&next).all_claimed(claims).pop();
         let finished = Finished { ended, next };
         Ok(FinishedNext { finished, next_score, is_repetition })

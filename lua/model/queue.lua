@@ -160,7 +160,9 @@ function queue.walk(w, p, a, names, now, count, visit)
   if most ~= a.score_max then
     fair.catch_up(w, p, a.lane, q and math.min(q.score, most) or most)
   end
-  return q and string.format('%.0f', q.score) or ''
+  local next_score = q and string.format('%.0f', q.score) or ''
+  if a.need and looked > 0 then need.push_left(w, queues[1].name, next_score) end
+  return next_score
 end
 
 return queue

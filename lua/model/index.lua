@@ -5,6 +5,7 @@
 --   leases              running, by the next time it needs attention
 --   suspended           suspended, by since when
 --   parked              live and not to be claimed (any more), by since when
+--   gate:<gate>         parked at a closed gate, by the score in the queue
 --   due                 live but not running, with a time to come
 --   ended:<outcome>     over; scored by the time of the purge
 --   all                 always
@@ -13,6 +14,7 @@ local limit = require('kernel.limit')
 local number = require('kernel.number')
 local writes = require('kernel.writes')
 local fair = require('model.fair')
+local gate = require('model.gate')
 local log = require('model.log')
 local need = require('model.need')
 local record = require('model.record')
@@ -66,13 +68,30 @@ local function tell_ready(w, name, score, count)
   other.best, other.count = math.min(other.best, score), other.count + count
 end
 
+-- The names of the queues that something has joined in this call.
+function index.each_joined(w, visit)
+  if not w.ready then return end
+  visit(w.ready)
+  local others = w.others
+  for i = 1, others and #others or 0 do visit(others[i].name) end
+end
+
+-- One of those who joined a queue, or another in its place, is taken in the same call: nobody need
+-- be told of it.
+local function tell_taken(w, name)
+  local told = w.ready == name and w or w.others and w.others[name]
+  if told and told.count > 0 then told.count, told.taken = told.count - 1, true end
+end
+
+local function push_ready(w, name, told)
+  if told.count > 0 or not told.taken then need.push(w, name, told.best, told.count) end
+end
+
 -- Once per call and queue, whatever number joined it.
 local function announce(w)
-  need.push(w, w.ready, w.best, w.count)
+  push_ready(w, w.ready, w)
   local others = w.others
-  for i = 1, others and #others or 0 do
-    need.push(w, others[i].name, others[i].best, others[i].count)
-  end
+  for i = 1, others and #others or 0 do push_ready(w, others[i].name, others[i]) end
 end
 
 local function earlier(at, text)
@@ -132,6 +151,19 @@ function index.about(key, now, ttl_ms)
   return list
 end
 
+-- The gate that an execution was parked at when it was read; nil if at none.
+local function gate_before(x)
+  return x.was == 'parked' and x.was_park_reason and gate.waits_at(x, x.was_park_reason) or nil
+end
+
+-- Who waits at a closed gate is listed there.
+local function list_at_gate(call, p, x)
+  local before = gate_before(x)
+  local after = x.state == 'parked' and gate.waits_at(x, x.park_reason) or nil
+  if before and before ~= after then call('ZREM', p.gate .. before, x.uuid) end
+  if after then call('ZADD', p.gate .. after, index.score(x), x.uuid) end
+end
+
 -- An execution that is over leaves the live indexes; it was in the queue of this name, if any.
 local function write_ended(call, w, x, name)
   local p = w.p
@@ -142,8 +174,9 @@ local function write_ended(call, w, x, name)
   if before then call('ZREM', before, uuid) end
   if x.was == 'suspended' then call('ZREM', p.suspended, uuid) end
   if x.was_parked_at then call('ZREM', p.parked, uuid) end
+  if x.quota_id then list_at_gate(call, p, x) end
   call('ZADD', ended, purge_at, uuid)
-  if purge_at < p.purge_at then p.purge_at = purge_at end
+  if not x.flow_id and purge_at < p.purge_at then p.purge_at = purge_at end
   due(w, purge_at)
   push(w, p.ended_channel, uuid)
 end
@@ -197,6 +230,7 @@ local function write_live(call, w, x, name, queued)
     enqueue(call, w, x, name, score, queued)
   elseif queued then
     call('ZREM', p.queue .. name, uuid)
+    if w.ready then tell_taken(w, name) end
   end
   if after then
     call('ZADD', after, at, uuid)
@@ -205,6 +239,7 @@ local function write_live(call, w, x, name, queued)
   if before and before ~= after then call('ZREM', before, uuid) end
   list_suspended(call, p, x)
   list_parked(call, p, x)
+  if x.quota_id then list_at_gate(call, p, x) end
   if ENDED[x.was] then
     call('ZREM', p.ended[x.was], uuid)
     p.purge_at = 0
@@ -228,6 +263,7 @@ function index.write(w, x)
     else
       write_live(redis.call, w, x, name, queued)
     end
+    if x.quota_id and was == 'running' and x.state ~= was then gate.release(w, x) end
   end
   if x.event then append(w.p, x.event) end
 end

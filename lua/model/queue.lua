@@ -9,9 +9,11 @@ local record = require('model.record')
 local reply = require('kernel.reply')
 local capability = require('model.capability')
 local claim = require('model.claim')
+local commit = require('model.commit')
 local ending = require('model.ending')
 local fair = require('model.fair')
 local flow = require('model.flow')
+local gate = require('model.gate')
 local index = require('model.index')
 local need = require('model.need')
 local state = require('model.state')
@@ -68,6 +70,14 @@ local function fail_if_lost(w, x, now)
   return true
 end
 
+-- Nobody passes a gate that was closed meanwhile.
+local function held_back(w, p, x, now)
+  if not x.quota_id or not gate.park_if_closed(p, x) then return false end
+  record.set(x, 'transition_at', now)
+  commit(w, x, 'blocked', x.park_reason)
+  return true
+end
+
 -- Goes on to the next entry of a queue, reading so many at once. Behind the last one it has none.
 local function advance(p, q, step)
   q.at = q.at + 2
@@ -87,16 +97,21 @@ local function open(p, name, step)
   return q
 end
 
--- The queues that a worker may take from.
-local function suitable(p, a, has, step)
-  if a.need then return { open(p, a.lane .. ':' .. a.need, step) } end
+-- The names of the queues that a worker may take from: the one it names, or all of the lane that
+-- suit it.
+function queue.names(p, a, has)
+  if a.need then return { a.lane .. ':' .. a.need } end
   local list, needs = {}, need.list(p, a.lane)
   for i = 1, #needs do
-    if need.suits(needs[i], a, has) then
-      list[#list + 1] = open(p, a.lane .. ':' .. needs[i], step)
-    end
+    if need.suits(needs[i], a, has) then list[#list + 1] = a.lane .. ':' .. needs[i] end
   end
   return list
+end
+
+local function open_all(p, names, step)
+  local queues = {}
+  for i = 1, #names do queues[i] = open(p, names[i], step) end
+  return queues
 end
 
 -- Of equals the one that comes first in a queue of its own.
@@ -121,21 +136,23 @@ local function look_at(w, p, q, uuid, now, visit)
   local x = record.read(p, uuid)
   if x and not state.known(x.state) then return nil end
   if not belongs(w, p, q, uuid, x) or not claim.in_time(x, now) then return true end
-  return end_if_stopped(w, p, x, now) or fail_if_lost(w, x, now) or visit(x)
+  return end_if_stopped(w, p, x, now) or fail_if_lost(w, x, now) or held_back(w, p, x, now)
+    or visit(x)
 end
 
--- Calls `visit` with each execution the worker could take, best first, until it answers false, the
--- next one is behind `score_max`, or the bound is reached. `count` is how many will probably do.
--- Gives the score of the next one; the empty text if there is none.
-function queue.walk(w, p, a, has, now, count, visit)
+-- Calls `visit` with each execution of these queues of a lane that could be taken, best first, until
+-- it answers false, the next one is behind `score_max`, or the bound is reached. `count` is how many
+-- will probably do. Gives the score of the next one; the empty text if there is none.
+function queue.walk(w, p, a, names, now, count, visit)
   local step, looked, strange = count + 1, 0, 0
   local most = a.score_max and fair.score_max(p, a.lane, a.score_max)
-  local queues = suitable(p, a, has, step)
-  local q = best_of(queues)
+  local queues = open_all(p, names, step)
+  local q, touched = best_of(queues), nil
   while q and looked < limit.claim_scan_max and strange < limit.strange_scan_max
     and (not most or q.score <= most) do
     local uuid, from = q.uuid, q
     advance(p, q, step)
+    touched = (looked == 0 or touched == from) and from
     local goes_on = look_at(w, p, from, uuid, now, visit)
     if goes_on == nil then strange = strange + 1 else looked = looked + 1 end
     q = best_of(queues)
@@ -145,7 +162,9 @@ function queue.walk(w, p, a, has, now, count, visit)
     fair.catch_up(w, p, a.lane, q and math.min(q.score, most) or most)
   end
   local next_score = q and string.format('%.0f', q.score) or ''
-  if a.need and looked > 0 then need.push_left(w, queues[1].name, next_score) end
+  if touched then
+    need.push_left(w, touched.name, touched.uuid and string.format('%.0f', touched.score) or '')
+  end
   return next_score
 end
 

@@ -17,6 +17,7 @@ mod create;
 mod deployment;
 pub mod dump;
 mod flows;
+pub mod gates;
 mod held;
 mod host;
 mod library;

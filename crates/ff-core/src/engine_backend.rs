@@ -3,9 +3,10 @@
 
 use futures_core::future::BoxFuture;
 
+use crate::backend::Handle;
 use crate::contracts::{
-    ClaimRequest, Claimed, ClaimedNext, GrantedNext, LaneDepth, NextGrantRequest, QueueHead,
-    TakeFrom, TickReport, TickRequest, WorkerList,
+    ClaimRequest, Claimed, ClaimedNext, FinishedNext, GrantedNext, LaneDepth, NextGrantRequest,
+    Owed, QueueHead, TakeFrom, TaskEnd, TickReport, TickRequest, WorkerList,
 };
 use crate::error::EngineError;
 use crate::partition::{Partition, PartitionConfig};
@@ -54,6 +55,16 @@ pub trait PartitionBackend: EngineBackend + Approvals {
     /// the same lease ids answers the same executions.
     fn claim_next(&self, partition: Partition, request: ClaimRequest) -> Answer<'_, ClaimedNext>;
 
+    /// Ends a task and takes the next one of its partition for the same worker, under the one lease
+    /// id of the claim: of the queue that is named, or of those of the lane that the end itself put
+    /// something into. Repeating it answers the same.
+    fn finish<'a>(
+        &'a self,
+        handle: &'a Handle,
+        end: TaskEnd,
+        next: ClaimRequest,
+    ) -> Answer<'a, FinishedNext>;
+
     /// What an earlier, unanswered send of a claim took on one partition: the executions that its
     /// worker instance holds under its lease ids. Takes nothing new. A read.
     fn recall_claims(
@@ -87,6 +98,10 @@ pub trait PartitionBackend: EngineBackend + Approvals {
     /// Does what is due in one partition, by the store's clock. Repeating it is harmless: what was
     /// done is no longer due.
     fn tick(&self, partition: Partition, request: TickRequest) -> Answer<'_, TickReport>;
+
+    /// Does what a partition owes to others; gives the entries that are done, to be named by the
+    /// next tick. What could not be done is told of again by a later one.
+    fn carry_out(&self, partition: Partition, owed: Vec<Owed>) -> Answer<'_, Vec<Vec<u8>>>;
 }
 
 /// Compiles only while the traits can be used behind a pointer, as every caller does.

@@ -13,6 +13,7 @@
 #![deny(missing_docs)]
 
 mod agenda;
+mod debts;
 mod membership;
 mod share;
 mod stats;
@@ -25,7 +26,7 @@ use ff_core::contracts::TickRequest;
 use ff_core::engine_backend::{EngineBackend as _, PartitionBackend};
 use ff_core::error::EngineError;
 use ff_core::limits;
-use ff_core::partition::Partition;
+use ff_core::partition::{Partition, PartitionFamily};
 use ff_core::types::TimestampMs;
 use ff_script::backend::ScriptBackend;
 use ff_script::host::{Host, Subscription, Topic, Wake};
@@ -35,6 +36,7 @@ use tokio::task::{Id, JoinError, JoinHandle, JoinSet};
 use tokio::time::Instant;
 
 use agenda::Agenda;
+use debts::Debts;
 pub use membership::ENGINE_WORKER_ID;
 use membership::Membership;
 use share::Share;
@@ -50,8 +52,8 @@ pub struct EngineConfig {
     /// Things one tick may do; more are left to the next one, which follows at once.
     pub batch: u32,
     /// How often engines that share a store say that they are alive. One that died is missed after
-    /// four times that, and its partitions are then ticked by others. One that is alone does so four
-    /// times less often, so that it may be missed later by one that has just come.
+    /// four times that, and its partitions are then ticked by others. One that is alone does so
+    /// four times less often, so that one that has just come may miss it later.
     pub beat: Duration,
 }
 
@@ -115,7 +117,7 @@ impl Engine {
         let stats = Arc::new(EngineStats::default());
         let ticker = Ticker {
             agenda: Agenda::all_now(
-                backend.partition_config().flow_partitions(),
+                backend.partition_config().partitions().collect::<Vec<_>>().into_iter(),
                 config.sweep,
                 Instant::now(),
             ),
@@ -127,6 +129,7 @@ impl Engine {
             running: JoinSet::new(),
             ticking: HashMap::new(),
             owing: HashMap::new(),
+            debts: Debts::default(),
         };
         ticker.count_share();
         let task = tokio::spawn(ticker.run(wakes, share, stopped));
@@ -169,6 +172,7 @@ struct Ticker {
     ticking: HashMap<Id, Partition>,
     /// How many flows owe an end to members, by partition, where some do.
     owing: HashMap<Partition, u32>,
+    debts: Debts,
 }
 
 impl Ticker {
@@ -186,6 +190,9 @@ impl Ticker {
                 // An error means that nobody will ever say anything else.
                 Ok(()) = share.changed() => self.take(share.borrow_and_update().clone()),
                 Some(ended) = self.running.join_next_with_id() => self.note(ended),
+                Some(partition) = self.debts.next() => {
+                    self.agenda.schedule(partition, Instant::now() + debts::SETTLE_WITHIN);
+                }
                 wake = wakes.next() => match wake {
                     Some(wake) => self.hear(wake),
                     None => break,
@@ -196,6 +203,7 @@ impl Ticker {
         while let Some(ended) = self.running.join_next_with_id().await {
             self.note(ended);
         }
+        while self.debts.next().await.is_some() {}
     }
 
     fn start_due(&mut self) {
@@ -212,13 +220,16 @@ impl Ticker {
 
     /// What a tick of a partition asks for. Only whoever looks after it says when it comes back.
     fn request(&mut self, partition: Partition, now: Instant) -> TickRequest {
-        let request = TickRequest::once(self.config.batch);
+        let settled = self.debts.done(partition);
+        let request = TickRequest { settled, ..TickRequest::once(self.config.batch) };
         if !self.share.has(partition) {
             return request;
         }
         let next_look = self.agenda.next_sweep(partition, now) - now;
         let round = self.agenda.round(partition, now);
-        let announce = self.announced.insert(partition, round) != Some(round);
+        // Only executions are waited for.
+        let announce = self.announced.insert(partition, round) != Some(round)
+            && partition.family == PartitionFamily::Flow;
         // Rounded up: what lies in between is told by a push.
         let next_look_ms = u64::try_from(next_look.as_millis()).unwrap_or(u64::MAX) + 1;
         let next_look_ms = Some(next_look_ms.min(limits::TICK_LOOK_MS_MAX));
@@ -228,7 +239,7 @@ impl Ticker {
     /// Looks at once at what was another's, and leaves to others what is no longer its own.
     fn take(&mut self, share: Share) {
         let now = Instant::now();
-        for partition in self.backend.partition_config().flow_partitions() {
+        for partition in self.backend.partition_config().partitions() {
             match (self.share.has(partition), share.has(partition)) {
                 (false, true) => self.agenda.schedule(partition, now),
                 (true, false) => self.agenda.postpone(partition, now + self.sweep_of_others()),
@@ -268,7 +279,7 @@ impl Ticker {
                 self.agenda.announce(partition, at.map(TimestampMs::new), now);
             }
             Wake::Missed => {
-                let all = self.backend.partition_config().flow_partitions();
+                let all = self.backend.partition_config().partitions();
                 all.filter(|partition| self.share.has(*partition))
                     .for_each(|partition| self.agenda.schedule(partition, now));
             }
@@ -290,8 +301,9 @@ impl Ticker {
 
     fn note_ticked(&mut self, Ticked { partition, started, result }: Ticked) {
         match result {
-            Ok(report) => {
+            Ok(mut report) => {
                 self.stats.count(&report);
+                self.debts.carry_out(&self.backend, partition, std::mem::take(&mut report.owed));
                 self.count_owing(partition, report.owing);
                 if self.share.has(partition) {
                     self.agenda.ticked(partition, &report, started);

@@ -63,6 +63,17 @@ impl Ask {
     }
 }
 
+/// What somebody who ends a task in a partition may take of it in the same call.
+#[derive(Debug, Default)]
+pub(crate) struct Choice {
+    /// The queue that has what comes next; none if that is elsewhere, or nothing is known of.
+    pub(crate) ask: Option<Ask>,
+    /// The lane whose turn it is, if something is known of in one.
+    pub(crate) lane: Option<LaneId>,
+    /// Nothing with a greater score is to be taken.
+    pub(crate) score_max: Option<i64>,
+}
+
 /// A push about a queue.
 pub(crate) struct News<'a> {
     lane: &'a str,
@@ -190,13 +201,29 @@ impl Board {
         asks
     }
 
+    /// What to take of one partition, by the same rules.
+    pub(crate) fn choose_in(
+        &mut self,
+        partition: u16,
+        lanes: &[LaneId],
+        ability: &Ability,
+    ) -> Choice {
+        self.uses += 1;
+        let first = self.uses as usize % lanes.len().max(1);
+        for name in lanes[first..].iter().chain(&lanes[..first]) {
+            let Some(lane) = self.lanes.get_mut(name) else { continue };
+            let picks = lane.pick_in(partition, ability);
+            let score_max = score_max(&picks);
+            let ask = self.asks(name, picks).pop();
+            if ask.is_some() || score_max.is_some() {
+                return Choice { ask, lane: Some(name.clone()), score_max };
+            }
+        }
+        Choice::default()
+    }
+
     fn asks(&self, lane: &LaneId, picks: Picks) -> Vec<Ask> {
-        // What was preferred may be taken although something older is known.
-        let picked = picks.picks.iter().flat_map(|pick| &pick.scores).copied().max();
-        let score_max = picks.next.map(|score| score.saturating_add(OVERTAKE_MS)).max(
-            // Nothing is known elsewhere: there is no bound.
-            picks.next.and(picked),
-        );
+        let score_max = score_max(&picks);
         let ask = |Pick { queue, need, partition, scores }| Ask {
             lane: lane.clone(),
             need,
@@ -393,6 +420,13 @@ impl Board {
         let (_, &mut last, _) = uses.select_nth_unstable(half);
         self.lanes.retain(|_, lane| lane.users > 0 || lane.used > last);
     }
+}
+
+/// The greatest score that may be taken, with what is left elsewhere. What was preferred may be
+/// taken although something older is known.
+fn score_max(picks: &Picks) -> Option<i64> {
+    let picked = picks.picks.iter().flat_map(|pick| &pick.scores).copied().max();
+    picks.next.map(|next| next.saturating_add(OVERTAKE_MS).max(picked.unwrap_or(i64::MIN)))
 }
 
 /// How many bytes an answer may still carry.

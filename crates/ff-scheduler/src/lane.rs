@@ -116,10 +116,14 @@ impl Lane {
                 break;
             }
         }
+        self.note_asked(&found);
+        found
+    }
+
+    fn note_asked(&mut self, found: &Picks) {
         for pick in &found.picks {
             *self.asked.entry((Arc::clone(&pick.queue), pick.partition)).or_default() += 1;
         }
-        found
     }
 
     /// A queue that was asked has answered, or never will.
@@ -140,6 +144,24 @@ impl Lane {
         if !asked {
             self.correct(queue, partition, next, at);
         }
+    }
+
+    /// Takes the best one of a partition out, unless one elsewhere comes before it.
+    pub(crate) fn pick_in(&mut self, partition: u16, ability: &Ability) -> Picks {
+        let suitable = self.queues.iter_mut().filter(|(_, queue)| ability.suits(&queue.need));
+        let mut suitable: Vec<_> = suitable.collect();
+        let elsewhere =
+            suitable.iter().filter_map(|(_, queue)| queue.best_outside(partition)).min();
+        let heads = suitable.iter_mut().filter_map(|one| Some((one.1.best_in(partition)?, one)));
+        let mut found = Picks::default();
+        if let Some((score, (text, queue))) = heads.min_by_key(|(score, _)| *score)
+            && elsewhere.is_none_or(|other| score <= other.saturating_add(OVERTAKE_MS))
+        {
+            found.take(text, queue, partition, 1, 1);
+        }
+        found.next = suitable.iter().filter_map(|(_, queue)| Some(queue.best()?.0)).min();
+        self.note_asked(&found);
+        found
     }
 
     /// So many joined a queue, none better than this score. False if the text is no need.
@@ -300,6 +322,14 @@ impl Queue {
         partitions.max_by_key(|partition| preference.weight(*partition)).unwrap_or(best.1)
     }
 
+    fn best_in(&self, partition: u16) -> Option<i64> {
+        self.heads.get(&partition)?.best()
+    }
+
+    fn best_outside(&self, partition: u16) -> Option<i64> {
+        self.order.iter().find(|(_, other)| *other != partition).map(|(score, _)| *score)
+    }
+
     fn change(&mut self, partition: u16, how: impl FnOnce(&mut Heads)) {
         let heads = self.heads.entry(partition).or_default();
         let before = heads.best();
@@ -343,6 +373,21 @@ mod tests {
         assert_eq!(picked(&mut lane, 3), [(7, vec![10, 10]), (5, vec![15])]);
         assert_eq!(picked(&mut lane, 3), [(3, vec![20])]);
         assert_eq!(picked(&mut lane, 3), []);
+    }
+
+    #[test]
+    fn the_best_of_a_partition_is_taken_unless_one_elsewhere_comes_before_it() {
+        let mut lane = Lane::default();
+        lane.add("a:mail", 3, 120, 2, 1);
+        lane.add("a:render", 7, 100, 1, 1);
+        let picks = lane.pick_in(3, &any());
+        assert_eq!(picks.picks.first().map(|pick| pick.scores.clone()), Some(vec![120]));
+        assert_eq!(picks.next, Some(100));
+        lane.add("a:render", 8, 69, 1, 1);
+        let picks = lane.pick_in(3, &any());
+        assert_eq!((picks.picks.len(), picks.next), (0, Some(69)), "51 ms before it");
+        let picks = lane.pick_in(9, &any());
+        assert_eq!((picks.picks.len(), picks.next), (0, Some(69)), "nothing is known there");
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod hand_back;
 mod heads;
 mod lane;
 mod look;
+mod next_task;
 mod preference;
 mod repeats;
 mod silence;
@@ -22,7 +23,10 @@ mod worker;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ff_core::contracts::{Claimed, LeaseRequest, NextGrant, NextGrantRequest, WorkRequest};
+use ff_core::backend::Handle;
+use ff_core::contracts::{
+    Claimed, Finished, LeaseRequest, NextGrant, NextGrantRequest, NextTask, TaskEnd, WorkRequest,
+};
 use ff_core::engine_backend::{Answer, PartitionBackend};
 use ff_core::error::EngineError;
 use ff_core::types::{LaneId, LeaseId, WorkerId};
@@ -108,6 +112,19 @@ impl Scheduler {
         }
     }
 
+    /// Ends a task and takes the next one of the same worker, in one call, if the task's partition
+    /// has one that comes next, or if the end itself makes one claimable there. May be dropped at
+    /// any time: the task ends, and what nobody takes is handed back. Whoever lost the answer asks
+    /// again under the same lease id.
+    pub async fn finish(
+        &self,
+        handle: &Handle,
+        end: TaskEnd,
+        next: NextTask,
+    ) -> Result<Finished, EngineError> {
+        self.shared.finish(handle, end, next).await
+    }
+
     /// Reserves the best execution of a partition that may have one. None if there is none: a push
     /// that is on its way, of a submission that was just answered, is waited for a moment.
     pub async fn grant_next(
@@ -176,6 +193,15 @@ impl Scheduler {
 impl WorkSource for Scheduler {
     fn claim(&self, request: WorkRequest) -> Answer<'_, Vec<Claimed>> {
         Box::pin(Scheduler::claim(self, request))
+    }
+
+    fn finish<'a>(
+        &'a self,
+        handle: &'a Handle,
+        end: TaskEnd,
+        next: NextTask,
+    ) -> Answer<'a, Finished> {
+        Box::pin(Scheduler::finish(self, handle, end, next))
     }
 }
 

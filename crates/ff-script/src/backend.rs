@@ -1,5 +1,6 @@
 //! One `EngineBackend` over any host: encodes, sends, decodes, and decides nothing about state.
 
+mod admission;
 mod approvals;
 mod children;
 mod completions;
@@ -18,6 +19,8 @@ mod kinds;
 mod lanes;
 mod listing;
 mod many;
+mod next_task;
+mod owed;
 mod pages;
 mod partition;
 mod reads;

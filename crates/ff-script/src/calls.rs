@@ -20,6 +20,7 @@ pub mod flow;
 pub mod flow_cancel;
 pub mod flow_events;
 pub mod flow_reads;
+pub mod gate;
 pub mod grant;
 pub mod graph;
 pub mod hold;
@@ -33,12 +34,14 @@ pub mod list;
 pub mod mark;
 pub mod pause;
 pub mod progress;
+pub mod quota;
 pub mod replay;
 pub mod secret;
 pub mod signal;
 pub mod stream;
 pub mod suspend;
 pub mod tick;
+pub mod waiting;
 pub mod waitpoint;
 pub mod waits;
 pub mod worker;
@@ -79,6 +82,9 @@ pub fn contracts() -> impl Iterator<Item = Contract> {
         kind_counts::CONTRACTS,
         waits::CONTRACTS,
         hold::CONTRACTS,
+        gate::CONTRACTS,
+        waiting::CONTRACTS,
+        quota::CONTRACTS,
         explain::CONTRACTS,
         flow::CONTRACTS,
         edge::CONTRACTS,

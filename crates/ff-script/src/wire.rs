@@ -14,8 +14,8 @@ use ff_core::state::{
 };
 use ff_core::types::{
     AttemptId, AttemptIndex, EdgeId, EventCursor, ExecutionId, ExecutionKind, FlowId, GrantId,
-    IdempotencyKey, LaneId, LeaseEpoch, LeaseId, Moment, Namespace, RequestId, SignalId,
-    SuspensionId, TimestampMs, WaitpointId, WaitpointToken, WorkerId, WorkerInstanceId,
+    IdempotencyKey, LaneId, LeaseEpoch, LeaseId, Moment, Namespace, QuotaPolicyId, RequestId,
+    SignalId, SuspensionId, TimestampMs, WaitpointId, WaitpointToken, WorkerId, WorkerInstanceId,
     WorkerSession,
 };
 
@@ -72,7 +72,7 @@ plain! {
     GrantKind, CancelFlowPolicy, DependencyKind, EdgeState, FailurePolicy, FlowState,
     MemberFate,
     u8, u16, u32, u64, i64, usize, Need,
-    PublicState, LifecyclePhase, uuid::Uuid,
+    PublicState, LifecyclePhase, uuid::Uuid, QuotaPolicyId,
     OwnershipState, EligibilityState, BlockingReason, TerminalOutcome, AttemptState, AttemptType,
 }
 

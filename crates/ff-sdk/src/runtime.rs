@@ -127,6 +127,15 @@ impl<S> Kinds<S> {
         (rooms.into_iter().map(|(name, _)| name.clone()).collect(), most)
     }
 
+    /// The kinds that have room once a task of this one is done.
+    fn with_room_after(&self, done: &ExecutionKind) -> Vec<ExecutionKind> {
+        let mut kinds = self.with_room().0;
+        if !kinds.contains(done) && self.by_name.contains_key(done) {
+            kinds.push(done.clone());
+        }
+        kinds
+    }
+
     /// Takes one of the kind's places. None if it has no limit, or if more was claimed than asked
     /// for, which only a broken server can bring about.
     fn place_for(&self, kind: &ExecutionKind) -> Option<Place> {

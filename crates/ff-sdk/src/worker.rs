@@ -8,6 +8,7 @@ mod shared;
 mod shutdown;
 mod upkeep;
 
+pub(crate) use claim::new_task;
 pub(crate) use shared::Shared;
 pub use shutdown::ShutdownReport;
 

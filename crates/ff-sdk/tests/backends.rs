@@ -118,6 +118,7 @@ on_every_backend! {
     }
     flows {
         a_member_is_given_what_it_waited_for
+        the_end_of_a_step_brings_the_next_one
         the_only_result_that_is_passed_is_the_payload
         a_repeated_submission_adds_nothing_and_another_one_is_refused
         a_cycle_is_refused_and_named

@@ -101,7 +101,7 @@ async fn attack(d: &Deployment, name: &str) {
 
 /// An empty store in place of this one.
 async fn renew(d: &Deployment) -> Deployment {
-    d.host().clear(&d.partitions).await;
+    d.clear().await;
     Deployment::start_on(d.kind(), d.partitions).await
 }
 
@@ -187,7 +187,7 @@ functions! {
     ff_grant_next ff_issue_claim_grant ff_issue_reclaim_grant ff_claim_execution
     ff_claim_resumed_execution ff_reclaim_execution ff_renew_lease ff_revoke_lease
     ff_mark_lease_expired_if_due ff_update_progress ff_append_frame ff_read_attempt_stream
-    ff_complete_execution ff_fail_execution
+    ff_complete_execution ff_fail_execution ff_complete_and_claim_next ff_fail_and_claim_next
     ff_cancel_execution ff_delay_execution ff_move_to_waiting_children ff_expire_execution
     ff_promote_delayed ff_replay_execution ff_change_priority ff_set_execution_tags
     ff_describe_execution ff_read_payload ff_read_result ff_list_attempts ff_list_executions
@@ -206,6 +206,10 @@ functions! {
     ff_describe_edge ff_list_edges ff_list_members ff_read_graph ff_read_inputs
     ff_list_flows ff_read_flow_events ff_count_kinds ff_hold_execution ff_release_execution
     ff_list_held ff_hand_back_leases ff_explain_execution ff_count_ahead
+    ff_block_execution_for_admission ff_unblock_execution ff_open_gate ff_await_gates
+    ff_settle_openings ff_create_quota_policy ff_update_quota_policy ff_delete_quota_policy
+    ff_note_quota_policy ff_describe_quota_policy ff_list_quota_holders
+    ff_check_admission_and_record ff_release_admission ff_forget_admission
 }
 
 /// A function that nobody attacks fails the run.

@@ -34,6 +34,7 @@ mod flow_cancel;
 mod flow_events;
 mod flow_reads;
 mod following;
+mod gate;
 mod grant;
 mod graph;
 mod hold;
@@ -47,16 +48,19 @@ mod lease;
 mod library;
 mod list;
 mod mark;
+mod next_task;
 mod patch;
 mod pause;
 mod payloads;
 mod policy;
 mod progress;
+mod quota;
 mod reopening;
 mod repeats;
 mod replay;
 mod scenario;
 mod scenario_flows;
+mod scenario_gates;
 mod secret;
 mod signal;
 mod stream;
@@ -64,6 +68,7 @@ mod stream_kept;
 mod suspend;
 mod tags;
 mod tick;
+mod waiting;
 mod waitpoint;
 mod waits;
 mod weakness_flows;
@@ -97,6 +102,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         patch::CASES,
         complete::CASES,
         fail::CASES,
+        next_task::CASES,
         cancel::CASES,
         pause::CASES,
         suspend::CASES,
@@ -113,6 +119,9 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         reopening::CASES,
         change::CASES,
         hold::CASES,
+        gate::CASES,
+        waiting::CASES,
+        quota::CASES,
         describe::CASES,
         list::CASES,
         flow::CASES,

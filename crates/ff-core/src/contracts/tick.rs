@@ -3,7 +3,7 @@
 use crate::types::TimestampMs;
 
 /// What a tick may do in one partition, and what its caller will do next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TickRequest {
     /// Things it may do; more are left to the next one.
     pub items_max: u32,
@@ -12,17 +12,19 @@ pub struct TickRequest {
     pub next_look_ms: Option<u64>,
     /// Tells those who wait for work what lies in the queues, in case that a push was lost.
     pub announce: bool,
+    /// What the partition owed and was carried out.
+    pub settled: Vec<Vec<u8>>,
 }
 
 impl TickRequest {
     /// A tick by somebody who does not come back.
     pub const fn once(items_max: u32) -> Self {
-        Self { items_max, next_look_ms: None, announce: false }
+        Self { items_max, next_look_ms: None, announce: false, settled: Vec::new() }
     }
 }
 
 /// What one tick did in one partition, and when the next is needed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TickReport {
     /// Delays and backoffs that were over: executions became claimable.
     pub promoted: u32,
@@ -52,6 +54,10 @@ pub struct TickReport {
     /// Flows of the partition that owe an end to members: they are being cancelled, or some could
     /// not be.
     pub owing: u32,
+    /// Gates that were looked at because more may pass.
+    pub gates: u32,
+    /// What the partition owes to others, which the caller is to carry out now.
+    pub owed: Vec<Owed>,
     /// When the next thing is due; none if nothing waits for time.
     pub next_due_at: Option<TimestampMs>,
     /// How late the most overdue thing was when this tick came.
@@ -77,5 +83,15 @@ impl TickReport {
             + self.waitpoints as u64
             + self.flows as u64
             + self.edges as u64
+            + self.gates as u64
     }
+}
+
+/// Something that a partition owes to another one. Carrying it out twice does no harm.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owed {
+    /// What, as the partition wrote it down; named again when it is done.
+    pub entry: Vec<u8>,
+    /// What is to be told with it, as it is now.
+    pub told: String,
 }

@@ -83,6 +83,14 @@ places! {
         Inputs ":inputs" List;
         /// Its children.
         Children ":children" List;
+        /// What a refused claim of it puts back.
+        Undo ":undo" String;
+    }
+    "policy" {
+        /// A quota policy.
+        Policy "" Hash;
+        /// Its gates that somebody waits for.
+        Awaited ":awaited" SortedSet;
     }
     "wp" {
         /// A waitpoint.
@@ -139,6 +147,10 @@ places! {
         Workers "workers" Hash;
         /// The marks of servers.
         Marks "marks" Hash;
+        /// What is owed to other partitions.
+        Outbox "outbox" SortedSet;
+        /// Gates that let nobody pass.
+        Closed "closed" Hash;
         /// The lanes that have needs.
         Queued "queued" SortedSet;
     }
@@ -157,6 +169,18 @@ places! {
         Shares(&'a str) SortedSet;
         /// What ended this way.
         Ended(TerminalOutcome) SortedSet;
+        /// Who waits at a gate.
+        Gate(Cow<'a, str>) SortedSet;
+        /// Who holds a place behind a gate.
+        Holders(&'a str) SortedSet;
+        /// Whose leases passed a gate and are over.
+        Admitted(&'a str) Hash;
+        /// Whom the window of a gate let pass.
+        Window(&'a str) SortedSet;
+        /// The partitions that wait for a gate.
+        Waiting(&'a str) SortedSet;
+        /// What was opened for them.
+        Openings(&'a str) Hash;
     }
 }
 
@@ -188,7 +212,7 @@ pub(super) fn parse(key: &[u8]) -> Option<(Partition, Place<'_>)> {
     let (tag, rest) = text.split_at(text.find('}')? + 1);
     let partition: Partition = tag.parse().ok()?;
     let place = Place::parse(rest.strip_prefix(':')?)?;
-    (partition.family == PartitionFamily::Flow).then_some((partition, place))
+    place.is_of(partition.family).then_some((partition, place))
 }
 
 /// The key of a place.
@@ -235,6 +259,12 @@ impl<'a> Place<'a> {
             ("needs", lane) => LaneId::try_new(lane).is_ok().then_some(Self::Needs(lane)),
             ("shares", lane) => LaneId::try_new(lane).is_ok().then_some(Self::Shares(lane)),
             ("ended", outcome) => ended(outcome),
+            ("gate", gate) => is_gate(gate).then_some(Self::Gate(Cow::Borrowed(gate))),
+            ("holders", gate) => is_gate(gate).then_some(Self::Holders(gate)),
+            ("admitted", gate) => is_gate(gate).then_some(Self::Admitted(gate)),
+            ("window", gate) => is_gate(gate).then_some(Self::Window(gate)),
+            ("waiting", gate) => is_gate(gate).then_some(Self::Waiting(gate)),
+            ("openings", gate) => is_gate(gate).then_some(Self::Openings(gate)),
             (owner, named) => {
                 let (uuid, end) = named.split_at_checked(UUID_BYTES)?;
                 let place = Self::of_owner(owner, uuid, end);
@@ -272,7 +302,27 @@ impl<'a> Place<'a> {
             Self::Needs(lane) => write!(f, "needs:{lane}"),
             Self::Shares(lane) => write!(f, "shares:{lane}"),
             Self::Ended(outcome) => write!(f, "ended:{outcome}"),
+            Self::Gate(gate) => write!(f, "gate:{gate}"),
+            Self::Holders(gate) => write!(f, "holders:{gate}"),
+            Self::Admitted(gate) => write!(f, "admitted:{gate}"),
+            Self::Window(gate) => write!(f, "window:{gate}"),
+            Self::Waiting(gate) => write!(f, "waiting:{gate}"),
+            Self::Openings(gate) => write!(f, "openings:{gate}"),
             _ => Ok(()),
+        }
+    }
+
+    /// Is this a place of partitions of this family?
+    fn is_of(&self, family: PartitionFamily) -> bool {
+        match self {
+            Self::Due | Self::Outbox => true,
+            Self::Waiting(_) | Self::Openings(_) => family != PartitionFamily::Flow,
+            Self::Policy(_)
+            | Self::Admitted(_)
+            | Self::Awaited(_)
+            | Self::Holders(_)
+            | Self::Window(_) => family == PartitionFamily::Quota,
+            _ => family == PartitionFamily::Flow,
         }
     }
 
@@ -287,6 +337,18 @@ fn queue(name: &str) -> Option<Place<'_>> {
     let (lane, need) = name.split_once(':')?;
     let known = LaneId::try_new(lane).is_ok() && need.parse::<Need>().is_ok();
     known.then_some(Place::Queue(Cow::Borrowed(name)))
+}
+
+/// The gate of a quota policy's key, `q:<id>:<key>`, or of a budget, `b:<id>`.
+pub(super) fn is_gate(gate: &str) -> bool {
+    let Some((kind, rest)) = gate.split_once(':') else { return false };
+    let Some((id, key)) = rest.split_at_checked(UUID_BYTES) else { return false };
+    is_uuid(id.as_bytes())
+        && match kind {
+            "q" => key.starts_with(':'),
+            "b" => key.is_empty(),
+            _ => false,
+        }
 }
 
 fn ended(outcome: &str) -> Option<Place<'_>> {

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use ff_core::backend::Handle;
 use ff_core::contracts::{
-    ClaimGrant, ClaimRequest, Claimed, ClaimedNext, GrantedNext, LaneDepth, NextGrant,
-    NextGrantRequest, QueueHead, TakeFrom, TickReport, TickRequest, WorkerList,
+    ClaimGrant, ClaimRequest, Claimed, ClaimedNext, FinishedNext, GrantedNext, LaneDepth,
+    NextGrant, NextGrantRequest, Owed, QueueHead, TakeFrom, TaskEnd, TickReport, TickRequest,
+    WorkerList,
 };
 use ff_core::engine_backend::{Answer, PartitionBackend};
 use ff_core::error::EngineError;
@@ -23,7 +24,7 @@ use crate::calls::worker::{LaneDepths, LaneDepthsReply, ListNeeds, ListNeedsRepl
 use crate::host::Host;
 use crate::ids::{IdSource, SystemIds};
 use crate::value::Value;
-use crate::wire::{Joined, Reading, Rest, Row, Rows, row};
+use crate::wire::{Joined, Reading, Rest, Row, row};
 
 impl<H: Host + ?Sized> PartitionBackend for ScriptBackend<H> {
     fn claim_next(&self, partition: Partition, request: ClaimRequest) -> Answer<'_, ClaimedNext> {
@@ -32,8 +33,18 @@ impl<H: Host + ?Sized> PartitionBackend for ScriptBackend<H> {
             let (ClaimNextReply::Claimed { claims, next_score }
             | ClaimNextReply::ClaimedBefore { claims, next_score }) =
                 self.call(partition, claim_next(&request)).await?;
+            let claims = self.admit(claims.0).await;
             Ok(ClaimedNext { claimed: Holder::of(&request).all_claimed(claims), next_score })
         })
+    }
+
+    fn finish<'a>(
+        &'a self,
+        handle: &'a Handle,
+        end: TaskEnd,
+        next: ClaimRequest,
+    ) -> Answer<'a, FinishedNext> {
+        Box::pin(ScriptBackend::finish(self, handle, end, next))
     }
 
     fn recall_claims(
@@ -49,6 +60,7 @@ impl<H: Host + ?Sized> PartitionBackend for ScriptBackend<H> {
                 lease_ids: Rest(request.lease_ids.clone()),
             };
             let RecallClaimsReply::Recalled { claims } = self.call(partition, call).await?;
+            let claims = self.admit(claims.0).await;
             Ok(Holder::of(&request).all_claimed(claims))
         })
     }
@@ -130,11 +142,16 @@ impl<H: Host + ?Sized> PartitionBackend for ScriptBackend<H> {
         Box::pin(depths(Arc::clone(&self.host), partition, lanes))
     }
 
+    fn carry_out(&self, partition: Partition, owed: Vec<Owed>) -> Answer<'_, Vec<Vec<u8>>> {
+        Box::pin(async move { Ok(self.do_what_is_owed(partition, owed).await) })
+    }
+
     fn tick(&self, partition: Partition, request: TickRequest) -> Answer<'_, TickReport> {
         Box::pin(async move {
-            let TickRequest { items_max, next_look_ms, announce } = request;
+            let TickRequest { items_max, next_look_ms, announce, settled } = request;
             let log_length_max = Some(log_length_max(&self.config));
-            let call = Tick { items_max, log_length_max, next_look_ms, announce };
+            let settled = Rest(settled);
+            let call = Tick { items_max, log_length_max, next_look_ms, announce, settled };
             let TickReply::Ticked {
                 now,
                 next_due_at,
@@ -152,6 +169,8 @@ impl<H: Host + ?Sized> PartitionBackend for ScriptBackend<H> {
                 flows,
                 edges,
                 owing,
+                gates,
+                owed,
             } = self.call(partition, call).await?;
             Ok(TickReport {
                 promoted,
@@ -167,6 +186,8 @@ impl<H: Host + ?Sized> PartitionBackend for ScriptBackend<H> {
                 flows,
                 edges,
                 owing,
+                gates,
+                owed: owed.into_iter().map(|(entry, told)| Owed { entry, told }).collect(),
                 next_due_at,
                 late_ms,
                 now,
@@ -184,7 +205,7 @@ pub(super) struct Holder<'a> {
 }
 
 impl<'a> Holder<'a> {
-    fn of(request: &'a ClaimRequest) -> Self {
+    pub(super) fn of(request: &'a ClaimRequest) -> Self {
         Self {
             worker_id: &request.worker_id,
             worker_instance_id: &request.worker_instance_id,
@@ -192,8 +213,8 @@ impl<'a> Holder<'a> {
         }
     }
 
-    fn all_claimed(&self, rows: Rows<ClaimRow>) -> Vec<Claimed> {
-        rows.0.into_iter().map(|row| self.claimed(row)).collect()
+    pub(super) fn all_claimed(&self, rows: Vec<ClaimRow>) -> Vec<Claimed> {
+        rows.into_iter().map(|row| self.claimed(row)).collect()
     }
 
     pub(super) fn claimed(&self, row: ClaimRow) -> Claimed {

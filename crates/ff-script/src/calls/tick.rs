@@ -3,6 +3,7 @@
 use ff_core::types::TimestampMs;
 
 use crate::call::functions;
+use crate::wire::Rest;
 
 functions! {
     /// Executes what is due in a partition and tells when it is next needed.
@@ -11,6 +12,7 @@ functions! {
         log_length_max: Option<u64>,
         next_look_ms: Option<u64>,
         announce: bool,
+        settled: Rest<Vec<u8>>,
     })
     -> TickReply {
         "OK" => Ticked {
@@ -30,6 +32,8 @@ functions! {
             flows: u32,
             edges: u32,
             owing: u32,
+            gates: u32,
+            owed: Vec<(Vec<u8>, String)>,
         },
     }
     refuses [];
@@ -38,6 +42,12 @@ functions! {
 impl Tick {
     /// A tick by somebody who does not come back, and keeps the log as long as it may be.
     pub const fn once(items_max: u32) -> Self {
-        Self { items_max, log_length_max: None, next_look_ms: None, announce: false }
+        Self {
+            items_max,
+            log_length_max: None,
+            next_look_ms: None,
+            announce: false,
+            settled: Rest(Vec::new()),
+        }
     }
 }

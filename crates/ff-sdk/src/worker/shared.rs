@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ff_core::capability::CapabilitySet;
-use ff_core::contracts::{Claimed, WorkRequest};
+use ff_core::contracts::{Claimed, NextTask, WorkRequest};
 use ff_core::engine_backend::EngineBackend;
 use ff_core::limits;
 use ff_core::types::{ExecutionKind, LeaseId, Namespace, WorkerSession};
@@ -104,6 +104,21 @@ impl Shared {
             wait_ms: u64::try_from(max_wait.as_millis()).unwrap_or(u64::MAX),
             ..WorkRequest::new(worker_id, instance, lanes, config.lease_ttl_ms)
         }
+    }
+
+    /// What to ask for with the end of a task: the same as a claim of one would. None while the
+    /// worker takes nothing.
+    pub(crate) fn next_task(&self, kinds: Vec<ExecutionKind>) -> Option<NextTask> {
+        self.check_running().ok()?;
+        Some(NextTask {
+            lanes: self.config.lanes.clone(),
+            capabilities: self.capabilities.clone(),
+            kinds,
+            namespaces: self.namespaces.clone(),
+            lease_ttl_ms: Some(self.config.lease_ttl_ms),
+            lease_id: Some(LeaseId::from_uuid(self.ids.random())),
+            payload_text: false,
+        })
     }
 
     /// Until when a lease from a call sent at this moment certainly holds. A call that waited got

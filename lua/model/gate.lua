@@ -1,0 +1,95 @@
+-- Gates: what an execution must pass before a worker is told of its claim. They are fixed at its
+-- creation and live in partitions of their own, so that a claim is an ordinary lease first, and its
+-- gates are asked behind it, all at once (verb/quota.lua). A gate goes by one text here and there:
+-- `q:<policy>:<key>` is one key of a quota policy.
+--
+-- A refusal closes the gate in this partition: who would be claimable and needs it is parked there
+-- instead, by its score in the queue, until the gate opens for as many as may pass. A closed gate
+-- that somebody waits at is always known where it lives, or the outbox owes that it becomes known.
+
+local keys = require('kernel.keys')
+local pack = require('kernel.pack')
+local outbox = require('model.outbox')
+local record = require('model.record')
+local state = require('model.state')
+
+local gate = {}
+
+-- Why somebody waits at a gate, by the gate's first letter.
+gate.REASONS = { q = 'waiting_for_quota', b = 'waiting_for_budget' }
+
+local LETTERS = { waiting_for_quota = 'q', waiting_for_budget = 'b' }
+
+function gate.quota_name(id, key) return 'q:' .. id .. ':' .. key end
+
+-- All gates of an execution, flat: of each the letter, the id, and what is asked for there; nil if
+-- it has none.
+function gate.list(x)
+  if not x.quota_id then return nil end
+  return { 'q', x.quota_id, x.quota_key or '' }
+end
+
+-- The gate that an execution waits at for this reason; nil if none of its gates is a reason.
+function gate.waits_at(x, reason)
+  if reason == 'waiting_for_quota' and x.quota_id then
+    return gate.quota_name(x.quota_id, x.quota_key or '')
+  end
+  return nil
+end
+
+-- Does a parked execution wait at this gate?
+function gate.is_at(x, name)
+  return x.state == 'parked' and gate.waits_at(x, x.park_reason) == name
+end
+
+-- Why an execution would be parked at a closed gate now; nil if all its gates are open.
+local function closed_reason(p, x)
+  local name = gate.waits_at(x, gate.REASONS.q)
+  return name and redis.call('HEXISTS', p.closed, name) == 1 and gate.REASONS.q or nil
+end
+
+-- Parks a claimable execution if one of its gates is closed; gives whether it did.
+function gate.park_if_closed(p, x)
+  local reason = not x.passes and closed_reason(p, x)
+  if not reason then return false end
+  record.set(x, 'park_reason', reason)
+  record.set(x, 'state', 'parked')
+  return true
+end
+
+-- Closes a gate: nobody passes until somebody opens it, at this time, if that is known.
+function gate.close(w, p, name, opens_at)
+  w[#w + 1] = { 'HSET', p.closed, name, opens_at or '' }
+  outbox.owe(w, 'wait:' .. name)
+end
+
+-- The gate is open again: nobody waits there.
+function gate.reopen(w, p, name)
+  w[#w + 1] = { 'HDEL', p.closed, name }
+  w[#w + 1] = { 'ZREM', p.outbox, 'wait:' .. name }
+end
+
+-- Is this a reason to wait at a gate?
+function gate.is_reason(reason) return LETTERS[reason] ~= nil end
+
+-- What the gates gave a lease goes back: it is over, whatever ended it. This is written where every
+-- record is, so that no way to end a lease can forget it. The claim itself writes no such entry: a
+-- lease always ends, by its tick if nobody else ends it, and its end does.
+function gate.release(w, x)
+  outbox.write(w, 'release:' .. x.uuid .. ':' .. (x.lease_epoch or '0') .. ':'
+    .. (x.never_ran and '0' or '1') .. ':' .. pack.join(gate.list(x)))
+  redis.call('DEL', keys.undo(x.key))
+end
+
+-- What the gates know of an execution that is gone is not needed any more.
+function gate.forget(w, x)
+  local list = gate.list(x)
+  if list then outbox.owe(w, 'forget:' .. x.uuid .. ':' .. pack.join(list)) end
+end
+
+-- Is an execution about to become claimable, so that a closed gate holds it back?
+function gate.concerns(x)
+  return x.quota_id and state.CLAIMABLE[x.state] and not state.CLAIMABLE[x.was]
+end
+
+return gate

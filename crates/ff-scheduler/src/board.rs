@@ -422,11 +422,13 @@ impl Board {
     }
 }
 
-/// The greatest score that may be taken, with what is left elsewhere. What was preferred may be
-/// taken although something older is known.
+/// The greatest score that may be taken, with what is left elsewhere.
 fn score_max(picks: &Picks) -> Option<i64> {
+    // What was preferred may be taken although something older is known.
     let picked = picks.picks.iter().flat_map(|pick| &pick.scores).copied().max();
-    picks.next.map(|next| next.saturating_add(OVERTAKE_MS).max(picked.unwrap_or(i64::MIN)))
+    // If nothing is known elsewhere, there is no bound.
+    let next = picks.next?;
+    Some(next.saturating_add(OVERTAKE_MS)).max(picked)
 }
 
 /// How many bytes an answer may still carry.

@@ -126,6 +126,25 @@ impl Lane {
         }
     }
 
+    /// Takes the best one of a partition out, unless one elsewhere comes before it.
+    pub(crate) fn pick_in(&mut self, partition: u16, ability: &Ability) -> Picks {
+        let window_ms = if self.strict > 0 { OVERTAKE_MS } else { self.window_ms.max(OVERTAKE_MS) };
+        let suitable = self.queues.iter_mut().filter(|(_, queue)| ability.suits(&queue.need));
+        let mut suitable: Vec<_> = suitable.collect();
+        let elsewhere =
+            suitable.iter().filter_map(|(_, queue)| queue.best_outside(partition)).min();
+        let heads = suitable.iter_mut().filter_map(|one| Some((one.1.best_in(partition)?, one)));
+        let mut found = Picks::default();
+        if let Some((score, (text, queue))) = heads.min_by_key(|(score, _)| *score)
+            && elsewhere.is_none_or(|other| score <= other.saturating_add(window_ms))
+        {
+            found.take(text, queue, partition, 1, 1);
+        }
+        found.next = suitable.iter().filter_map(|(_, queue)| Some(queue.best()?.0)).min();
+        self.note_asked(&found);
+        found
+    }
+
     /// A queue that was asked has answered, or never will.
     pub(crate) fn asked(&mut self, queue: &Arc<str>, partition: u16) {
         let key = (Arc::clone(queue), partition);
@@ -144,24 +163,6 @@ impl Lane {
         if !asked {
             self.correct(queue, partition, next, at);
         }
-    }
-
-    /// Takes the best one of a partition out, unless one elsewhere comes before it.
-    pub(crate) fn pick_in(&mut self, partition: u16, ability: &Ability) -> Picks {
-        let suitable = self.queues.iter_mut().filter(|(_, queue)| ability.suits(&queue.need));
-        let mut suitable: Vec<_> = suitable.collect();
-        let elsewhere =
-            suitable.iter().filter_map(|(_, queue)| queue.best_outside(partition)).min();
-        let heads = suitable.iter_mut().filter_map(|one| Some((one.1.best_in(partition)?, one)));
-        let mut found = Picks::default();
-        if let Some((score, (text, queue))) = heads.min_by_key(|(score, _)| *score)
-            && elsewhere.is_none_or(|other| score <= other.saturating_add(OVERTAKE_MS))
-        {
-            found.take(text, queue, partition, 1, 1);
-        }
-        found.next = suitable.iter().filter_map(|(_, queue)| Some(queue.best()?.0)).min();
-        self.note_asked(&found);
-        found
     }
 
     /// So many joined a queue, none better than this score. False if the text is no need.
@@ -311,6 +312,14 @@ impl Queue {
         self.order.first().copied()
     }
 
+    fn best_in(&self, partition: u16) -> Option<i64> {
+        self.heads.get(&partition)?.best()
+    }
+
+    fn best_outside(&self, partition: u16) -> Option<i64> {
+        self.order.iter().find(|(_, other)| *other != partition).map(|(score, _)| *score)
+    }
+
     /// The partition that is preferred among those with something about as good as the best.
     fn preferred(&self, best: (i64, u16), window_ms: i64, preference: Preference) -> u16 {
         if window_ms == 0 {
@@ -320,14 +329,6 @@ impl Queue {
         let near = self.order.iter().take(NEAR_MAX).take_while(|(score, _)| *score <= worst);
         let partitions = near.map(|(_, partition)| *partition);
         partitions.max_by_key(|partition| preference.weight(*partition)).unwrap_or(best.1)
-    }
-
-    fn best_in(&self, partition: u16) -> Option<i64> {
-        self.heads.get(&partition)?.best()
-    }
-
-    fn best_outside(&self, partition: u16) -> Option<i64> {
-        self.order.iter().find(|(_, other)| *other != partition).map(|(score, _)| *score)
     }
 
     fn change(&mut self, partition: u16, how: impl FnOnce(&mut Heads)) {

@@ -3,6 +3,7 @@
 mod admission;
 mod approvals;
 mod children;
+mod complete_many;
 mod completions;
 mod everywhere;
 mod executions;

@@ -79,7 +79,8 @@ end
 function need.push_left(w, queue, score)
   local listeners = w.p.listeners
   if listeners < 2 then return end
-  writes.push(w, w.p.ready_channel, 'left:' .. number.text(listeners) .. ':' .. score .. ':' .. queue)
+  writes.push(w, w.p.ready_channel,
+    'left:' .. number.text(listeners) .. ':' .. score .. ':' .. queue)
 end
 
 -- Tells those who wait for work that so many joined a queue, none better than this score.

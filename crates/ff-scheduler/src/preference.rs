@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-/// How much later the last of several asks for what is new, for each of the others: about as long as
-/// a claim takes and the push that tells of it.
+/// How much later the last of several asks for what is new, for each of the others: about as long
+/// as a claim takes and the push that tells of it.
 const STAGGER: Duration = Duration::from_millis(2);
 
 /// The longest that anybody waits.

@@ -26,6 +26,7 @@ local stored, push, due, append = number.stored, writes.push, writes.due, log.ap
 local CLAIMABLE, ENDED, LIVE = state.CLAIMABLE, state.ENDED, state.LIVE
 local STRICT_STEP = 1000000000000
 local RETENTION_MS = limit.retention_ms_default
+local FAILED_RETENTION_MS = limit.failed_retention_ms_default
 
 -- Lowest first. A priority step outweighs any age unless the policy says how much age it is worth.
 local function score_in_order(x)
@@ -130,11 +131,16 @@ local function timed_before(p, x)
   return nil
 end
 
+-- How long an end of this kind is kept where nobody says anything.
+function index.retention_ms(word)
+  return (word == 'failed' or word == 'expired') and FAILED_RETENTION_MS or RETENTION_MS
+end
+
 -- What is over is kept for its retention, and while its idempotency key may still be asked for.
 function index.purge_at(x)
   -- What belongs to a flow goes with it.
   if x.flow_id then return limit.timestamp_ms_max end
-  local kept, at = RETENTION_MS, stored(x.ended_at, 0)
+  local kept, at = index.retention_ms(x.state), stored(x.ended_at, 0)
   if x.retention_ms then kept = stored(x.retention_ms, RETENTION_MS) end
   if x.remembered_until then return math.max(at + kept, stored(x.remembered_until, 0)) end
   return at + kept

@@ -350,6 +350,8 @@ limits! {
     DELAY_MS_MAX = 400 * DAY_MS;
     /// Ended executions are kept a day unless the policy says otherwise.
     RETENTION_MS_DEFAULT = DAY_MS;
+    /// What failed or expired is kept a week: somebody will look into it, and may replay it.
+    FAILED_RETENTION_MS_DEFAULT = 7 * DAY_MS;
     /// Keeping longer than a year is the archive's work.
     RETENTION_MS_MAX = 366 * DAY_MS;
     /// A repeated submission is recognised for a day unless the policy says otherwise.

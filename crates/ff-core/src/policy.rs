@@ -129,11 +129,6 @@ impl ExecutionPolicy {
         self.max_replay_count.unwrap_or(limits::REPLAYS_DEFAULT)
     }
 
-    /// How long the execution is kept after its end.
-    pub fn retention_or_default_ms(&self) -> u64 {
-        self.retention_ms.unwrap_or(limits::RETENTION_MS_DEFAULT)
-    }
-
     /// How long its idempotency key is remembered.
     pub fn dedup_window_or_default_ms(&self) -> u64 {
         self.dedup_window_ms.unwrap_or(limits::DEDUP_MS_DEFAULT)
@@ -177,7 +172,6 @@ mod tests {
     fn defaults_hold_where_nothing_is_said() {
         let policy = ExecutionPolicy::default();
         assert_eq!((policy.reclaim_limit(), policy.replay_limit()), (100, 10));
-        assert_eq!(policy.retention_or_default_ms(), 86_400_000);
         assert_eq!(policy.dedup_window_or_default_ms(), 86_400_000);
         assert!(policy.required_capabilities().is_empty());
     }

@@ -236,8 +236,11 @@ fn purge_at(record: &Record<'_>) -> i64 {
     if record.has(field::FLOW_ID) {
         return limits::TIMESTAMP_MS_MAX as i64;
     }
-    let kept_ms = record.number(field::RETENTION_MS);
-    let kept_until =
-        record.count(field::ENDED_AT) + kept_ms.unwrap_or(limits::RETENTION_MS_DEFAULT as i64);
+    let unsaid_ms = match record.text(field::STATE) {
+        "failed" | "expired" => limits::FAILED_RETENTION_MS_DEFAULT,
+        _ => limits::RETENTION_MS_DEFAULT,
+    };
+    let kept_ms = record.number(field::RETENTION_MS).unwrap_or(unsaid_ms as i64);
+    let kept_until = record.count(field::ENDED_AT) + kept_ms;
     kept_until.max(record.count(field::REMEMBERED_UNTIL))
 }

@@ -6,7 +6,8 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, value_parser};
 
 use crate::scenario::{
-    bullmq, claim, fairness, flow, full, http, idle, order, room, routing, sdk, stream, suspend,
+    admission, bullmq, claim, fairness, flow, full, http, idle, order, room, routing, sdk, stream,
+    suspend,
 };
 
 use crate::server;
@@ -63,6 +64,8 @@ pub(crate) enum Scenario {
     Fairness(fairness::Options),
     /// In which order executions are taken: by priority, and then by when they were submitted.
     Order(order::Options),
+    /// What quotas cost, how fast executions pass one key, and how soon a freed place is taken.
+    Admission(admission::Options),
     /// Compares with BullMQ on the same Valkey. Needs node and npm, and fetches BullMQ.
     Bullmq(bullmq::Options),
     /// An embedded store at its memory limit: filled, drained, copied, killed, started and audited.

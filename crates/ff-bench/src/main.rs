@@ -65,6 +65,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         Scenario::Room(options) => runtime.block_on(scenario::room::run(options))?,
         Scenario::Routing(options) => runtime.block_on(scenario::routing::run(options))?,
         Scenario::Fairness(options) => runtime.block_on(scenario::fairness::run(options))?,
+        Scenario::Admission(options) => runtime.block_on(scenario::admission::run(options))?,
         Scenario::Order(options) => runtime.block_on(scenario::order::run(options))?,
         Scenario::Bullmq(options) => runtime.block_on(scenario::bullmq::run(options))?,
         Scenario::Full(options) => scenario::full::run(options)?,

@@ -1,5 +1,6 @@
 //! The scenarios.
 
+pub(crate) mod admission;
 pub(crate) mod bullmq;
 pub(crate) mod claim;
 pub(crate) mod fairness;

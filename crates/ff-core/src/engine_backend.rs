@@ -13,7 +13,7 @@ use crate::partition::{Partition, PartitionConfig};
 use crate::types::{LaneId, WorkerId};
 
 pub use crate::contracts::{
-    Approvals, Executions, Flows, Grants, Holds, Kinds, Lanes, Reads, Signals, Streams,
+    Approvals, Executions, Flows, Grants, Holds, Kinds, Lanes, Quotas, Reads, Signals, Streams,
     Suspensions, Tasks, Workers,
 };
 
@@ -37,6 +37,7 @@ pub trait EngineBackend:
     + Reads
     + Lanes
     + Kinds
+    + Quotas
 where
     Self: 'static,
 {
@@ -111,7 +112,7 @@ const _: fn(&dyn PartitionBackend) -> &dyn EngineBackend = |store| store;
 pub mod roles {
     pub use super::{
         Approvals as _, EngineBackend as _, Executions as _, Flows as _, Grants as _, Holds as _,
-        Kinds as _, Lanes as _, PartitionBackend as _, Reads as _, Signals as _, Streams as _,
-        Suspensions as _, Tasks as _, Workers as _,
+        Kinds as _, Lanes as _, PartitionBackend as _, Quotas as _, Reads as _, Signals as _,
+        Streams as _, Suspensions as _, Tasks as _, Workers as _,
     };
 }

@@ -1,12 +1,14 @@
 //! What an execution's submitter decides about retries, time, routing and keeping. Everything is
 //! optional; what is absent is left out of the JSON and has the default of [`crate::limits`].
 
+mod quota;
 mod retry;
 mod stream;
 mod validate;
 
 use crate::ToSchema;
 pub use crate::capability::{CapabilityError, CapabilitySet};
+pub use quota::QuotaUse;
 pub use retry::{Backoff, RetryPolicy};
 pub use stream::{DurabilityMode, StreamPolicy};
 pub use validate::PolicyError;
@@ -53,6 +55,8 @@ pub struct ExecutionPolicy {
     pub dedup_window_ms: Option<u64>,
     /// What is kept of its output.
     pub stream_policy: Option<StreamPolicy>,
+    /// Under whose limits it runs.
+    pub quota: Option<QuotaUse>,
 }
 
 /// How long things may take.
@@ -163,7 +167,8 @@ mod tests {
             r#""routing_requirements":{"required_capabilities":["avx","gpu"]},"#,
             r#""ageing_ms":60000,"dedup_window_ms":1000,"#,
             r#""stream_policy":{"durability_mode":"summary","retention_maxlen":50,"#,
-            r#""retention_bytes":1000,"retention_ttl_ms":0}}"#,
+            r#""retention_bytes":1000,"retention_ttl_ms":0},"#,
+            r#""quota":{"policy_id":"00000000-0000-4000-8000-000000000007","key":"a"}}"#,
         );
         assert_eq!(parse(json).and_then(|policy| policy.to_json()).as_deref(), Ok(json));
     }

@@ -24,6 +24,7 @@ mod next_task;
 mod owed;
 mod pages;
 mod partition;
+mod quotas;
 mod reads;
 mod secrets;
 mod signals;
@@ -34,6 +35,7 @@ mod tasks;
 mod upgrade;
 mod workers;
 
+pub use admission::AdmissionCounters;
 pub use completions::Completions;
 pub use facts::FactsInstalled;
 pub use secrets::{
@@ -95,6 +97,7 @@ pub struct ScriptBackend<H: ?Sized = dyn Host> {
     following: Arc<Following<H>>,
     /// The list of workers, for those who only look.
     workers: workers::Known,
+    admission: AdmissionCounters,
 }
 
 impl<H: Host + ?Sized> ScriptBackend<H> {
@@ -105,7 +108,8 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         let following = Following::new(Arc::clone(&host));
         let (lanes, secrets) = (RwLock::default(), WaitpointSecrets::default());
         let workers = workers::Known::default();
-        let backend = Self { host, config, lanes, losses, secrets, following, workers };
+        let admission = AdmissionCounters::default();
+        let backend = Self { host, config, lanes, losses, secrets, following, workers, admission };
         backend.open_deployment().await?;
         Ok(backend)
     }
@@ -119,6 +123,11 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         };
         let OpenDeploymentReply::Opened { format, .. } = self.call(FIRST, open).await?;
         if format < limits::STORE_FORMAT { self.upgrade().await } else { Ok(()) }
+    }
+
+    /// Which claims were refused by gates.
+    pub fn admission(&self) -> &AdmissionCounters {
+        &self.admission
     }
 
     /// The host underneath.

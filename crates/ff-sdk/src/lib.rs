@@ -70,17 +70,18 @@ pub use ff_core::backend_error::{BackendError, BackendErrorKind};
 pub use ff_core::completion_backend::CompletionBackend;
 pub use ff_core::contracts::{
     ANY_SIGNAL, AppendFrameOutcome, Approval, ApprovalChoice, ApprovalDecision, ApprovalList,
-    ApprovalRequest, AttemptRecord, ClaimGrant, Condition, ConditionMatcher, Created,
+    ApprovalRequest, AttemptRecord, ClaimGrant, Condition, ConditionMatcher, CreateQuota, Created,
     DeliverSignal, ExecutionSnapshot, ExecutionState, ExecutionSummary, Explanation, HeldExecution,
     HoldSummary, KindChanged, KindList, KindOutcome, KindRecord, KindsRegistered, LaneChanged,
     LaneDepth, LaneList, LaneOrder, LanePage, LaneQuery, LaneSettings, ListFilter, ListHeld,
     ListHeldPage, ListSuspended, ListSuspendedPage, MAX_TAIL_BLOCK_MS, NearWorker, OpenUpstream,
-    OpenWaitpoint, Output, OutputCursor, PartitionFailure, PendingWaitpoint, ReclaimGrant,
-    RegisterKinds, ReplayExecution, ResumeSignal, ResumedBy, Resumption,
-    RotateWaitpointSecretRequest, RotateWaitpointSecretResponse, STREAM_READ_HARD_CAP, SetDefaults,
-    SetKind, SetLane, Signal, SignalOutcome, StreamFrame, StreamFrames, SuspendRequest,
-    SuspendedExecutionEntry, SuspensionReason, TimeoutBehavior, WaitpointKind, WaitpointSpec,
-    WaitpointState, Why, WorkerRecord,
+    OpenWaitpoint, Output, OutputCursor, PartitionFailure, PendingWaitpoint, QuotaCreated,
+    QuotaDeleted, QuotaEntry, QuotaHolder, QuotaHolders, QuotaHoldersQuery, QuotaLimits,
+    QuotaQuery, QuotaRecord, ReclaimGrant, RegisterKinds, ReplayExecution, ResumeSignal, ResumedBy,
+    Resumption, RotateWaitpointSecretRequest, RotateWaitpointSecretResponse, STREAM_READ_HARD_CAP,
+    SetDefaults, SetKind, SetLane, Signal, SignalOutcome, StreamFrame, StreamFrames,
+    SuspendRequest, SuspendedExecutionEntry, SuspensionReason, TimeoutBehavior, WaitpointKind,
+    WaitpointSpec, WaitpointState, Why, WorkerRecord,
 };
 pub use ff_core::contracts::{
     AddEdge, AddFlowMember, CancelFlow, CancelFlowPolicy, CancelFlowResult, CancelFlowWait,
@@ -95,15 +96,15 @@ pub use ff_core::engine_backend::EngineBackend;
 pub use ff_core::error::{Code, EngineError, ErrorClass, ErrorKind};
 pub use ff_core::partition::PartitionConfig;
 pub use ff_core::policy::{
-    Backoff, DurabilityMode, ExecutionPolicy, RetryPolicy, StreamPolicy, SuspensionPolicy,
-    TimeoutPolicy,
+    Backoff, DurabilityMode, ExecutionPolicy, QuotaUse, RetryPolicy, StreamPolicy,
+    SuspensionPolicy, TimeoutPolicy,
 };
 pub use ff_core::state::PublicState;
 pub use ff_core::types::{
     Approver, AttemptId, AttemptIndex, EdgeId, EventCursor, ExecutionId, ExecutionKind,
-    ExecutionRef, FlowId, LaneId, LeaseEpoch, LeaseFence, LeaseId, Namespace, SignalId,
-    StreamCursor, SuspensionId, TimestampMs, WaitpointHmac, WaitpointId, WaitpointToken, WorkerId,
-    WorkerInstanceId,
+    ExecutionRef, FlowId, LaneId, LeaseEpoch, LeaseFence, LeaseId, Namespace, QuotaPolicyId,
+    SignalId, StreamCursor, SuspensionId, TimestampMs, WaitpointHmac, WaitpointId, WaitpointToken,
+    WorkerId, WorkerInstanceId,
 };
 pub use ff_core::value::Value;
 pub use ff_core::work_source::WorkSource;

@@ -11,6 +11,7 @@ mod frame_stream;
 mod grants;
 mod health;
 mod lanes;
+mod quotas;
 mod reads;
 mod streams;
 mod tasks;
@@ -46,6 +47,7 @@ pub(crate) fn all() -> Vec<Route> {
         streams::routes(),
         workers::routes(),
         lanes::routes(),
+        quotas::routes(),
         claims::routes(),
         tasks::routes(),
         waits::routes(),

@@ -10,6 +10,7 @@ mod remote;
 mod signals;
 
 mod progress_bar;
+mod quota;
 mod screen;
 mod table;
 mod terminal;
@@ -134,6 +135,9 @@ enum Command {
     /// List, show, set and pin the defaults of kinds.
     #[command(subcommand)]
     Kind(kind::Command),
+    /// Limit how many executions begin within a window, and run at a time.
+    #[command(subcommand)]
+    Quota(quota::Command),
     /// Change the keys that waitpoint tokens are signed with.
     #[command(subcommand)]
     Secret(secret::Command),
@@ -224,6 +228,7 @@ fn run(Cli { command, remote, json, .. }: Cli) -> Result<(), Failure> {
         Command::Waits(options) => waits::run(&remote, json, &options),
         Command::Flow(command) => flow::run(&remote, json, &command),
         Command::Lane(command) => lane::run(&remote, json, &command),
+        Command::Quota(command) => quota::run(&remote, json, &command),
         Command::Kind(command) => kind::run(&remote, json, &command),
         Command::Secret(command) => secret::run(&remote, json, &command),
         Command::Worker(WorkerCommand::Run(options)) => worker::run(&remote, json, *options),

@@ -127,6 +127,7 @@ fn policy(dice: &mut Dice) -> ExecutionPolicy {
         stream_policy: dice.sometimes(40, stream_policy),
         suspension_policy: None,
         max_signals_per_execution: None,
+        quota: None,
     }
 }
 

@@ -55,6 +55,7 @@ mod payloads;
 mod policy;
 mod progress;
 mod quota;
+mod quota_deaths;
 mod reopening;
 mod repeats;
 mod replay;
@@ -122,6 +123,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         gate::CASES,
         waiting::CASES,
         quota::CASES,
+        quota_deaths::CASES,
         describe::CASES,
         list::CASES,
         flow::CASES,

@@ -1,0 +1,178 @@
+//! What limits cost: a claim with and without a quota, how fast executions pass one key, how many
+//! calls each of them takes, and how soon a freed place is taken again.
+
+use std::time::{Duration, Instant};
+
+use clap::{Args, value_parser};
+use ff_sdk::{CreateQuota, ExecutionPolicy, QuotaLimits, QuotaUse};
+
+use super::crew::{Crew, Taken, input};
+use super::deployment::Deployment;
+use super::monitor::{Calls, Monitor};
+use super::sdk::LANE;
+use crate::Failure;
+use crate::arguments::{HostKind, StoreOptions};
+use crate::machine_speed;
+use crate::report::Report;
+use crate::statistics::Latencies;
+
+/// Options of `admission`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Options {
+    /// The store.
+    #[arg(long, value_enum, default_value_t = HostKind::Valkey)]
+    host: HostKind,
+
+    /// Executions of each part.
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = value_parser!(u32).range(10..))]
+    executions: u32,
+
+    /// How many may run at a time under the key.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = value_parser!(u32).range(1..=1000))]
+    limit: u32,
+
+    /// Workers, each with one task at a time; more than the limit, so that one is always free.
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = value_parser!(u32).range(1..=1000))]
+    workers: u32,
+
+    /// Number of flow partitions.
+    #[arg(long, value_name = "P", default_value_t = 256, value_parser = value_parser!(u16).range(1..))]
+    partitions: u16,
+}
+
+const TIME_LIMIT: Duration = Duration::from_secs(300);
+/// More than ever run: nobody is refused.
+const ENOUGH: u64 = 100_000;
+
+/// What a part took.
+struct Part {
+    taken: Vec<Taken>,
+    time: Duration,
+    calls: Option<Calls>,
+    store_us: Option<f64>,
+}
+
+/// Runs the scenario.
+pub(crate) async fn run(options: &Options) -> Result<Report, Failure> {
+    let on = StoreOptions::on(options.host, options.partitions);
+    let deployment = Deployment::start(&on).await?;
+    let free = part(&deployment, options, "free", None).await?;
+    let passing = part(&deployment, options, "passing", Some(ENOUGH)).await?;
+    let limited = part(&deployment, options, "limited", Some(options.limit.into())).await?;
+    let single = part(&deployment, options, "single", Some(1)).await?;
+    let mut freed = between(&single.taken);
+    let mut machine_speed = Latencies::default();
+    machine_speed::measure(&mut machine_speed);
+    Ok(Report::about("admission", &on)
+        .field("executions", options.executions)
+        .field("limit", options.limit)
+        .field("workers", options.workers)
+        .measured("claim_and_complete_per_s", Some(free.per_s()))
+        .measured("claim_and_complete_store_us", free.store_us)
+        .measured("calls_per_execution", free.calls_each())
+        .measured("with_quota_per_s", Some(passing.per_s()))
+        .measured("with_quota_store_us", passing.store_us)
+        .measured("with_quota_calls_per_execution", passing.calls_each())
+        .measured("admitted_per_s", Some(limited.per_s()))
+        .measured("admitted_store_us", limited.store_us)
+        .measured("calls_per_admitted", limited.calls_each())
+        .known("calls_by_function", limited.calls.as_ref().map(told))
+        .measured("freed_to_running_ms_p50", freed.percentile_us(0.5).map(|us| us / 1e3))
+        .measured("freed_to_running_ms_p99", freed.percentile_us(0.99).map(|us| us / 1e3))
+        .measured("yardstick_us", machine_speed.percentile_us(0.5)))
+}
+
+impl Part {
+    fn per_s(&self) -> f64 {
+        self.taken.len() as f64 / self.time.as_secs_f64()
+    }
+
+    fn calls_each(&self) -> Option<f64> {
+        let all: u64 = self.calls.as_ref()?.values().sum();
+        Some(all as f64 / self.taken.len() as f64)
+    }
+}
+
+/// Submits executions, under a key of a quota if there is a limit, and has them all run.
+async fn part(
+    on: &Deployment,
+    options: &Options,
+    name: &str,
+    limit: Option<u64>,
+) -> Result<Part, Failure> {
+    let policy = match limit {
+        None => ExecutionPolicy::default(),
+        Some(limit) => {
+            let quota = CreateQuota { limits: QuotaLimits::at_once(limit), ..Default::default() };
+            let id = on.client.create_quota(quota).await?.quota_policy_id;
+            let quota = Some(QuotaUse::of(id).with_key("key"));
+            ExecutionPolicy { quota, ..ExecutionPolicy::default() }
+        }
+    };
+    let count = usize::try_from(options.executions)?;
+    let submissions = (0..count).map(|number| {
+        on.client.submit_raw("bench", input(number)).lane(LANE).policy(policy.clone())
+    });
+    for created in on.client.submit_many(submissions).await {
+        created?;
+    }
+    run_all(on, options, name, count).await
+}
+
+async fn run_all(
+    on: &Deployment,
+    options: &Options,
+    name: &str,
+    count: usize,
+) -> Result<Part, Failure> {
+    let monitor = match on.url().filter(|_| options.host == HostKind::Valkey) {
+        Some(url) => Some(Monitor::start(url).await?),
+        None => None,
+    };
+    let (before, begun) = (on.spent().await?, Instant::now());
+    let crew = vec![Vec::new(); usize::try_from(options.workers)?];
+    let mut crew = Crew::start(name, std::slice::from_ref(&on.connection), crew).await?;
+    let taken = crew.take(count, begun + TIME_LIMIT).await?;
+    let (Some(first), Some(last)) = (taken.first(), taken.last()) else {
+        return Err(format!("{name}: nothing was taken").into());
+    };
+    let time = last.at - first.at;
+    crew.stop().await?;
+    let spent = on.spent().await?.each_since(before, taken.len() as u64);
+    let calls = match monitor {
+        Some(monitor) => Some(monitor.stop().await?),
+        None => None,
+    };
+    if taken.len() < count {
+        return Err(format!("{name}: only {} of {count} were taken", taken.len()).into());
+    }
+    Ok(Part { taken, time, calls, store_us: spent.store_us })
+}
+
+/// From each begin to the next: one at a time, so the place was freed in between.
+fn between(taken: &[Taken]) -> Latencies {
+    let mut latencies = Latencies::default();
+    for pair in taken.windows(2) {
+        latencies.add(pair[1].at.saturating_duration_since(pair[0].at));
+    }
+    latencies
+}
+
+fn told(calls: &Calls) -> String {
+    let each: Vec<String> = calls.iter().map(|(name, count)| format!("{name}={count}")).collect();
+    each.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_between_two_begins_is_that_of_a_freed_place() {
+        let begun = Instant::now();
+        let taken = |ms| Taken { number: 0, at: begun + Duration::from_millis(ms) };
+        let mut found = between(&[taken(0), taken(2), taken(12)]);
+        assert_eq!(found.percentile_us(0.5), Some(2000.0));
+        assert_eq!(found.percentile_us(1.0), Some(10_000.0));
+    }
+}

@@ -26,6 +26,8 @@ local function build(key, family)
     facts = key .. ':facts',              -- hash: what every partition knows (model/fact.lua)
     shares = key .. ':shares:',           -- + lane, zset: who was served when (model/fair.lua)
     idempotency = key .. ':idem',         -- hash: namespace:key
+    throttles = key .. ':throttles',      -- hash: who has a key (model/throttle.lua)
+    turns = key .. ':turns:',             -- + namespace:kind:key, zset: who waits for it
     flow = key .. ':f:',                  -- + id, hash: a flow (model/flow.lua)
     flows = key .. ':flows',              -- zset: every flow, by id
     owing = key .. ':owing',              -- zset: flows that owe an end to members, by id
@@ -42,6 +44,7 @@ local function build(key, family)
     first_read = nil, read = nil,         -- what this call has read: an execution, others by uuid
     waitpoints = nil, flows_read = nil,   -- and waitpoints and flows, by id
     facts_read = nil,                     -- and facts, by name
+    holders = nil, turns_taken = nil,     -- and who has the keys of throttles
     facts_revision = nil, facts_known = nil, facts_count = 0, -- what calls have read of them
     ready_channel = key .. ':ready',
     ended_channel = key .. ':ended',

@@ -18,6 +18,7 @@ local purge = require('model.purge')
 local runnable = require('model.runnable')
 local state = require('model.state')
 local tags = require('model.tags')
+local throttle = require('model.throttle')
 
 local creation = {}
 
@@ -40,9 +41,15 @@ creation.ARGS = {
   arg.text('correlation_id', limit.correlation_id_bytes_max),
 }
 
+-- What is no member of a flow may be throttled.
+creation.ARGS_ALONE = {}
+for i = 1, #creation.ARGS do creation.ARGS_ALONE[i] = creation.ARGS[i] end
+creation.ARGS_ALONE[#creation.ARGS + 1] = throttle.arg()
+
 creation.GIVES = {
   OK = { 'execution_id', 'public_state' },
   DUPLICATE = { 'execution_id', 'public_state' },
+  DEBOUNCED = { 'execution_id', 'public_state' },
   idempotency_conflict = { 'execution_id' },
   invalid_policy_json = { 'text' },
   invalid_capabilities = { 'text' },
@@ -100,6 +107,7 @@ local function build(w, p, a, compiled, now, join)
   local x = (join and record.new_member or record.new)(p, a.execution_id)
   if join then join(x) end
   if a.delay_until then runnable.delay(x, a.delay_until, 'delay') end
+  if a.throttle then throttle.join(w, x, a, now) end
   put(x, runnable.state(x, now), a.namespace, a.lane, a.kind, now)
   x.need_known = a.need_known
   if a.priority > 0 then record.set(x, 'priority', a.priority) end
@@ -127,6 +135,18 @@ local function write(w, x, pairs_of_tags)
     w[#w + 1] = { 'HSET', keys.tags(x.key), unpack(pairs_of_tags) }
   end
   commit(w, x, 'created', x.delay_until and 'delayed')
+end
+
+-- The answer to a submission that another execution under its throttle's key stands for; nil if a
+-- new one is made. What the call has created itself it finds first.
+local function throttled(w, p, a, now)
+  if not a.throttle then return nil end
+  local wrong = throttle.wrong(a)
+  if wrong then return reply.refuse('invalid_input', wrong) end
+  local own = duplicate(p, a, a.execution_id, now)
+  if own then return own end
+  local x, word = throttle.instead(w, p, a, now)
+  return x and { 1, word, p.tag .. x.uuid, state.public(x) }
 end
 
 -- A full lane takes nothing new; what is asked for again is answered as it was.
@@ -176,8 +196,8 @@ end
 function creation.create(p, a, now, w)
   local compiled, tag_pairs = creation.compile(p, a)
   if not compiled then return tag_pairs end
-  local before = remembered(p, a, now) or refused_by_lane(p, a, now)
-    or enlist(p, a, now)
+  local before = remembered(p, a, now) or throttled(w, p, a, now)
+    or refused_by_lane(p, a, now) or enlist(p, a, now)
   if before then return before end
   local x = build(w, p, a, compiled, now)
   write(w, x, tag_pairs)

@@ -45,7 +45,8 @@ local ELIGIBILITY = { waiting = 'eligible_now', delayed = 'not_eligible_until_ti
   held = 'blocked_by_dependencies', blocked = 'blocked_by_dependencies' }
 
 -- What it means that an execution must not be claimed, by the reason.
-local PARKED = { paused_by_operator = 'blocked_by_operator' }
+local PARKED = { paused_by_operator = 'blocked_by_operator',
+  paused_by_policy = 'blocked_by_lane_state' }
 
 -- The state of what lost its lease, by how the attempt ended.
 local LOSSES = { lapse = 'lapsed', revoke = 'revoked' }
@@ -126,6 +127,9 @@ local function blocked_detail(x)
 end
 
 local function parked_detail(x)
+  if x.park_reason == 'paused_by_policy' then
+    return 'waits until the one before it under its singleton key is over'
+  end
   local by = x.parked_by and ' by ' .. x.parked_by or ''
   return 'held' .. by .. (x.park_note and ': ' .. x.park_note or '')
 end

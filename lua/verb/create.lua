@@ -11,7 +11,7 @@ kernel.define {
   name = 'ff_create_execution',
   doc = 'Creates an execution.',
   flags = {},
-  args = creation.ARGS,
+  args = creation.ARGS_ALONE,
   gives = creation.GIVES,
   run = creation.create,
 }
@@ -19,7 +19,7 @@ kernel.define {
 -- One item of a batch: decided and written before the next one is looked at, so that two items
 -- with one idempotency key see each other.
 local function create_item(p, argv, now, w)
-  local a, refusal = kernel.parse(creation.ARGS, argv, p, now)
+  local a, refusal = kernel.parse(creation.ARGS_ALONE, argv, p, now)
   if not a then return refusal end
   local answer = creation.create(p, a, now, w)
   writes.flush(w)

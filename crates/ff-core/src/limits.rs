@@ -53,6 +53,8 @@ limits! {
     KIND_BYTES_MAX = 128;
     /// Room for a digest or a composed business key.
     IDEMPOTENCY_KEY_BYTES_MAX = 256;
+    /// A throttle's key is part of a name that is stored in short pieces.
+    THROTTLE_KEY_BYTES_MAX = 128;
     /// Log positions are two numbers and a separator; more than this is not one of ours.
     EVENT_CURSOR_BYTES_MAX = 48;
     /// Keeps a record's hash in the store's compact form: longer values get a key of their own.

@@ -147,6 +147,8 @@ described! {
         for [types::Namespace] = name(limits::NAMESPACE_BYTES_MAX);
     "WorkerName" "The name of a kind of worker, or of a worker process."
         for [types::WorkerId, types::WorkerInstanceId] = name(limits::WORKER_BYTES_MAX);
+    "ThrottleKey" "What submissions have in common that are held together or apart."
+        for [types::ThrottleKey] = name(limits::THROTTLE_KEY_BYTES_MAX);
     "IdempotencyKey" "The client's own name for a submission."
         for [types::IdempotencyKey] = name(limits::IDEMPOTENCY_KEY_BYTES_MAX);
     "TimestampMs" "Milliseconds since the Unix epoch."

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use ff_core::capability::CapabilitySet;
 use ff_core::contracts::{
     CancelFlowPolicy, DependencyKind, EdgeState, FailurePolicy, FlowState, GrantKind, MemberFate,
-    ResumedBy, SuspensionReason, Tags, TimeoutBehavior, WaitpointState,
+    ResumedBy, SuspensionReason, Tags, Throttle, TimeoutBehavior, WaitpointState,
 };
 use ff_core::need::Need;
 use ff_core::state::{
@@ -121,6 +121,12 @@ impl Argument for CapabilitySet {
 impl Argument for bool {
     fn encode(&self, args: &mut Args) {
         args.push(if *self { b"1" } else { b"0" });
+    }
+}
+
+impl Argument for Throttle {
+    fn encode(&self, args: &mut Args) {
+        args.push_display(self);
     }
 }
 

@@ -85,11 +85,12 @@ pub use ff_core::contracts::{
 pub use ff_core::contracts::{
     AddEdge, AddFlowMember, CancelFlow, CancelFlowPolicy, CancelFlowResult, CancelFlowWait,
     CancelReceipt, CancelReceiptQuery, CancelledMember, ChildResult, ChildrenAdded,
-    CreateExecution, CreateFlow, DependencyKind, EdgeDirection, EdgeList, EdgeQuery, EdgeSnapshot,
-    EdgeState, FailedReplayed, FailurePolicy, FlowActivity, FlowEvent, FlowGraph, FlowMember,
-    FlowMembers, FlowPosition, FlowQuery, FlowSnapshot, FlowState, FlowSummary, GraphAccepted,
-    GraphDependency, GraphQuery, GraphTask, InputPage, InputQuery, ListFlowsPage, MemberFate,
-    MemberQuery, PassedInput, ReplayFailed, ReplayRefused, RetryStuck, StuckRetried, SubmitGraph,
+    CreateExecution, CreateFlow, Debounce, DependencyKind, EdgeDirection, EdgeList, EdgeQuery,
+    EdgeSnapshot, EdgeState, FailedReplayed, FailurePolicy, FlowActivity, FlowEvent, FlowGraph,
+    FlowMember, FlowMembers, FlowPosition, FlowQuery, FlowSnapshot, FlowState, FlowSummary,
+    GraphAccepted, GraphDependency, GraphQuery, GraphTask, IfTaken, InputPage, InputQuery,
+    ListFlowsPage, MemberFate, MemberQuery, PassedInput, ReplayFailed, ReplayRefused, RetryStuck,
+    Singleton, StuckRetried, SubmitGraph,
 };
 pub use ff_core::engine_backend::EngineBackend;
 pub use ff_core::error::{Code, EngineError, ErrorClass, ErrorKind};
@@ -102,8 +103,8 @@ pub use ff_core::state::PublicState;
 pub use ff_core::types::{
     Approver, AttemptId, AttemptIndex, EdgeId, EventCursor, ExecutionId, ExecutionKind,
     ExecutionRef, FlowId, LaneId, LeaseEpoch, LeaseFence, LeaseId, Namespace, SignalId,
-    StreamCursor, SuspensionId, TimestampMs, WaitpointHmac, WaitpointId, WaitpointToken, WorkerId,
-    WorkerInstanceId,
+    StreamCursor, SuspensionId, ThrottleKey, TimestampMs, WaitpointHmac, WaitpointId,
+    WaitpointToken, WorkerId, WorkerInstanceId,
 };
 pub use ff_core::value::Value;
 pub use ff_core::work_source::WorkSource;

@@ -63,6 +63,7 @@ mod stream;
 mod stream_kept;
 mod suspend;
 mod tags;
+mod throttle;
 mod tick;
 mod waitpoint;
 mod waits;
@@ -86,6 +87,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         library::CASES,
         deployment::CASES,
         create::CASES,
+        throttle::CASES,
         claim_next::CASES,
         grant::CASES,
         claim::CASES,

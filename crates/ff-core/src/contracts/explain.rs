@@ -128,6 +128,11 @@ pub enum Why {
         /// Since when.
         held_at: TimestampMs,
     },
+    /// Another execution has its singleton key.
+    Singleton {
+        /// The one that has it.
+        execution_id: ExecutionId,
+    },
     /// Nothing of its lane is handed out.
     LanePaused,
     /// It is reserved for a worker that has not taken it yet.
@@ -252,6 +257,9 @@ impl fmt::Display for Sentence<'_> {
                 f.write_str("held")?;
                 by(f, requested_by)?;
                 if note.is_empty() { Ok(()) } else { write!(f, ": {note}") }
+            }
+            Why::Singleton { execution_id } => {
+                write!(f, "waits for its turn: {execution_id} has its singleton key")
             }
             Why::LanePaused => write!(f, "lane {lane} is paused"),
             Why::Reserved { worker_instance_id, .. } => {

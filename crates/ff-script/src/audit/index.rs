@@ -20,8 +20,10 @@ type Wanted<'a> = BTreeMap<Cow<'a, [u8]>, i64>;
 pub(super) fn check(contents: &Contents<'_>, found: &mut Findings) {
     let wanted = wanted(contents);
     let none = Wanted::new();
-    // Who was served in a fair lane is no index of executions, nor are the lanes in use.
-    let is_other = |place: &&Place<'_>| matches!(place, Place::Shares(_) | Place::LaneUses);
+    // Who was served in a fair lane is no index of executions, nor are the lanes in use. Who waits
+    // for a key is listed by since when, which no record tells.
+    let is_other =
+        |place: &&Place<'_>| matches!(place, Place::Shares(_) | Place::LaneUses | Place::Turns(_));
     let indexes = contents.places.keys().filter(|place| !is_other(place));
     for place in indexes {
         if let Some(scores) = contents.scores(place) {

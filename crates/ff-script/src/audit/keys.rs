@@ -123,6 +123,8 @@ places! {
         Trimmed "trimmed" String;
         /// What is remembered under idempotency keys.
         Idempotency "idem" Hash;
+        /// Who has the keys of throttles.
+        Throttles "throttles" Hash;
         /// The keys of waitpoint tokens.
         Secrets "secrets" Hash;
         /// What every partition knows.
@@ -153,6 +155,8 @@ places! {
         Needs(&'a str) Set;
         /// Who was served when in a fair lane.
         Shares(&'a str) SortedSet;
+        /// Who waits for a singleton key: `namespace:kind:key`.
+        Turns(&'a str) SortedSet;
         /// What ended this way.
         Ended(TerminalOutcome) SortedSet;
     }
@@ -232,6 +236,7 @@ impl<'a> Place<'a> {
             ("q", name) => queue(name),
             ("needs", lane) => LaneId::try_new(lane).is_ok().then_some(Self::Needs(lane)),
             ("shares", lane) => LaneId::try_new(lane).is_ok().then_some(Self::Shares(lane)),
+            ("turns", name) => (name.split(':').count() == 3).then_some(Self::Turns(name)),
             ("ended", outcome) => ended(outcome),
             (owner, named) => {
                 let (uuid, end) = named.split_at_checked(UUID_BYTES)?;
@@ -269,6 +274,7 @@ impl<'a> Place<'a> {
             Self::Queue(name) => write!(f, "q:{name}"),
             Self::Needs(lane) => write!(f, "needs:{lane}"),
             Self::Shares(lane) => write!(f, "shares:{lane}"),
+            Self::Turns(name) => write!(f, "turns:{name}"),
             Self::Ended(outcome) => write!(f, "ended:{outcome}"),
             _ => Ok(()),
         }

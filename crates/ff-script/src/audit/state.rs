@@ -53,6 +53,7 @@ const UNCOMMON: &[Field] = &[
     field::PENDING_WAITPOINTS,
     field::FLOW_ID,
     field::PARK_REASON,
+    field::THROTTLE,
 ];
 
 pub(super) fn check(record: &Record<'_>, found: &mut Findings) {
@@ -255,7 +256,12 @@ fn waits(record: &Record<'_>, state: State) -> (EligibilityState, BlockingReason
             };
             (EligibilityState::NotEligibleUntilTime, reason)
         }
-        State::Parked => (EligibilityState::BlockedByOperator, BlockingReason::PausedByOperator),
+        State::Parked => match record.text(field::PARK_REASON) {
+            "paused_by_policy" => {
+                (EligibilityState::BlockedByLaneState, BlockingReason::PausedByPolicy)
+            }
+            _ => (EligibilityState::BlockedByOperator, BlockingReason::PausedByOperator),
+        },
         State::Suspended => (EligibilityState::NotApplicable, waits_for(record)),
         State::Lapsed | State::Revoked => {
             (EligibilityState::NotApplicable, BlockingReason::WaitingForWorker)

@@ -261,7 +261,8 @@ fn created(reply: CreateExecutionReply) -> Created {
         CreateExecutionReply::Created { execution_id, public_state } => {
             Created::Created { execution_id, public_state }
         }
-        CreateExecutionReply::Duplicate { execution_id, public_state } => {
+        CreateExecutionReply::Duplicate { execution_id, public_state }
+        | CreateExecutionReply::Debounced { execution_id, public_state } => {
             Created::Duplicate { execution_id, public_state }
         }
     }

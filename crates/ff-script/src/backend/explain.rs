@@ -145,7 +145,11 @@ fn suspended(one: &ExecutionSnapshot) -> Why {
 }
 
 fn waiting(one: &ExecutionSnapshot, of: &Reply) -> Option<Why> {
-    let Explained { reserved_for, reserved_until, .. } = of;
+    let Explained { reserved_for, reserved_until, turn_of, .. } = of;
+    let is_parked = one.state.blocking_reason == BlockingReason::PausedByPolicy;
+    if let Some(execution_id) = turn_of.filter(|_| is_parked) {
+        return Some(Why::Singleton { execution_id });
+    }
     if one.state.eligibility_state == EligibilityState::BlockedByLaneState {
         return Some(Why::LanePaused);
     }

@@ -25,6 +25,7 @@ functions! {
             children: u32,
             open_children: u32,
             unsealed: bool,
+            turn_of: Option<ExecutionId>,
         },
     }
     refuses [ExecutionNotFound];

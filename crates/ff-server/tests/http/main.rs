@@ -60,6 +60,8 @@ macro_rules! on_every_store {
 on_every_store! {
     submit::a_submission_is_created_once_and_found_again,
     submit::an_idempotency_key_is_the_same_execution,
+    submit::a_debounced_submission_is_the_same_execution_with_another_payload,
+    submit::a_singleton_is_skipped_or_queued_and_lives_where_its_key_does,
     submit::a_bulk_answers_every_item_on_its_own,
     submit::bytes_come_back_as_they_were,
     submit::four_mebibytes_come_back_as_they_were,

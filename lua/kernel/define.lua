@@ -4,7 +4,7 @@
 --   name   the public name; registered with the contract's major version behind it
 --   doc    one sentence
 --   flags  registration flags of the store
---   family the letters of the partitions it is called on; fp, those of executions, if not said
+--   families the letters of the partitions it is called on; fp, those of executions, if not said
 --   args   the arguments in wire order (kernel/arg.lua)
 --   gives  what can come back: status or code -> names of the values, in order
 --   run    function(p, a, now, w): p the partition's keys, a arguments by name, w collected writes
@@ -97,17 +97,27 @@ local function check_common(spec, word)
   if not COMMON[word] then error(spec.name .. ' gives an undeclared outcome ' .. word) end
 end
 
-local function no_partition(family)
-  return reply.refuse('invalid_input', 'the key must be a partition, as in ff:{' .. family .. ':7}')
+local function no_partition(families)
+  return reply.refuse('invalid_input',
+    'the key must be a partition, as in ff:{' .. families[1] .. ':7}')
+end
+
+local EXECUTIONS = { keys.EXECUTIONS }
+
+-- The families of a function, as a list and by their letters.
+local function families_of(spec)
+  local families, known = spec.families or EXECUTIONS, {}
+  for i = 1, #families do known[families[i]] = true end
+  return families, known
 end
 
 local function runner(spec)
   local specs, run, gives, partitions = spec.args, spec.run, spec.gives, keys.known
-  local family = spec.family or keys.EXECUTIONS
+  local families, serves = families_of(spec)
   return function(key_list, argv)
     if not unpack then bind() end
     local p = partitions[key_list[1]] or keys.partition(key_list[1])
-    if not p or p.family ~= family then return no_partition(family) end
+    if not p or not serves[p.family] then return no_partition(families) end
     local now = take_time(p.key)
     local a, refusal = parse(specs, argv, p, now)
     if not a then return refusal end

@@ -1,10 +1,15 @@
 -- Keys: every key of the library is built here and nowhere else. A partition is named by its key,
--- `ff:{fp:N}`; an execution by its uuid alone, because the tag stands in front once.
+-- `ff:{fp:N}`; an execution by its uuid alone, because the tag stands in front once. Quotas and
+-- budgets, which executions of all partitions share, have partitions of their own.
 
 local keys = {}
 
 -- The family of the partitions that hold executions and flows.
 keys.EXECUTIONS = 'fp'
+-- Those of quota policies, and those of budgets.
+keys.QUOTAS = 'q'
+keys.BUDGETS = 'b'
+keys.ALL = { keys.EXECUTIONS, keys.QUOTAS, keys.BUDGETS }
 
 local function build(key, family)
   local p = {
@@ -37,6 +42,15 @@ local function build(key, family)
     lane_uses = key .. ':lane-uses',      -- zset: lanes by their last use (first partition only)
     workers = key .. ':workers',          -- hash: connected workers (model/worker.lua)
     marks = key .. ':marks',              -- hash: each server's mark (one partition of a shard)
+    outbox = key .. ':outbox',            -- zset: what is owed to other partitions, by when to tell
+    closed = key .. ':closed',            -- hash: gates that let nobody pass (model/gate.lua)
+    gate = key .. ':gate:',               -- + gate, zset: who waits there, best first
+    policies = key .. ':policies',        -- zset: every quota policy, by id (quotas only)
+    policy = key .. ':policy:',           -- + id, hash: a quota policy (model/quota.lua)
+    holders = key .. ':holders:',         -- + gate, zset: who holds a place, by since when
+    window = key .. ':window:',           -- + gate, zset: whom the window let pass, by when
+    waiting = key .. ':waiting:',         -- + gate, zset: partitions that wait (model/waiting.lua)
+    openings = key .. ':openings:',       -- + gate, hash: what was opened for them
     ended = {},                           -- outcome -> zset: what is over, by purge time
     untrimmed = 0,                        -- appends to the log since it was last trimmed
     trim_at = 0,                          -- when the log is next looked at for old events
@@ -76,7 +90,11 @@ function keys.first() return keys.known['ff:{fp:0}'] or keys.partition('ff:{fp:0
 function keys.blob(record, name) return record .. ':' .. name end        -- string: a long value
 function keys.tags(record) return record .. ':tags' end                   -- hash
 function keys.attempts(record) return record .. ':attempts' end           -- list: past attempts
+function keys.undo(record) return record .. ':undo' end  -- string: what a refused claim puts back
 function keys.waitpoints(record) return record .. ':waitpoints' end       -- hash: its waitpoints
+
+-- Of a quota policy: which leases of whom it has let pass and taken back.
+function keys.admitted(policy) return policy .. ':admitted' end           -- hash
 
 function keys.signals(waitpoint) return waitpoint .. ':signals' end       -- hash: its signals
 

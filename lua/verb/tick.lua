@@ -3,6 +3,7 @@
 
 local arg = require('kernel.arg')
 local define = require('kernel.define').define
+local keys = require('kernel.keys')
 local limit = require('kernel.limit')
 local record = require('model.record')
 local reply = require('kernel.reply')
@@ -125,6 +126,7 @@ define {
   name = 'ff_tick',
   doc = 'Executes what is due in a partition and tells when it is next needed.',
   flags = { 'allow-oom' },
+  families = keys.ALL,
   args = {
     arg.int('items_max', 1, limit.tick_batch_max),
     arg.optional(arg.int('log_length_max', 1, limit.event_log_length), limit.event_log_length),

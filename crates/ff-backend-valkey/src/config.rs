@@ -31,8 +31,8 @@ pub struct ValkeyConfig {
     pub retry_time: Duration,
     /// How often the library on every master is checked in the background.
     pub check_interval: Duration,
-    /// How many flow partitions there are to receive wake-ups from.
-    pub num_flow_partitions: u16,
+    /// How many partitions there are to receive wake-ups from.
+    pub partitions: PartitionConfig,
     /// Refuse servers that may lose acknowledged work when they restart: those without an
     /// append-only file that is synced at least every second, or that do not tell.
     pub require_durable: bool,
@@ -79,7 +79,7 @@ impl ValkeyConfig {
             response_timeout: Duration::from_secs(5),
             retry_time: Duration::from_secs(3),
             check_interval: Duration::from_secs(15),
-            num_flow_partitions: PartitionConfig::default().num_flow_partitions,
+            partitions: PartitionConfig::default(),
             require_durable: false,
             durability: Durability::default(),
             replica_timeout: Duration::from_secs(2),
@@ -96,7 +96,13 @@ impl ValkeyConfig {
 
     /// Sets the number of flow partitions.
     pub fn with_flow_partitions(mut self, count: u16) -> Self {
-        self.num_flow_partitions = count;
+        self.partitions.num_flow_partitions = count;
+        self
+    }
+
+    /// Sets how many partitions there are of each family.
+    pub fn with_partitions(mut self, partitions: PartitionConfig) -> Self {
+        self.partitions = partitions;
         self
     }
 

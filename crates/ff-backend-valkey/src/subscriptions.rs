@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use ff_core::backend_error::{BackendError, BackendErrorKind, Retry};
-use ff_core::partition::Partition;
+use ff_core::partition::{Partition, PartitionConfig};
 use ff_script::host::{Subscription, Topic, Wake};
 use tokio::sync::{Mutex, broadcast, watch};
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
@@ -199,12 +199,20 @@ impl Supervisor {
 
     fn partitions_by_master(&self) -> BTreeMap<Address, Vec<Partition>> {
         let mut groups: BTreeMap<Address, Vec<Partition>> = BTreeMap::new();
-        let count = self.topology.connector.config.num_flow_partitions;
-        for partition in (0..count).map(Partition::flow) {
+        for partition in published_by(self.topic, &self.topology.connector.config.partitions) {
             if let Ok(master) = self.topology.master_of(partition) {
                 groups.entry(master.address.clone()).or_default().push(partition);
             }
         }
         groups
+    }
+}
+
+/// The partitions that publish a topic: all of them have times, but only executions are claimed and
+/// end.
+fn published_by(topic: Topic, counts: &PartitionConfig) -> Vec<Partition> {
+    match topic {
+        Topic::Due => counts.partitions().collect(),
+        Topic::Ready | Topic::Ended => counts.flow_partitions().collect(),
     }
 }

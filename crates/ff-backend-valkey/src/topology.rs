@@ -89,7 +89,8 @@ impl Topology {
         let served = |partition: &Partition| {
             self.master_of(*partition).is_ok_and(|node| node.address == *address)
         };
-        let all = (0..self.connector.config.num_flow_partitions).rev().map(Partition::flow);
+        let count = self.connector.config.partitions.num_flow_partitions;
+        let all = (0..count).rev().map(Partition::flow);
         { all }.find(served).ok_or_else(|| {
             let message = format!("{address} serves no partition any more");
             Failure::new(BackendErrorKind::Cluster, Retry::Safe, Remedy::Refresh, message)

@@ -57,7 +57,7 @@ pub(crate) async fn cluster() -> Arc<ValkeyHost> {
 async fn connect(url: String, process: impl Any + Send) -> Arc<ValkeyHost> {
     PROCESSES.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(process));
     let mut config = ValkeyConfig::parse(&url).expect("the server knows its URL");
-    config.num_flow_partitions = WAKING_PARTITIONS;
+    config.partitions.num_flow_partitions = WAKING_PARTITIONS;
     config.connect_timeout = TIME_LIMIT;
     config.response_timeout = TIME_LIMIT;
     config.retry_time = TIME_LIMIT;

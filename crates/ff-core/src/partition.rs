@@ -50,6 +50,16 @@ impl Partition {
         Self { family: PartitionFamily::Flow, index }
     }
 
+    /// The partition of quota policies with this index.
+    pub const fn quota(index: u16) -> Self {
+        Self { family: PartitionFamily::Quota, index }
+    }
+
+    /// The partition of budgets with this index.
+    pub const fn budget(index: u16) -> Self {
+        Self { family: PartitionFamily::Budget, index }
+    }
+
     /// The hash tag with its braces, for example `{fp:7}`.
     pub fn hash_tag(self) -> String {
         self.to_string()
@@ -150,6 +160,13 @@ impl PartitionConfig {
         (0..self.num_flow_partitions).map(Partition::flow)
     }
 
+    /// Every partition of every family, those of executions first.
+    pub fn partitions(&self) -> impl Iterator<Item = Partition> + use<> {
+        let quotas = (0..self.num_quota_partitions).map(Partition::quota);
+        let budgets = (0..self.num_budget_partitions).map(Partition::budget);
+        self.flow_partitions().chain(quotas).chain(budgets)
+    }
+
     /// The partition of a family that these bytes hash to.
     pub fn partition_of(&self, family: PartitionFamily, bytes: &[u8]) -> Partition {
         Partition { family, index: crc16(bytes) % self.count_for(family).max(1) }
@@ -158,6 +175,11 @@ impl PartitionConfig {
     /// The flow partition that these bytes hash to.
     pub fn flow_partition_of(&self, bytes: &[u8]) -> Partition {
         self.partition_of(PartitionFamily::Flow, bytes)
+    }
+
+    /// The partition of the quota policy, or of the budget, with this UUID.
+    pub fn shared_partition_of(&self, family: PartitionFamily, uuid: Uuid) -> Partition {
+        self.partition_of(family, uuid.as_bytes())
     }
 
     /// The UUID with its last two bytes changed, if they have to be, so that it hashes to this flow
@@ -222,6 +244,17 @@ mod tests {
             assert!(wrong.parse::<Partition>().is_err(), "{wrong} must not parse");
         }
         assert_eq!("{fp:0}".parse(), Ok(Partition::flow(0)));
+    }
+
+    #[test]
+    fn all_partitions_are_those_of_executions_quotas_and_budgets() {
+        let config = PartitionConfig {
+            num_flow_partitions: 2,
+            num_budget_partitions: 1,
+            num_quota_partitions: 1,
+        };
+        let all: Vec<String> = config.partitions().map(Partition::hash_tag).collect();
+        assert_eq!(all, ["{fp:0}", "{fp:1}", "{q:0}", "{b:0}"]);
     }
 
     #[test]

@@ -109,7 +109,7 @@ impl Engine {
         let (stop, stopped) = watch::channel(false);
         let stats = Arc::new(EngineStats::default());
         let ticker = Ticker {
-            agenda: Agenda::all_now(backend.partition_config().flow_partitions(), Instant::now()),
+            agenda: Agenda::all_now(backend.partition_config().partitions(), Instant::now()),
             backend: backend as Arc<dyn PartitionBackend>,
             config,
             share: Share::All,
@@ -201,7 +201,7 @@ impl Ticker {
     /// Looks at once at what was another's, and leaves to others what is no longer its own.
     fn take(&mut self, share: Share) {
         let now = Instant::now();
-        for partition in self.backend.partition_config().flow_partitions() {
+        for partition in self.backend.partition_config().partitions() {
             match (self.share.has(partition), share.has(partition)) {
                 (false, true) => self.agenda.schedule(partition, now),
                 (true, false) => self.agenda.postpone(partition, now + self.sweep_of_others()),
@@ -241,7 +241,7 @@ impl Ticker {
                 self.agenda.announce(partition, at.map(TimestampMs::new), now);
             }
             Wake::Missed => {
-                let all = self.backend.partition_config().flow_partitions();
+                let all = self.backend.partition_config().partitions();
                 all.filter(|partition| self.share.has(*partition))
                     .for_each(|partition| self.agenda.schedule(partition, now));
             }

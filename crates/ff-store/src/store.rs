@@ -88,7 +88,7 @@ impl Store {
         counts: PartitionConfig,
         secrets: &WaitpointSecrets,
     ) -> Result<Self, EngineError> {
-        let listening = config.clone().with_flow_partitions(counts.num_flow_partitions);
+        let listening = config.clone().with_partitions(counts);
         let host = Arc::new(ValkeyHost::connect(listening, Library::current()).await?);
         Self::new(StoreHost::Valkey { host, config }, counts, secrets).await
     }

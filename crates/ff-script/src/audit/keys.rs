@@ -83,6 +83,14 @@ places! {
         Inputs ":inputs" List;
         /// Its children.
         Children ":children" List;
+        /// What a refused claim of it puts back.
+        Undo ":undo" String;
+    }
+    "policy" {
+        /// A quota policy.
+        Policy "" Hash;
+        /// Which leases it has let pass and taken back.
+        Admitted ":admitted" Hash;
     }
     "wp" {
         /// A waitpoint.
@@ -141,6 +149,12 @@ places! {
         Workers "workers" Hash;
         /// The marks of servers.
         Marks "marks" Hash;
+        /// What is owed to other partitions.
+        Outbox "outbox" SortedSet;
+        /// Gates that let nobody pass.
+        Closed "closed" Hash;
+        /// Every quota policy.
+        Policies "policies" SortedSet;
     }
     others {
         /// A long value of an execution.
@@ -159,6 +173,16 @@ places! {
         Turns(&'a str) SortedSet;
         /// What ended this way.
         Ended(TerminalOutcome) SortedSet;
+        /// Who waits at a gate.
+        Gate(Cow<'a, str>) SortedSet;
+        /// Who holds a place behind a gate.
+        Holders(&'a str) SortedSet;
+        /// Whom the window of a gate let pass.
+        Window(&'a str) SortedSet;
+        /// The partitions that wait for a gate.
+        Waiting(&'a str) SortedSet;
+        /// What was opened for them.
+        Openings(&'a str) Hash;
     }
 }
 
@@ -190,7 +214,7 @@ pub(super) fn parse(key: &[u8]) -> Option<(Partition, Place<'_>)> {
     let (tag, rest) = text.split_at(text.find('}')? + 1);
     let partition: Partition = tag.parse().ok()?;
     let place = Place::parse(rest.strip_prefix(':')?)?;
-    (partition.family == PartitionFamily::Flow).then_some((partition, place))
+    place.is_of(partition.family).then_some((partition, place))
 }
 
 /// The key of a place.
@@ -238,6 +262,11 @@ impl<'a> Place<'a> {
             ("shares", lane) => LaneId::try_new(lane).is_ok().then_some(Self::Shares(lane)),
             ("turns", name) => (name.split(':').count() == 3).then_some(Self::Turns(name)),
             ("ended", outcome) => ended(outcome),
+            ("gate", gate) => is_gate(gate).then_some(Self::Gate(Cow::Borrowed(gate))),
+            ("holders", gate) => is_gate(gate).then_some(Self::Holders(gate)),
+            ("window", gate) => is_gate(gate).then_some(Self::Window(gate)),
+            ("waiting", gate) => is_gate(gate).then_some(Self::Waiting(gate)),
+            ("openings", gate) => is_gate(gate).then_some(Self::Openings(gate)),
             (owner, named) => {
                 let (uuid, end) = named.split_at_checked(UUID_BYTES)?;
                 let place = Self::of_owner(owner, uuid, end);
@@ -281,6 +310,20 @@ impl<'a> Place<'a> {
     }
 
     /// Facts about the whole deployment live in the first partition alone.
+    /// Is this a place of partitions of this family?
+    fn is_of(&self, family: PartitionFamily) -> bool {
+        match self {
+            Self::Due | Self::Outbox => true,
+            Self::Waiting(_) | Self::Openings(_) => family != PartitionFamily::Flow,
+            Self::Policies
+            | Self::Policy(_)
+            | Self::Admitted(_)
+            | Self::Holders(_)
+            | Self::Window(_) => family == PartitionFamily::Quota,
+            _ => family == PartitionFamily::Flow,
+        }
+    }
+
     pub(super) fn only_in_first(&self) -> bool {
         matches!(self, Self::Deployment | Self::LinkSecrets | Self::Lanes | Self::LaneUses)
     }
@@ -291,6 +334,18 @@ fn queue(name: &str) -> Option<Place<'_>> {
     let (lane, need) = name.split_once(':')?;
     let known = LaneId::try_new(lane).is_ok() && need.parse::<Need>().is_ok();
     known.then_some(Place::Queue(Cow::Borrowed(name)))
+}
+
+/// The gate of a quota policy's key, `q:<id>:<key>`, or of a budget, `b:<id>`.
+pub(super) fn is_gate(gate: &str) -> bool {
+    let Some((kind, rest)) = gate.split_once(':') else { return false };
+    let Some((id, key)) = rest.split_at_checked(UUID_BYTES) else { return false };
+    is_uuid(id.as_bytes())
+        && match kind {
+            "q" => key.starts_with(':'),
+            "b" => key.is_empty(),
+            _ => false,
+        }
 }
 
 fn ended(outcome: &str) -> Option<Place<'_>> {

@@ -51,6 +51,9 @@ local function build(key, family)
     window = key .. ':window:',           -- + gate, zset: whom the window let pass, by when
     waiting = key .. ':waiting:',         -- + gate, zset: partitions that wait (model/waiting.lua)
     openings = key .. ':openings:',       -- + gate, hash: what was opened for them
+    attached = key .. ':attached',        -- hash: budgets of flows and executions to come
+    budgets = key .. ':budgets',          -- zset: every budget, by id (budgets only)
+    budget = key .. ':budget:',           -- + id, hash: a budget (model/budget.lua)
     ended = {},                           -- outcome -> zset: what is over, by purge time
     untrimmed = 0,                        -- appends to the log since it was last trimmed
     trim_at = 0,                          -- when the log is next looked at for old events
@@ -95,6 +98,12 @@ function keys.waitpoints(record) return record .. ':waitpoints' end       -- has
 
 -- Of a quota policy: which leases of whom it has let pass and taken back.
 function keys.admitted(policy) return policy .. ':admitted' end           -- hash
+
+-- Of a budget: who has used it, by when last; what each of them has; what happened to it.
+function keys.users(budget) return budget .. ':users' end                 -- zset: execution ids
+function keys.usage(budget, execution) return budget .. ':of:' .. execution end  -- hash
+function keys.reports(usage) return usage .. ':reports' end                -- hash, by their keys
+function keys.happened(budget) return budget .. ':events' end             -- list, latest first
 
 function keys.signals(waitpoint) return waitpoint .. ':signals' end       -- hash: its signals
 

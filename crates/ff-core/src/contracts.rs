@@ -4,6 +4,7 @@
 
 mod approvals;
 mod attempt_streams;
+mod budgets;
 mod children;
 mod condition;
 mod create;
@@ -35,12 +36,14 @@ mod tags;
 mod tasks;
 mod throttle;
 mod tick;
+mod usage;
 mod waits;
 mod work;
 mod workers;
 
 pub use approvals::*;
 pub use attempt_streams::*;
+pub use budgets::*;
 pub use children::*;
 pub use condition::*;
 pub use create::*;
@@ -72,6 +75,7 @@ pub use tags::*;
 pub use tasks::*;
 pub use throttle::*;
 pub use tick::*;
+pub use usage::*;
 pub use waits::*;
 pub use work::*;
 pub use workers::*;

@@ -12,7 +12,7 @@ use crate::partition::{Partition, PartitionConfig};
 use crate::types::{LaneId, WorkerId};
 
 pub use crate::contracts::{
-    Approvals, Executions, Flows, Grants, Holds, Kinds, Lanes, Reads, Signals, Streams,
+    Approvals, Budgets, Executions, Flows, Grants, Holds, Kinds, Lanes, Reads, Signals, Streams,
     Suspensions, Tasks, Workers,
 };
 
@@ -36,6 +36,7 @@ pub trait EngineBackend:
     + Reads
     + Lanes
     + Kinds
+    + Budgets
 where
     Self: 'static,
 {
@@ -95,8 +96,8 @@ const _: fn(&dyn PartitionBackend) -> &dyn EngineBackend = |store| store;
 /// Every call of a backend whose type is known: `use ff_core::engine_backend::roles::*`.
 pub mod roles {
     pub use super::{
-        Approvals as _, EngineBackend as _, Executions as _, Flows as _, Grants as _, Holds as _,
-        Kinds as _, Lanes as _, PartitionBackend as _, Reads as _, Signals as _, Streams as _,
-        Suspensions as _, Tasks as _, Workers as _,
+        Approvals as _, Budgets as _, EngineBackend as _, Executions as _, Flows as _, Grants as _,
+        Holds as _, Kinds as _, Lanes as _, PartitionBackend as _, Reads as _, Signals as _,
+        Streams as _, Suspensions as _, Tasks as _, Workers as _,
     };
 }

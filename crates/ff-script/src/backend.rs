@@ -1,6 +1,7 @@
 //! One `EngineBackend` over any host: encodes, sends, decodes, and decides nothing about state.
 
 mod approvals;
+mod budgets;
 mod children;
 mod completions;
 mod everywhere;

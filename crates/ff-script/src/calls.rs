@@ -1,6 +1,8 @@
 //! Every function of the library, one row each. The files have the names of those in `lua/verb/`.
 
 pub mod approval;
+pub mod attachment;
+pub mod budget;
 pub mod cancel;
 pub mod change;
 pub mod children;
@@ -39,6 +41,7 @@ pub mod signal;
 pub mod stream;
 pub mod suspend;
 pub mod tick;
+pub mod usage;
 pub mod waitpoint;
 pub mod waits;
 pub mod worker;
@@ -90,6 +93,9 @@ pub fn contracts() -> impl Iterator<Item = Contract> {
         events::CONTRACTS,
         flow_events::CONTRACTS,
         tick::CONTRACTS,
+        attachment::CONTRACTS,
+        budget::CONTRACTS,
+        usage::CONTRACTS,
     ]
     .into_iter()
     .flatten()

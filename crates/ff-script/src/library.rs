@@ -49,7 +49,8 @@ modules! {
     "model/policy" "model/kind" "model/tags" "model/purge" "model/walk" "model/rank"
     "model/member" "model/creation" "model/part" "model/reopening" "model/request" "model/input"
     "model/claim" "model/queue" "model/pause" "model/patch" "model/page"
-    "model/worker"
+    "model/worker" "model/attachment" "model/fields" "model/amount"
+    "model/budget" "model/usage"
     "verb/library" "verb/deployment" "verb/fact" "verb/lane" "verb/kind" "verb/create"
     "verb/claim_next" "verb/grant" "verb/claim"
     "verb/lease" "verb/progress" "verb/stream" "verb/complete" "verb/fail" "verb/cancel"
@@ -57,7 +58,8 @@ modules! {
     "verb/expire" "verb/replay" "verb/change" "verb/worker" "verb/mark" "verb/describe"
     "verb/list" "verb/kind_counts" "verb/waits" "verb/hold" "verb/explain" "verb/flow"
     "verb/flow_cancel" "verb/edge" "verb/graph" "verb/children" "verb/flow_reads" "verb/inputs"
-    "verb/events" "verb/flow_events" "verb/tick"
+    "verb/events" "verb/flow_events" "verb/tick" "verb/attachment"
+    "verb/budget" "verb/usage"
 }
 
 /// What stands before the modules.

@@ -4,8 +4,9 @@ use std::str::FromStr;
 
 use ff_core::capability::CapabilitySet;
 use ff_core::contracts::{
-    CancelFlowPolicy, DependencyKind, EdgeState, FailurePolicy, FlowState, GrantKind, MemberFate,
-    ResumedBy, SuspensionReason, Tags, Throttle, TimeoutBehavior, WaitpointState,
+    BudgetScope, CancelFlowPolicy, DependencyKind, EdgeState, FailurePolicy, FlowState, GrantKind,
+    MemberFate, OnHardLimit, ResumedBy, SuspensionReason, Tags, Throttle, TimeoutBehavior,
+    WaitpointState,
 };
 use ff_core::need::Need;
 use ff_core::state::{
@@ -13,8 +14,8 @@ use ff_core::state::{
     PublicState, TerminalOutcome,
 };
 use ff_core::types::{
-    AttemptId, AttemptIndex, EdgeId, EventCursor, ExecutionId, ExecutionKind, FlowId, GrantId,
-    IdempotencyKey, LaneId, LeaseEpoch, LeaseId, Moment, Namespace, RequestId, SignalId,
+    AttemptId, AttemptIndex, BudgetId, EdgeId, EventCursor, ExecutionId, ExecutionKind, FlowId,
+    GrantId, IdempotencyKey, LaneId, LeaseEpoch, LeaseId, Moment, Namespace, RequestId, SignalId,
     SuspensionId, TimestampMs, WaitpointId, WaitpointToken, WorkerId, WorkerInstanceId,
     WorkerSession,
 };
@@ -70,7 +71,7 @@ plain! {
     ExecutionKind, WorkerId, WorkerInstanceId, WorkerSession, SignalId, SuspensionId, WaitpointId,
     ResumedBy, SuspensionReason, TimeoutBehavior, WaitpointState, IdempotencyKey, EventCursor,
     GrantKind, CancelFlowPolicy, DependencyKind, EdgeState, FailurePolicy, FlowState,
-    MemberFate,
+    MemberFate, BudgetId, BudgetScope, OnHardLimit,
     u8, u16, u32, u64, i64, usize, Need,
     PublicState, LifecyclePhase, uuid::Uuid,
     OwnershipState, EligibilityState, BlockingReason, TerminalOutcome, AttemptState, AttemptType,

@@ -2,6 +2,7 @@
 
 mod approvals;
 mod backups;
+mod budgets;
 mod claims;
 mod executions;
 mod flow_events;
@@ -48,6 +49,7 @@ pub(crate) fn all() -> Vec<Route> {
         lanes::routes(),
         claims::routes(),
         tasks::routes(),
+        budgets::routes(),
         waits::routes(),
         approvals::routes(),
         frame_stream::routes(),

@@ -6,7 +6,7 @@ use std::fmt;
 use ff_core::need::Need;
 use ff_core::partition::{Partition, PartitionConfig, PartitionFamily};
 use ff_core::state::TerminalOutcome;
-use ff_core::types::LaneId;
+use ff_core::types::{ExecutionId, LaneId};
 
 use crate::dump::{Dump, Stored};
 
@@ -92,6 +92,14 @@ places! {
         /// Which leases it has let pass and taken back.
         Admitted ":admitted" Hash;
     }
+    "budget" {
+        /// A budget.
+        Budget "" Hash;
+        /// Who has used it.
+        Users ":users" SortedSet;
+        /// What happened to it.
+        Happened ":events" List;
+    }
     "wp" {
         /// A waitpoint.
         Waitpoint "" Hash;
@@ -153,6 +161,10 @@ places! {
         Outbox "outbox" SortedSet;
         /// Gates that let nobody pass.
         Closed "closed" Hash;
+        /// Budgets of flows and executions to come.
+        Attached "attached" Hash;
+        /// Every budget.
+        Budgets "budgets" SortedSet;
         /// Every quota policy.
         Policies "policies" SortedSet;
     }
@@ -173,6 +185,10 @@ places! {
         Turns(&'a str) SortedSet;
         /// What ended this way.
         Ended(TerminalOutcome) SortedSet;
+        /// What an execution has of a budget.
+        Usage(&'a str, &'a str) Hash;
+        /// What its reports said.
+        Reports(&'a str, &'a str) Hash;
         /// Who waits at a gate.
         Gate(Cow<'a, str>) SortedSet;
         /// Who holds a place behind a gate.
@@ -271,6 +287,7 @@ impl<'a> Place<'a> {
                 let (uuid, end) = named.split_at_checked(UUID_BYTES)?;
                 let place = Self::of_owner(owner, uuid, end);
                 let place = place.or_else(|| Self::of_execution(owner, uuid, end));
+                let place = place.or_else(|| Self::of_budget(owner, uuid, end));
                 place.filter(|_| is_uuid(uuid.as_bytes()))
             }
         })
@@ -284,6 +301,17 @@ impl<'a> Place<'a> {
         }
         let name = BlobName::ALL.into_iter().find(|name| name.as_str() == part)?;
         Some(Self::Blob(uuid, name))
+    }
+
+    /// What a budget has one of for each execution.
+    fn of_budget(owner: &str, id: &'a str, end: &'a str) -> Option<Self> {
+        let named = end.strip_prefix(":of:").filter(|_| owner == "budget")?;
+        let (execution, is_reports) = match named.strip_suffix(":reports") {
+            Some(execution) => (execution, true),
+            None => (named, false),
+        };
+        execution.parse::<ExecutionId>().ok()?;
+        Some(if is_reports { Self::Reports(id, execution) } else { Self::Usage(id, execution) })
     }
 
     fn of_attempt(uuid: &'a str, text: &str) -> Option<Self> {
@@ -303,6 +331,8 @@ impl<'a> Place<'a> {
             Self::Queue(name) => write!(f, "q:{name}"),
             Self::Needs(lane) => write!(f, "needs:{lane}"),
             Self::Shares(lane) => write!(f, "shares:{lane}"),
+            Self::Usage(id, execution) => write!(f, "budget:{id}:of:{execution}"),
+            Self::Reports(id, execution) => write!(f, "budget:{id}:of:{execution}:reports"),
             Self::Turns(name) => write!(f, "turns:{name}"),
             Self::Ended(outcome) => write!(f, "ended:{outcome}"),
             _ => Ok(()),
@@ -320,6 +350,12 @@ impl<'a> Place<'a> {
             | Self::Admitted(_)
             | Self::Holders(_)
             | Self::Window(_) => family == PartitionFamily::Quota,
+            Self::Budgets
+            | Self::Budget(_)
+            | Self::Users(_)
+            | Self::Happened(_)
+            | Self::Usage(..)
+            | Self::Reports(..) => family == PartitionFamily::Budget,
             _ => family == PartitionFamily::Flow,
         }
     }

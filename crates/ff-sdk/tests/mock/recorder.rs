@@ -200,6 +200,22 @@ impl Holds for Recorder {
     }
 }
 
+impl Budgets for Recorder {
+    pass_on! {
+        fn create_budget<'a>(request: CreateBudget) -> BudgetCreated;
+        fn describe_budget<'a>(id: BudgetId) -> BudgetRecord;
+        fn update_budget<'a>(id: BudgetId, request: UpdateBudget) -> BudgetRecord;
+        fn delete_budget<'a>(id: BudgetId) -> BudgetDeleted;
+        fn list_budgets<'a>(query: ListBudgets) -> BudgetPage;
+        fn reset_budget<'a>(id: BudgetId, request: ResetBudget) -> BudgetReset;
+        fn list_budget_usage<'a>(id: BudgetId, query: ListBudgetUsage) -> BudgetUsagePage;
+        fn report_usage<'a>(
+            handle: &'a Handle, id: BudgetId, usage: UsageDimensions
+        ) -> ReportUsageResult;
+        fn reserve_usage<'a>(handle: &'a Handle, id: BudgetId, usage: UsageDimensions) -> ();
+    }
+}
+
 impl Flows for Recorder {
     pass_on! {
         fn create_flow<'a>(request: CreateFlow) -> FlowCreated;

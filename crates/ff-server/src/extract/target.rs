@@ -94,6 +94,15 @@ impl Target for FlowId {
     }
 }
 
+impl Target for BudgetId {
+    type Schema = Self;
+    const ABOUT: Option<&'static str> = Some("The budget.");
+
+    async fn read(parts: &mut Parts, app: &Arc<App>) -> Result<On<Self>, Refusal> {
+        Ok(On(id(parts, app, 0, "budget_id").await?, None))
+    }
+}
+
 impl Target for EdgeOf {
     type Schema = FlowId;
     const ABOUT: Option<&'static str> = FlowId::ABOUT;

@@ -19,6 +19,8 @@ local UUID = '^' .. repeated('%x', 8) .. '%-' .. repeated('%x', 4) .. '%-' .. re
 
 local function is_uuid(text) return string.find(text, UUID) and text == string.lower(text) end
 
+arg.is_uuid = is_uuid
+
 -- Printable characters but { | } : and, at the beginning, a blank.
 local LABEL = '^[!-9;-z|~][ -9;-z|~]*$'
 

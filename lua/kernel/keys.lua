@@ -45,7 +45,6 @@ local function build(key, family)
     outbox = key .. ':outbox',            -- zset: what is owed to other partitions, by when to tell
     closed = key .. ':closed',            -- hash: gates that let nobody pass (model/gate.lua)
     gate = key .. ':gate:',               -- + gate, zset: who waits there, best first
-    policies = key .. ':policies',        -- zset: every quota policy, by id (quotas only)
     policy = key .. ':policy:',           -- + id, hash: a quota policy (model/quota.lua)
     holders = key .. ':holders:',         -- + gate, zset: who holds a place, by since when
     window = key .. ':window:',           -- + gate, zset: whom the window let pass, by when
@@ -94,10 +93,13 @@ function keys.blob(record, name) return record .. ':' .. name end        -- stri
 function keys.tags(record) return record .. ':tags' end                   -- hash
 function keys.attempts(record) return record .. ':attempts' end           -- list: past attempts
 function keys.undo(record) return record .. ':undo' end  -- string: what a refused claim puts back
+function keys.budgets(record) return record .. ':budgets' end  -- string: its budgets (model/gate.lua)
 function keys.waitpoints(record) return record .. ':waitpoints' end       -- hash: its waitpoints
 
 -- Of a quota policy: which leases of whom it has let pass and taken back.
 function keys.admitted(policy) return policy .. ':admitted' end           -- hash
+-- And the gates that somebody waits for, by since when.
+function keys.awaited(policy) return policy .. ':awaited' end             -- zset
 
 -- Of a budget: who has used it, by when last; what each of them has; what happened to it.
 function keys.users(budget) return budget .. ':users' end                 -- zset: execution ids

@@ -42,20 +42,24 @@ local function add(all, text)
 end
 
 -- The budgets of an execution that is about to be created: those that its policy names, and those
--- of its scopes.
-function attachment.of(p, a, named, flow_id)
+-- of its scopes; nil if it has none. What was said of this one execution is said for good by that.
+function attachment.of(w, p, a, named, flow_id)
   local all = { text = '' }
-  for i = 1, #named do add(all, named[i]) end
-  local scopes = { 'namespace:' .. a.namespace, 'lane:' .. a.lane, 'kind:' .. a.kind }
-  for i = 1, #scopes do
-    local text = fact.get(p, attachment.FACT, scopes[i])
-    if text then add(all, attachment.unquoted(text)) end
+  for i = 1, named and #named or 0 do add(all, named[i]) end
+  local namespace = fact.get(p, attachment.FACT, 'namespace:' .. a.namespace)
+  local lane = fact.get(p, attachment.FACT, 'lane:' .. a.lane)
+  local kind = fact.get(p, attachment.FACT, 'kind:' .. a.kind)
+  if namespace then add(all, attachment.unquoted(namespace)) end
+  if lane then add(all, attachment.unquoted(lane)) end
+  if kind then add(all, attachment.unquoted(kind)) end
+  local own = 'execution:' .. a.execution_id
+  local found = redis.call('HMGET', p.attached, own, 'flow:' .. (flow_id or ''))
+  if found[1] then
+    add(all, found[1])
+    w[#w + 1] = { 'HDEL', p.attached, own }
   end
-  local found = redis.call('HMGET', p.attached, 'execution:' .. a.execution_id,
-    'flow:' .. (flow_id or ''))
-  add(all, found[1])
-  add(all, found[2])
-  return all
+  if found[2] then add(all, found[2]) end
+  return all[1] and all or nil
 end
 
 return attachment

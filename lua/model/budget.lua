@@ -90,10 +90,13 @@ end
 -- The gate that executions wait at while a budget has no room for them.
 function budget.gate(id) return 'b:' .. id end
 
+-- Something changed that may leave room for somebody who was refused.
+function budget.change(w, b) fields.add(w, b, 'changes', 1) end
+
 -- There may be room for somebody who waits. What was collected is written first, as this looks at
 -- what is stored; nothing is refused behind it.
 function budget.freed(w, p, b, now)
-  fields.add(w, b, 'changes', 1)
+  budget.change(w, b)
   writes.flush(w)
   waiting.attend(w, p, budget.gate(b.id), now, outbox.owe)
 end

@@ -10,10 +10,12 @@ local attempt = require('model.attempt')
 local children = require('model.children')
 local commit = require('model.commit')
 local fair = require('model.fair')
+local gate = require('model.gate')
 local input = require('model.input')
 local lease = require('model.lease')
 local stream = require('model.stream')
 local suspension = require('model.suspension')
+local undo = require('model.undo')
 local waitpoint = require('model.waitpoint')
 
 local claim = {}
@@ -22,7 +24,7 @@ local claim = {}
 claim.ROW = { 'execution_id', 'lease_id', 'lease_epoch', 'lease_expires_at', 'attempt_id',
   'attempt_index', 'attempt_type', 'lane', 'kind', 'namespace', 'priority', 'created_at',
   'attempt_timeout_at', 'deadline_at', 'payload', 'tags', 'next_frame', 'resume', 'inputs',
-  'children' }
+  'children', 'gates' }
 
 function claim.worker_args()
   return arg.label('worker_id', limit.worker_bytes_max),
@@ -33,9 +35,9 @@ function claim.ttl()
   return arg.int('lease_ttl_ms', limit.lease_ttl_ms_min, limit.lease_ttl_ms_max)
 end
 
--- What the end of a row tells of an execution without output, waits, inputs and children. Most are
--- such, and their rows leave it out; a reader who misses it knows.
-claim.REST = { 1, '', '', '' }
+-- What the end of a row tells of an execution without output, waits, inputs, children and gates.
+-- Most are such, and their rows leave it out; a reader who misses it knows.
+claim.REST = { 1, '', '', '', '' }
 claim.PLAIN = #claim.ROW - #claim.REST
 
 -- Adds the end of a row; gives how many bytes that is.
@@ -48,6 +50,7 @@ local function extend(p, x, row)
   row[#row + 1] = resume
   row[#row + 1] = inputs
   row[#row + 1] = results
+  row[#row + 1] = gate.list(x) or ''
   return bytes + more
 end
 
@@ -72,6 +75,7 @@ end
 -- Takes the execution: a paused attempt goes on, otherwise a new one begins.
 function claim.take(w, x, a, lease_id, now)
   local kind
+  if x.quota_id or x.budgets then undo.keep(w, x, undo.snapshot(x)) end
   if x.next_attempt == 'resume' and x.state == 'waiting' then
     kind = attempt.resume(x, a, lease_id, now)
   else

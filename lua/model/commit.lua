@@ -4,9 +4,12 @@
 
 local event = require('model.event')
 local flow = require('model.flow')
+local gate = require('model.gate')
 local log = require('model.log')
 
 return function(w, x, name, why)
+  -- What a closed gate holds back is not claimable.
+  if (x.quota_id or x.budgets) and gate.concerns(x) then gate.park_if_closed(w.p, x) end
   if not x.changed then
     x.changed = true
     w[#w + 1] = x

@@ -15,8 +15,11 @@ local kind = require('model.kind')
 local lane = require('model.lane')
 local policy = require('model.policy')
 local purge = require('model.purge')
+local quota = require('model.quota')
 local runnable = require('model.runnable')
 local state = require('model.state')
+local attachment = require('model.attachment')
+local gate = require('model.gate')
 local tags = require('model.tags')
 local throttle = require('model.throttle')
 
@@ -55,10 +58,11 @@ creation.GIVES = {
   invalid_capabilities = { 'text' },
   invalid_tag_key = { 'key' },
   too_many_needs = { 'lane', 'most' },
+  quota_policy_not_found = {},
   lane_full = {},
 }
 
-local read_creation = record.reader { 'created_at' }
+local read_creation = record.reader { 'created_at', 'park_reason' }
 
 -- The answer to an id that exists or was purged a moment ago: its state; nil if there is no such
 -- record. A call that was sent again because its answer was lost finds what it created itself: what
@@ -69,7 +73,8 @@ local function duplicate(p, a, uuid, now)
   if not word then return nil end
   local own = a.sent_ms_ago and uuid == a.execution_id
     and number.stored(x and x.created_at, 0) >= now - a.sent_ms_ago
-  return (own and reply.ok or reply.duplicate)(p.tag .. uuid, state.public { state = word })
+  return (own and reply.ok or reply.duplicate)(p.tag .. uuid,
+    state.public { state = word, park_reason = x and x.park_reason })
 end
 
 local function remembered_field(a) return a.namespace .. ':' .. a.idempotency_key end
@@ -124,6 +129,8 @@ local function build(w, p, a, compiled, now, join)
     blob.put(x, w, 'idempotency', a.idempotency_key)
   end
   policy.store(x, compiled)
+  local budgets = attachment.of(w, p, a, compiled.budget_ids, x.flow_id)
+  if budgets then gate.set_budgets(w, x, budgets, compiled.reserves or '') end
   blob.put(x, w, 'payload', a.payload)
   if a.policy_json ~= '' then blob.put(x, w, 'policy', a.policy_json) end
   return x
@@ -180,6 +187,7 @@ function creation.compile(p, a)
   if not tag_pairs then return nil, reply.refuse(code, detail) end
   local compiled, refusal = policy.compile(said, kind.said(p, a.kind), kind.said(p, '')), nil
   a.need_known, refusal = find_need(p, a, compiled)
+  if not refusal and compiled.quota then refusal = quota.fix(p, compiled, tag_pairs) end
   if refusal then return nil, refusal end
   return compiled, tag_pairs
 end

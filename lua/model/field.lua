@@ -23,6 +23,8 @@ return {
   parked_at = 'kt',          -- since when
   parked_by = 'kb',          -- who said so
   park_note = 'kn',          -- and what for
+  quota_id = 'qi',           -- the policy under whose limits it runs (model/gate.lua)
+  quota_key = 'qk',          -- and its key there; absent: the empty one
   delay_until = 'du',
   delay_reason = 'dr',       -- delay retry_backoff resume
   deadline_at = 'dl',
@@ -36,6 +38,8 @@ return {
   replays_max = 'mp',
   retention_ms = 're',
   remembered_until = 'iu',   -- when the idempotency key stops to count; it is kept until then
+  budgets = 'bg',            -- how many budgets it has (model/gate.lua)
+  budget_awaited = 'ba',     -- the one it waits for, or waited for last
   debounce_until = 'db',     -- when a debounced execution runs at the latest
   awaits_turn = 'aw',        -- 1 while another one has its singleton key (model/throttle.lua)
   attempt_count = 'ac',

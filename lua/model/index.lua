@@ -5,6 +5,7 @@
 --   leases              running, by the next time it needs attention
 --   suspended           suspended, by since when
 --   parked              live and not to be claimed (any more), by since when
+--   gate:<gate>         parked at a closed gate, by the score in the queue
 --   due                 live but not running, with a time to come
 --   ended:<outcome>     over; scored by the time of the purge
 --   all                 always
@@ -14,6 +15,7 @@ local number = require('kernel.number')
 local writes = require('kernel.writes')
 local event = require('model.event')
 local fair = require('model.fair')
+local gate = require('model.gate')
 local log = require('model.log')
 local need = require('model.need')
 local record = require('model.record')
@@ -133,6 +135,19 @@ function index.about(key, now, ttl_ms)
   return list
 end
 
+-- The gate that an execution was parked at when it was read; nil if at none.
+local function gate_before(x)
+  return x.was == 'parked' and x.was_park_reason and gate.waits_at(x, x.was_park_reason) or nil
+end
+
+-- Who waits at a closed gate is listed there.
+local function list_at_gate(call, p, x)
+  local before = gate_before(x)
+  local after = x.state == 'parked' and gate.waits_at(x, x.park_reason) or nil
+  if before and before ~= after then call('ZREM', p.gate .. before, x.uuid) end
+  if after then call('ZADD', p.gate .. after, index.score(x), x.uuid) end
+end
+
 -- An execution that is over leaves the live indexes; it was in the queue of this name, if any.
 local function write_ended(call, w, x, name)
   local p = w.p
@@ -143,6 +158,7 @@ local function write_ended(call, w, x, name)
   if before then call('ZREM', before, uuid) end
   if x.was == 'suspended' then call('ZREM', p.suspended, uuid) end
   if x.was_parked_at then call('ZREM', p.parked, uuid) end
+  if x.quota_id or x.budgets then list_at_gate(call, p, x) end
   call('ZADD', ended, purge_at, uuid)
   push(w, p.ended_channel, uuid)
 end
@@ -204,6 +220,7 @@ local function write_live(call, w, x, name, queued)
   if before and before ~= after then call('ZREM', before, uuid) end
   list_suspended(call, p, x)
   list_parked(call, p, x)
+  if x.quota_id or x.budgets then list_at_gate(call, p, x) end
   if ENDED[x.was] then call('ZREM', p.ended[x.was], uuid) end
 end
 
@@ -223,6 +240,9 @@ function index.write(w, x)
       write_ended(redis.call, w, x, queued and name)
     else
       write_live(redis.call, w, x, name, queued)
+    end
+    if was == 'running' and x.state ~= was and (x.quota_id or x.budgets) then
+      gate.release(w, x)
     end
   end
   if x.event then append(w.p, x.event) end

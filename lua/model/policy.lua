@@ -2,9 +2,11 @@
 -- we do not know is an error: a typing mistake must not silently mean "no retries". What a policy
 -- leaves unsaid is taken from others, field by field: how to wait between retries is one field.
 
+local arg = require('kernel.arg')
 local json = require('kernel.json')
 local limit = require('kernel.limit')
 local record = require('model.record')
+local amount = require('model.amount')
 local capability = require('model.capability')
 local retry = require('model.retry')
 local stream = require('model.stream')
@@ -175,6 +177,72 @@ local function behavior(s, value, path)
   s.out.suspend_behavior = BEHAVIORS[value]
 end
 
+-- A text of the policy that is part of keys.
+local function quota_text(name)
+  return function(s, value, path)
+    if type(value) ~= 'string' or #value > limit.quota_key_bytes_max
+      or string.find(value, '[%z\1-\31\127]') then
+      return wrong(s, path, 'must be a text of at most ' .. limit.quota_key_bytes_max
+        .. ' bytes without control characters')
+    end
+    s.quota[name] = value
+  end
+end
+
+local function policy_id(s, value, path)
+  if type(value) ~= 'string' or not arg.is_uuid(value) then
+    return wrong(s, path, 'must be a lower-case hyphenated uuid')
+  end
+  s.quota.id = value
+end
+
+local QUOTA = object { policy_id = policy_id, key = quota_text('key'),
+  key_tag = quota_text('key_tag') }
+
+-- Under which policy, and with which key: a text, or the value of a tag.
+local function quota(s, value, path)
+  s.quota = {}
+  QUOTA(s, value, path)
+  if not s.quota.id then wrong(s, path .. '.policy_id', 'is needed') end
+  if s.quota.key and s.quota.key_tag then
+    wrong(s, path, 'must have key or key_tag, not both')
+  end
+end
+
+-- Budgets by their ids, each once.
+local function budget_ids(s, value, path)
+  if type(value) ~= 'table' or value.kind ~= 'list' then return wrong(s, path, 'must be a list') end
+  if #value > limit.budgets_max then
+    return wrong(s, path, 'must have at most ' .. limit.budgets_max .. ' entries')
+  end
+  local list = {}
+  for i = 1, #value do
+    if type(value[i]) ~= 'string' or not arg.is_uuid(value[i]) then
+      return wrong(s, path, 'entries must be lower-case hyphenated uuids')
+    end
+    list[i] = value[i]
+  end
+  s.out.budget_ids = list
+end
+
+-- How much of each dimension is reserved while an attempt runs.
+local function reserve_usage(s, value, path)
+  if type(value) ~= 'table' or value.kind ~= 'object' then
+    return wrong(s, path, 'must be an object')
+  end
+  local words = {}
+  for i = 1, #value.keys do
+    local number_of = value.values[value.keys[i]]
+    if type(number_of) ~= 'number' or number_of % 1 ~= 0 then
+      return wrong(s, path, 'must have whole numbers')
+    end
+    words[2 * i - 1], words[2 * i] = value.keys[i], string.format('%.0f', number_of)
+  end
+  local list, rule = amount.list(words)
+  if not list then return wrong(s, path, rule) end
+  s.out.reserves = amount.text(list)
+end
+
 local duration = { 1, limit.delay_ms_max }
 
 local POLICY = object {
@@ -196,6 +264,9 @@ local POLICY = object {
   dedup_window_ms = int(1, limit.dedup_ms_max, into('dedup_ms')),
   stream_policy = stream_policy,
   routing_requirements = object { required_capabilities = required_capabilities },
+  quota = quota,
+  budget_ids = budget_ids,
+  reserve_usage = reserve_usage,
 }
 
 local NONE = {}
@@ -206,7 +277,7 @@ function policy.say(value)
   local s = { out = {} }
   POLICY(s, value, '')
   if s.wrong then return nil, s.code, s.wrong end
-  s.out.rule, s.out.stream = s.rule, s.stream
+  s.out.rule, s.out.stream, s.out.quota = s.rule, s.stream, s.quota
   return s.out
 end
 
@@ -257,7 +328,7 @@ policy.NONE = NONE
 
 local STORED = { 'attempt_timeout_ms', 'deadline_ms', 'reclaims_max', 'replays_max',
   'retention_ms', 'ageing_ms', 'capabilities', 'retry_rule', 'stream_rule', 'suspend_timeout_ms',
-  'suspend_behavior', 'signals_max' }
+  'suspend_behavior', 'signals_max', 'quota_id', 'quota_key' }
 
 function policy.store(x, compiled)
   if compiled == NONE then return end

@@ -9,6 +9,7 @@ local need = require('model.need')
 local number = require('kernel.number')
 local record = require('model.record')
 local field = require('model.field')
+local gate = require('model.gate')
 local stream = require('model.stream')
 local writes = require('kernel.writes')
 local waitpoint = require('model.waitpoint')
@@ -19,7 +20,8 @@ local REMEMBERED_MS = limit.purged_remembered_ms
 
 local function delete(w, key)
   w[#w + 1] = { 'DEL', keys.blob(key, 'payload'), keys.blob(key, 'result'),
-    keys.blob(key, 'policy'), keys.blob(key, 'detail'), keys.tags(key), keys.attempts(key), key }
+    keys.blob(key, 'policy'), keys.blob(key, 'detail'), keys.tags(key), keys.attempts(key),
+    keys.undo(key), keys.budgets(key), key }
 end
 
 local function forget(w, p, uuid, outcome)
@@ -74,6 +76,7 @@ function purge.member(w, p, uuid, now)
   local ended = x and p.ended[x.state]
   if x then
     record.remove(x)
+    gate.forget(w, x)
     forget_key(w, p, x)
     forget_need(w, x)
     stream.purge(w, x)
@@ -101,6 +104,7 @@ function purge.execution(w, p, uuid, outcome, now)
     forget(w, p, uuid, outcome)
     return 'forgotten', 1 + waits
   end
+  gate.forget(w, x)
   forget_key(w, p, x)
   forget_need(w, x)
   local streams = stream.purge(w, x)

@@ -9,8 +9,10 @@ local record = require('model.record')
 local reply = require('kernel.reply')
 local capability = require('model.capability')
 local claim = require('model.claim')
+local commit = require('model.commit')
 local ending = require('model.ending')
 local flow = require('model.flow')
+local gate = require('model.gate')
 local index = require('model.index')
 local need = require('model.need')
 local state = require('model.state')
@@ -67,6 +69,14 @@ local function fail_if_lost(w, x, now)
   return true
 end
 
+-- Nobody passes a gate that was closed meanwhile.
+local function held_back(w, p, x, now)
+  if not (x.quota_id or x.budgets) or not gate.park_if_closed(p, x) then return false end
+  record.set(x, 'transition_at', now)
+  commit(w, x, 'blocked', x.park_reason)
+  return true
+end
+
 -- Goes on to the next entry of a queue, reading so many at once. Behind the last one it has none.
 local function advance(p, q, step)
   q.at = q.at + 2
@@ -120,7 +130,8 @@ local function look_at(w, p, q, uuid, now, visit)
   local x = record.read(p, uuid)
   if x and not state.known(x.state) then return nil end
   if not belongs(w, p, q, uuid, x) or not claim.in_time(x, now) then return true end
-  return end_if_stopped(w, p, x, now) or fail_if_lost(w, x, now) or visit(x)
+  return end_if_stopped(w, p, x, now) or fail_if_lost(w, x, now) or held_back(w, p, x, now)
+    or visit(x)
 end
 
 -- Calls `visit` with each execution the worker could take, best first, until it answers false, the

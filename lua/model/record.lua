@@ -17,7 +17,7 @@ local LISTING = { state = true, lane = true, priority = true, ageing_ms = true, 
 -- must know of them all need not ask for each.
 local UNCOMMON = { attempt_id = true, retention_ms = true, remembered_until = true, frames = true,
   waitpoint_count = true, pending_waitpoints = true, flow_id = true, park_reason = true,
-  throttle = true }
+  quota_id = true, budgets = true, throttle = true }
 
 -- Empty records. Naming the fields that most functions use gives the table its size at once, a
 -- power of two; growing it field by field costs more than all the rest of a read.
@@ -115,6 +115,7 @@ local function complete(x, flat)
   for i = 1, #flat, 2 do
     if flat[i] == field.grant_expires_at then x.reserved = true end
     if flat[i] == field.parked_at then x.was_parked_at = flat[i + 1] end
+    if flat[i] == field.park_reason then x.was_park_reason = flat[i + 1] end
   end
   fill_up(x, flat)
   for i = 3, drops and #drops or 0 do
@@ -139,7 +140,7 @@ function record.read(p, uuid)
   if not x.state then return nil end
   x.was = x.state
   if x.grant_expires_at then x.reserved = true end
-  x.was_parked_at = x.parked_at
+  x.was_parked_at, x.was_park_reason = x.parked_at, x.park_reason
   return keep(p, x)
 end
 

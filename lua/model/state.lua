@@ -46,7 +46,13 @@ local ELIGIBILITY = { waiting = 'eligible_now', delayed = 'not_eligible_until_ti
 
 -- What it means that an execution must not be claimed, by the reason.
 local PARKED = { paused_by_operator = 'blocked_by_operator',
-  paused_by_policy = 'blocked_by_lane_state' }
+  waiting_for_budget = 'blocked_by_budget', waiting_for_quota = 'blocked_by_quota',
+  waiting_for_capable_worker = 'blocked_by_route', paused_by_policy = 'blocked_by_lane_state' }
+
+state.PARKED = PARKED
+
+-- The word for those who wait for a limit.
+local LIMITED = { waiting_for_budget = 'rate_limited', waiting_for_quota = 'rate_limited' }
 
 -- The state of what lost its lease, by how the attempt ended.
 local LOSSES = { lapse = 'lapsed', revoke = 'revoked' }
@@ -72,7 +78,9 @@ local WAITS = {
 -- Is this a word that this version knows? A newer one may have written others.
 function state.known(word) return PUBLIC[word] ~= nil end
 
-function state.public(x) return PUBLIC[x.state] end
+function state.public(x)
+  return x.park_reason and x.state == 'parked' and LIMITED[x.park_reason] or PUBLIC[x.state]
+end
 function state.phase(x) return PHASE[x.state] end
 function state.ownership(x) return OWNERSHIP[x.state] or 'unowned' end
 function state.outcome(x) return state.ENDED[x.state] and x.state or 'none' end
@@ -126,10 +134,19 @@ local function blocked_detail(x)
     .. (needed == '' and '' or ', ' .. needed .. ' are needed')
 end
 
+local PARKED_TEXTS = {
+  waiting_for_quota = 'the limit of its quota is reached',
+  waiting_for_budget = 'the limit of a budget is reached',
+  waiting_for_capable_worker = 'no worker can take it',
+  paused_by_policy = 'a policy keeps it from running',
+}
+
 local function parked_detail(x)
-  if x.park_reason == 'paused_by_policy' then
+  if x.awaits_turn and x.park_reason == 'paused_by_policy' then
     return 'waits until the one before it under its singleton key is over'
   end
+  local text = PARKED_TEXTS[x.park_reason]
+  if text then return text .. (x.park_note and ': ' .. x.park_note or '') end
   local by = x.parked_by and ' by ' .. x.parked_by or ''
   return 'held' .. by .. (x.park_note and ': ' .. x.park_note or '')
 end

@@ -188,7 +188,7 @@ define {
     graph_too_large = {}, execution_not_in_flow = { 'execution_id' },
     self_referencing_edge = {}, cycle_detected = {}, invalid_policy_json = { 'text' },
     invalid_capabilities = { 'text' }, invalid_tag_key = { 'key' },
-    too_many_needs = { 'lane', 'most' },
+    too_many_needs = { 'lane', 'most' }, quota_policy_not_found = {},
   },
   run = function(p, a, now, w)
     local x = record.read(p, a.execution_id)

@@ -170,7 +170,7 @@ define {
     dependency_already_exists = { 'upstream', 'downstream' },
     invalid_policy_json = { 'text' }, invalid_capabilities = { 'text' },
     invalid_tag_key = { 'key' },
-    too_many_needs = { 'lane', 'most' },
+    too_many_needs = { 'lane', 'most' }, quota_policy_not_found = {},
   },
   run = function(p, a, now, w)
     local count, refusal = part.edges_given(a)

@@ -20,7 +20,7 @@ local OUTCOME_OF = { completed = 'success', failed = 'failed', cancelled = 'canc
   expired = 'expired', skipped = 'skipped' }
 
 local read = record.reader { 'namespace', 'lane', 'kind', 'priority', 'created_at', 'ended_at',
-  'attempt_count', 'worker_id', 'worker_instance_id', 'grant_expires_at', 'tagged' }
+  'attempt_count', 'worker_id', 'worker_instance_id', 'grant_expires_at', 'tagged', 'park_reason' }
 
 -- Does a text come before another, byte by byte?
 local function before(one, other)
@@ -50,7 +50,7 @@ local function sources(p, a)
   if not a.state then return { 'all' } end
   if OUTCOME_OF[a.state] then return { 'ended:' .. OUTCOME_OF[a.state] } end
   if a.state == 'suspended' then return { 'suspended' } end
-  if a.state == 'waiting_children' then return { 'all' } end
+  if a.state == 'waiting_children' or a.state == 'rate_limited' then return { 'all' } end
   local list = a.state == 'active' and { 'due', 'leases' } or { 'due' }
   if a.state == 'waiting' then list[2] = 'parked' end
   if a.state == 'waiting' or a.state == 'active' then

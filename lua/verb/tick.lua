@@ -9,8 +9,10 @@ local record = require('model.record')
 local reply = require('kernel.reply')
 local writes = require('kernel.writes')
 local due = require('model.due')
+local gate = require('model.gate')
 local index = require('model.index')
 local log = require('model.log')
+local outbox = require('model.outbox')
 local purge = require('model.purge')
 local state = require('model.state')
 local timer = require('model.timer')
@@ -113,13 +115,43 @@ local function run_due(w, p, now, counts, most)
   return next_due(p, strange_leases, strange_due)
 end
 
+-- The best score of those who wait at the gate of an entry. If nobody does, the gate opens, and
+-- there is nothing to tell.
+local function best_waiting(w, p, name)
+  local head = redis.call('ZRANGE', p.gate .. name, 0, 0, 'WITHSCORES')
+  if head[2] then return string.format('%.0f', head[2]) end
+  gate.reopen(w, p, name)
+  return nil
+end
+
+-- What is owed now, up to so much: each entry, and behind it what is to be told with it.
+local function owed_now(w, p, now, most)
+  local list, rows = outbox.take(w, p, now, most), {}
+  for i = 1, #list do
+    local name, told = string.match(list[i], '^wait:(.*)$'), ''
+    if name then told = best_waiting(w, p, name) end
+    if told then rows[#rows + 1], rows[#rows + 2] = list[i], told end
+  end
+  writes.flush(w)
+  return rows
+end
+
+-- What is owed now, and when that is to be looked at next.
+local function owed(w, p, now, most)
+  local at = score_behind(p.outbox, 0)
+  if not at or at > now then return {}, at end
+  local rows = owed_now(w, p, now, most)
+  return rows, score_behind(p.outbox, 0)
+end
+
 local NONE = {}
 
-local function answer(now, next_due_at, late_ms, counts, owing)
+local function answer(now, next_due_at, late_ms, counts, owing, entries)
   return reply.ok(now, next_due_at or '', late_ms, counts.promoted or 0, counts.lapsed or 0,
     counts.timed_out or 0, counts.expired or 0, counts.ungranted or 0, counts.purged or 0,
     counts.forgotten or 0, counts.corrected or 0, counts.suspensions or 0,
-    counts.waitpoints or 0, counts.flows or 0, counts.edges or 0, owing)
+    counts.waitpoints or 0, counts.flows or 0, counts.edges or 0, owing, counts.gates or 0,
+    entries)
 end
 
 define {
@@ -130,13 +162,18 @@ define {
   args = {
     arg.int('items_max', 1, limit.tick_batch_max),
     arg.optional(arg.int('log_length_max', 1, limit.event_log_length), limit.event_log_length),
+    arg.rest(arg.text('settled', limit.owed_bytes_max), 0, limit.releases_max),
   },
   gives = {
     OK = { 'now', 'next_due_at', 'late_ms', 'promoted', 'lapsed', 'timed_out', 'expired',
       'ungranted', 'purged', 'forgotten', 'corrected', 'suspensions', 'waitpoints', 'flows',
-      'edges', 'owing' },
+      'edges', 'owing', 'gates', 'owed' },
   },
   run = function(p, a, now, w)
+    if a.settled[1] then
+      outbox.settle(w, a.settled)
+      writes.flush(w)
+    end
     local at, counts = next_due(p, 0, 0), NONE
     local late_ms = at and math.max(now - at, 0) or 0
     if at and at <= now then
@@ -144,7 +181,9 @@ define {
       at = run_due(w, p, now, counts, a.items_max)
     end
     log.tidy(p, now, a.log_length_max)
-    return answer(now, at, late_ms, counts, redis.call('ZCARD', p.owing))
+    local entries, owed_at = owed(w, p, now, a.items_max)
+    if owed_at and (not at or owed_at < at) then at = owed_at end
+    return answer(now, at, late_ms, counts, redis.call('ZCARD', p.owing), entries)
   end,
 }
 

@@ -4,8 +4,10 @@ local arg = require('kernel.arg')
 local define = require('kernel.define').define
 local keys = require('kernel.keys')
 local limit = require('kernel.limit')
+local prepare = require('kernel.define').prepare
 local reply = require('kernel.reply')
 local amount = require('model.amount')
+local batch = require('model.batch')
 local budget = require('model.budget')
 local usage = require('model.usage')
 
@@ -150,35 +152,52 @@ define {
   end,
 }
 
+local RELEASE = prepare { arg.uuid('budget_id'), execution(), epoch() }
+
 define {
   name = 'ff_release_budget',
-  doc = 'A lease is over: the rest of what a budget promised to it goes back.',
+  doc = 'Leases are over: the rest of what budgets promised to them goes back.',
   families = BUDGETS,
   flags = { 'allow-oom' },
-  args = { arg.uuid('budget_id'), execution(), epoch() },
-  gives = { OK = {}, ALREADY_SATISFIED = {} },
+  args = { batch.items(3) },
+  gives = { OK = { 'openings' }, ALREADY_SATISFIED = { 'openings' } },
   run = function(p, a, now, w)
-    local b = budget.read(p, a.budget_id)
-    if not b then return reply.already() end
-    local is_new, freed = usage.release(w, b, usage.read(b, a.execution_id), a.lease_epoch)
-    if not is_new then return reply.already() end
-    if freed then budget.freed(w, p, b, now) end
-    return reply.ok()
+    local released, gates = 0, {}
+    local refusal = batch.each(RELEASE, a.items, p, now, w, function(r)
+      local b = budget.read(p, r.budget_id)
+      if not b then return end
+      local is_new, freed = usage.release(w, b, usage.read(b, r.execution_id), r.lease_epoch)
+      if is_new then released = released + 1 end
+      if freed then
+        budget.change(w, b)
+        batch.note(gates, budget.gate(b.id))
+      end
+    end)
+    if refusal then return refusal end
+    if released == 0 then return reply.already({}) end
+    return reply.ok(batch.open_all(w, p, gates, now))
   end,
 }
 
+local FORGET = prepare { arg.uuid('budget_id'), execution() }
+
 define {
   name = 'ff_forget_usage',
-  doc = 'An execution is gone: what it used stays counted, and nobody is known for it.',
+  doc = 'Executions are gone: what they used stays counted, and nobody is known for it.',
   families = BUDGETS,
   flags = { 'allow-oom' },
-  args = { arg.uuid('budget_id'), execution() },
-  gives = { OK = {} },
+  args = { batch.items(2) },
+  gives = { OK = { 'openings' } },
   run = function(p, a, now, w)
-    local b = budget.read(p, a.budget_id)
-    if not b then return reply.ok() end
-    if usage.forget(w, b, usage.read(b, a.execution_id)) then budget.freed(w, p, b, now) end
-    return reply.ok()
+    local gates = {}
+    local refusal = batch.each(FORGET, a.items, p, now, w, function(f)
+      local b = budget.read(p, f.budget_id)
+      if b and usage.forget(w, b, usage.read(b, f.execution_id)) then
+        budget.change(w, b)
+        batch.note(gates, budget.gate(b.id))
+      end
+    end)
+    return refusal or reply.ok(batch.open_all(w, p, gates, now))
   end,
 }
 

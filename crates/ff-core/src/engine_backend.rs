@@ -4,7 +4,7 @@
 use futures_core::future::BoxFuture;
 
 use crate::contracts::{
-    ClaimRequest, Claimed, ClaimedNext, GrantedNext, LaneDepth, NextGrantRequest, QueueHead,
+    ClaimRequest, Claimed, ClaimedNext, GrantedNext, LaneDepth, NextGrantRequest, Owed, QueueHead,
     TakeFrom, TickReport, WorkerList,
 };
 use crate::error::EngineError;
@@ -87,7 +87,21 @@ pub trait PartitionBackend: EngineBackend + Approvals {
 
     /// Does what is due in one partition, at most `max` things, by the store's clock. Repeating it
     /// is harmless: what was done is no longer due.
-    fn tick(&self, partition: Partition, max: u32) -> Answer<'_, TickReport>;
+    fn tick(&self, partition: Partition, max: u32) -> Answer<'_, TickReport> {
+        self.settle(partition, max, Vec::new())
+    }
+
+    /// The same, and acknowledges what the partition owed and was carried out.
+    fn settle(
+        &self,
+        partition: Partition,
+        max: u32,
+        settled: Vec<Vec<u8>>,
+    ) -> Answer<'_, TickReport>;
+
+    /// Does what a partition owes to others; gives the entries that are done. What could not be
+    /// done is told of again by a later tick.
+    fn carry_out(&self, partition: Partition, owed: Vec<Owed>) -> Answer<'_, Vec<Vec<u8>>>;
 }
 
 /// Compiles only while the traits can be used behind a pointer, as every caller does.

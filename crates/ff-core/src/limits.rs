@@ -187,6 +187,33 @@ limits! {
     /// How many shares one may have of a fair lane.
     LANE_WEIGHT_MAX = 1000;
 
+    // Gates and quotas.
+
+    /// A key of a quota; it becomes part of keys and lies in every record.
+    QUOTA_KEY_BYTES_MAX = 64;
+    /// A letter, an id and a key.
+    GATE_BYTES_MAX = 104;
+    /// No score in a queue is further from zero: a priority outweighs any time.
+    SCORE_MAX = 9_007_199_254_740_991;
+    /// More than this within a window is no limit.
+    QUOTA_RATE_MAX = 1_000_000;
+    /// More than this at a time is no limit.
+    QUOTA_CONCURRENT_MAX = 1_000_000;
+    /// A window longer than a month wants a budget.
+    QUOTA_WINDOW_SECONDS_MAX = 31 * 24 * 60 * 60;
+    /// By how much the opening of a window may be scattered.
+    QUOTA_JITTER_MS_MAX = 60 * MINUTE_MS;
+    /// Executions that one call lets pass a gate.
+    GATE_OPEN_MAX = 256;
+    /// How long a place is kept free for somebody who was let pass a gate.
+    OPENING_KEPT_MS = 1000;
+    /// Entries that left a window and are removed by one call.
+    WINDOW_TRIM_MAX = 256;
+    /// Gates of a changed policy that one step of a tick looks at.
+    GATES_LOOKED_AT = 64;
+    /// Leases that one call releases, and what else one call settles at a time.
+    RELEASES_MAX = 128;
+
     // Attempts.
 
     /// A policy that wants more retries than this wants a schedule.
@@ -368,6 +395,10 @@ limits! {
     TICK_BATCH_MAX = 1000;
     /// The engine looks at each partition this often; nearer timers are announced by a push.
     TICK_SWEEP_MS = 10_000;
+    /// An entry of an outbox: a word, ids, and the gates of an execution.
+    OWED_BYTES_MAX = 16 * KIB;
+    /// Who was given entries of an outbox has so long for them before somebody else is.
+    OWED_CARRIED_MS = 2000;
     /// The mark of a server that has not renewed it for so long may be forgotten.
     MARK_KEPT_MS = 10 * MINUTE_MS;
     /// Marks of one shard beyond which old ones are looked for: each server has one.

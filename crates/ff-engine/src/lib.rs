@@ -10,6 +10,7 @@
 #![deny(missing_docs)]
 
 mod agenda;
+mod debts;
 mod membership;
 mod share;
 mod stats;
@@ -31,6 +32,7 @@ use tokio::task::{Id, JoinError, JoinHandle, JoinSet};
 use tokio::time::Instant;
 
 use agenda::Agenda;
+use debts::Debts;
 pub use membership::ENGINE_WORKER_ID;
 use membership::Membership;
 use share::Share;
@@ -117,6 +119,7 @@ impl Engine {
             running: JoinSet::new(),
             ticking: HashMap::new(),
             owing: HashMap::new(),
+            debts: Debts::default(),
         };
         ticker.count_share();
         let task = tokio::spawn(ticker.run(wakes, share, stopped));
@@ -157,6 +160,7 @@ struct Ticker {
     ticking: HashMap<Id, Partition>,
     /// How many flows owe an end to members, by partition, where some do.
     owing: HashMap<Partition, u32>,
+    debts: Debts,
 }
 
 impl Ticker {
@@ -174,6 +178,9 @@ impl Ticker {
                 // An error means that nobody will ever say anything else.
                 Ok(()) = share.changed() => self.take(share.borrow_and_update().clone()),
                 Some(ended) = self.running.join_next_with_id() => self.note(ended),
+                Some(partition) = self.debts.next() => {
+                    self.agenda.schedule(partition, Instant::now() + debts::SETTLE_WITHIN);
+                }
                 wake = wakes.next() => match wake {
                     Some(wake) => self.hear(wake),
                     None => break,
@@ -184,15 +191,18 @@ impl Ticker {
         while let Some(ended) = self.running.join_next_with_id().await {
             self.note(ended);
         }
+        while self.debts.next().await.is_some() {}
     }
 
     fn start_due(&mut self) {
         while self.running.len() < self.config.concurrency {
             let Some(partition) = self.agenda.take_due(Instant::now()) else { return };
             let (backend, batch) = (Arc::clone(&self.backend), self.config.batch);
+            let settled = self.debts.done(partition);
             let task = self.running.spawn(async move {
                 let started = Instant::now();
-                Ticked { partition, started, result: backend.tick(partition, batch).await }
+                let result = backend.settle(partition, batch, settled).await;
+                Ticked { partition, started, result }
             });
             self.ticking.insert(task.id(), partition);
         }
@@ -263,8 +273,9 @@ impl Ticker {
 
     fn note_ticked(&mut self, Ticked { partition, started, result }: Ticked) {
         match result {
-            Ok(report) => {
+            Ok(mut report) => {
                 self.stats.count(&report);
+                self.debts.carry_out(&self.backend, partition, std::mem::take(&mut report.owed));
                 self.count_owing(partition, report.owing);
                 if self.share.has(partition) {
                     self.agenda.ticked(partition, &report, started, self.config.sweep);

@@ -7,7 +7,7 @@
 //! | I2 | a lease is whole where one is held, and its epoch keeps up with the attempts |
 //! | I3 | an end has its time and its cause, and what is live has neither |
 //! | I4 | attempts are contiguous, follow from each other, and stay within the policy |
-//! | I5 | the list of all executions and the records are the same |
+//! | I5 | the list of all executions and the records are the same; who holds a place of a quota is known to it |
 //! | I6 | a flow counts its members right, and who waits in it waits for somebody |
 //! | I7 | a suspended execution waits on one waitpoint, an ended one on none; signals are whole |
 //! | I8 | what is remembered under an idempotency key is readable, and forgotten in time |
@@ -23,6 +23,7 @@ mod attempts;
 mod blobs;
 mod children;
 mod flows;
+mod gates;
 mod idempotency;
 mod index;
 mod state;
@@ -38,7 +39,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use ff_core::partition::PartitionConfig;
+use ff_core::partition::{PartitionConfig, PartitionFamily};
 
 use crate::dump::Dump;
 use contents::Contents;
@@ -61,6 +62,10 @@ pub fn audit(dump: &Dump, config: &PartitionConfig) -> Report {
 }
 
 fn check(contents: &Contents<'_>, config: &PartitionConfig, found: &mut Findings) {
+    gates::check(contents, found);
+    if contents.partition.family != PartitionFamily::Flow {
+        return;
+    }
     for record in contents.records.values() {
         record::check_fields(record, found);
         blobs::check(contents, record, found);

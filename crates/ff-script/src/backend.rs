@@ -1,5 +1,6 @@
 //! One `EngineBackend` over any host: encodes, sends, decodes, and decides nothing about state.
 
+mod admission;
 mod approvals;
 mod budgets;
 mod children;
@@ -19,6 +20,7 @@ mod kinds;
 mod lanes;
 mod listing;
 mod many;
+mod owed;
 mod pages;
 mod partition;
 mod reads;

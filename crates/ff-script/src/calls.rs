@@ -22,6 +22,7 @@ pub mod flow;
 pub mod flow_cancel;
 pub mod flow_events;
 pub mod flow_reads;
+pub mod gate;
 pub mod grant;
 pub mod graph;
 pub mod hold;
@@ -35,6 +36,7 @@ pub mod list;
 pub mod mark;
 pub mod pause;
 pub mod progress;
+pub mod quota;
 pub mod replay;
 pub mod secret;
 pub mod signal;
@@ -42,6 +44,7 @@ pub mod stream;
 pub mod suspend;
 pub mod tick;
 pub mod usage;
+pub mod waiting;
 pub mod waitpoint;
 pub mod waits;
 pub mod worker;
@@ -82,6 +85,9 @@ pub fn contracts() -> impl Iterator<Item = Contract> {
         kind_counts::CONTRACTS,
         waits::CONTRACTS,
         hold::CONTRACTS,
+        gate::CONTRACTS,
+        waiting::CONTRACTS,
+        quota::CONTRACTS,
         explain::CONTRACTS,
         flow::CONTRACTS,
         edge::CONTRACTS,

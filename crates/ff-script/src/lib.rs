@@ -4,6 +4,7 @@ pub mod library;
 
 pub mod args;
 mod digest;
+pub mod gate;
 pub mod host;
 pub mod value;
 mod wake;
@@ -16,6 +17,7 @@ pub mod backend;
 pub mod endings;
 pub mod ids;
 pub mod in_flight;
+mod together;
 pub mod unfold;
 pub mod until_answered;
 

@@ -15,9 +15,9 @@ use ff_core::state::{
 };
 use ff_core::types::{
     AttemptId, AttemptIndex, BudgetId, EdgeId, EventCursor, ExecutionId, ExecutionKind, FlowId,
-    GrantId, IdempotencyKey, LaneId, LeaseEpoch, LeaseId, Moment, Namespace, RequestId, SignalId,
-    SuspensionId, TimestampMs, WaitpointId, WaitpointToken, WorkerId, WorkerInstanceId,
-    WorkerSession,
+    GrantId, IdempotencyKey, LaneId, LeaseEpoch, LeaseId, Moment, Namespace, QuotaPolicyId,
+    RequestId, SignalId, SuspensionId, TimestampMs, WaitpointId, WaitpointToken, WorkerId,
+    WorkerInstanceId, WorkerSession,
 };
 
 use crate::args::Args;
@@ -73,7 +73,7 @@ plain! {
     GrantKind, CancelFlowPolicy, DependencyKind, EdgeState, FailurePolicy, FlowState,
     MemberFate, BudgetId, BudgetScope, OnHardLimit,
     u8, u16, u32, u64, i64, usize, Need,
-    PublicState, LifecyclePhase, uuid::Uuid,
+    PublicState, LifecyclePhase, uuid::Uuid, QuotaPolicyId,
     OwnershipState, EligibilityState, BlockingReason, TerminalOutcome, AttemptState, AttemptType,
 }
 

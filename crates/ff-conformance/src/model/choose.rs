@@ -466,7 +466,7 @@ fn tick(dice: &mut Dice, world: &World) -> Sent {
     let items_max = *dice.pick(&[1, 2, 1000, 1000, 1000]);
     let due = |partition: &Partition| eligible::is_due(*partition, world);
     let partition = *dice.likely(&world.partitions, due).expect("there are partitions");
-    Sent::of(partition, &Tick { items_max, log_length_max: None })
+    Sent::of(partition, &Tick { items_max, log_length_max: None, settled: Rest(Vec::new()) })
 }
 
 fn list(dice: &mut Dice, world: &World) -> Sent {

@@ -419,7 +419,7 @@ async fn prepare_timer(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
             held(d).await;
             d.create().delayed_by(10).send().await;
             d.advance(LEASE_MS).await;
-            encode(&Tick { items_max: 1000, log_length_max: None })
+            encode(&Tick { items_max: 1000, log_length_max: None, settled: Rest(Vec::new()) })
         }
     }
 }

@@ -8,6 +8,7 @@ use ff_core::state::PublicState;
 use ff_script::calls::complete::CompleteExecutionReply;
 use ff_script::calls::tick::{Tick, TickReply};
 use ff_script::calls::worker::RegisterWorker;
+use ff_script::wire::Rest;
 
 use super::scenario::registration;
 
@@ -18,7 +19,7 @@ async fn next_due(d: &Deployment) -> Option<u64> {
 /// How much a tick of a limited size does.
 async fn tick_some(d: &Deployment, items_max: u32) -> u32 {
     let TickReply::Ticked { promoted, lapsed, expired, purged, forgotten, .. } =
-        d.call(Tick { items_max, log_length_max: None }).await;
+        d.call(Tick { items_max, log_length_max: None, settled: Rest(Vec::new()) }).await;
     promoted + lapsed + expired + purged + forgotten
 }
 
@@ -103,7 +104,7 @@ conformance! {
 
     async fn a_tick_tells_how_late_it_is(d: &Deployment) {
         let late = async || {
-            let tick = Tick { items_max: 1, log_length_max: None };
+            let tick = Tick { items_max: 1, log_length_max: None, settled: Rest(Vec::new()) };
             let TickReply::Ticked { late_ms, .. } = d.call(tick).await;
             late_ms
         };

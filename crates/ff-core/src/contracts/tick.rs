@@ -3,7 +3,7 @@
 use crate::types::TimestampMs;
 
 /// What one tick did in one partition, and when the next is needed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TickReport {
     /// Delays and backoffs that were over: executions became claimable.
     pub promoted: u32,
@@ -33,6 +33,10 @@ pub struct TickReport {
     /// Flows of the partition that owe an end to members: they are being cancelled, or some could
     /// not be.
     pub owing: u32,
+    /// Gates that were looked at because more may pass.
+    pub gates: u32,
+    /// What the partition owes to others, which the caller is to carry out now.
+    pub owed: Vec<Owed>,
     /// When the next thing is due; none if nothing waits for time.
     pub next_due_at: Option<TimestampMs>,
     /// How late the most overdue thing was when this tick came.
@@ -58,5 +62,15 @@ impl TickReport {
             + self.waitpoints as u64
             + self.flows as u64
             + self.edges as u64
+            + self.gates as u64
     }
+}
+
+/// Something that a partition owes to another one. Carrying it out twice does no harm.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owed {
+    /// What, as the partition wrote it down; named again when it is done.
+    pub entry: Vec<u8>,
+    /// What is to be told with it, as it is now.
+    pub told: String,
 }

@@ -9,7 +9,7 @@ use ff_core::need::Need;
 use super::contents::{Contents, Scores};
 use super::keys::Place;
 use super::record::{Record, State, field};
-use super::{Findings, flows, shown, streams, waitpoints, workers};
+use super::{Findings, flows, gates, shown, streams, waitpoints, workers};
 
 /// A step of priority outweighs any age unless the policy says how much age it is worth.
 const STRICT_STEP: i64 = 1_000_000_000_000;
@@ -170,7 +170,9 @@ fn places<'a>(record: &Record<'a>) -> impl Iterator<Item = (Place<'a>, i64)> {
         State::Ended(outcome) => Some((Place::Ended(outcome), purge_at(record))),
         _ => None,
     });
-    [Some(all), queue, due, suspended, parked, ended].into_iter().flatten()
+    let gate = gates::waits_at(record).filter(|_| state == Some(State::Parked));
+    let gate = gate.map(|gate| (Place::Gate(Cow::Owned(gate)), queue_score(record)));
+    [Some(all), queue, due, suspended, parked, ended, gate].into_iter().flatten()
 }
 
 /// The lane of an execution, and what it needs of a worker.

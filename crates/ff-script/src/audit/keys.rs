@@ -83,6 +83,8 @@ places! {
         Inputs ":inputs" List;
         /// Its children.
         Children ":children" List;
+        /// Its budgets.
+        BudgetList ":budgets" String;
         /// What a refused claim of it puts back.
         Undo ":undo" String;
     }
@@ -91,6 +93,8 @@ places! {
         Policy "" Hash;
         /// Which leases it has let pass and taken back.
         Admitted ":admitted" Hash;
+        /// Its gates that somebody waits for.
+        Awaited ":awaited" SortedSet;
     }
     "budget" {
         /// A budget.
@@ -165,8 +169,6 @@ places! {
         Attached "attached" Hash;
         /// Every budget.
         Budgets "budgets" SortedSet;
-        /// Every quota policy.
-        Policies "policies" SortedSet;
     }
     others {
         /// A long value of an execution.
@@ -335,19 +337,23 @@ impl<'a> Place<'a> {
             Self::Reports(id, execution) => write!(f, "budget:{id}:of:{execution}:reports"),
             Self::Turns(name) => write!(f, "turns:{name}"),
             Self::Ended(outcome) => write!(f, "ended:{outcome}"),
+            Self::Gate(gate) => write!(f, "gate:{gate}"),
+            Self::Holders(gate) => write!(f, "holders:{gate}"),
+            Self::Window(gate) => write!(f, "window:{gate}"),
+            Self::Waiting(gate) => write!(f, "waiting:{gate}"),
+            Self::Openings(gate) => write!(f, "openings:{gate}"),
             _ => Ok(()),
         }
     }
 
-    /// Facts about the whole deployment live in the first partition alone.
     /// Is this a place of partitions of this family?
     fn is_of(&self, family: PartitionFamily) -> bool {
         match self {
             Self::Due | Self::Outbox => true,
             Self::Waiting(_) | Self::Openings(_) => family != PartitionFamily::Flow,
-            Self::Policies
-            | Self::Policy(_)
+            Self::Policy(_)
             | Self::Admitted(_)
+            | Self::Awaited(_)
             | Self::Holders(_)
             | Self::Window(_) => family == PartitionFamily::Quota,
             Self::Budgets
@@ -360,6 +366,7 @@ impl<'a> Place<'a> {
         }
     }
 
+    /// Facts about the whole deployment live in the first partition alone.
     pub(super) fn only_in_first(&self) -> bool {
         matches!(self, Self::Deployment | Self::LinkSecrets | Self::Lanes | Self::LaneUses)
     }

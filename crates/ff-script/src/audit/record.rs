@@ -69,10 +69,13 @@ fields! {
     TRANSITION_AT b"mt" Form::Number;
     MUTATION_AT b"lm" Form::Number;
     NEXT_ATTEMPT b"nx" Form::Word(&["retry", "replay", "resume"]);
-    PARK_REASON b"kr" Form::Word(&["paused_by_operator", "paused_by_policy"]);
+    PARK_REASON b"kr" Form::Word(&["paused_by_operator", "paused_by_policy", "waiting_for_budget",
+        "waiting_for_capable_worker", "waiting_for_quota"]);
     PARKED_AT b"kt" Form::Number;
     PARKED_BY b"kb" Form::Text;
     PARK_NOTE b"kn" Form::Text;
+    QUOTA_ID b"qi" Form::Uuid;
+    QUOTA_KEY b"qk" Form::Text;
     DELAY_UNTIL b"du" Form::Number;
     DELAY_REASON b"dr" Form::Word(&["delay", "retry_backoff", "resume"]);
     DEADLINE_AT b"dl" Form::Number;
@@ -86,6 +89,8 @@ fields! {
     RECLAIMS_MAX b"mc" Form::Number;
     REPLAYS_MAX b"mp" Form::Number;
     RETENTION_MS b"re" Form::Number;
+    BUDGETS b"bg" Form::Number;
+    BUDGET_AWAITED b"ba" Form::Uuid;
     DEBOUNCE_UNTIL b"db" Form::Number;
     AWAITS_TURN b"aw" Form::Word(&["1"]);
     ATTEMPT_COUNT b"ac" Form::Number;

@@ -5,8 +5,8 @@ use ff_core::state::{
     TerminalOutcome, derive_public_state,
 };
 
-use super::Findings;
 use super::record::{Field, Record, State, field};
+use super::{Findings, gates};
 
 const LEASE: &[Field] = &[
     field::LEASE_ID,
@@ -54,6 +54,8 @@ const UNCOMMON: &[Field] = &[
     field::FLOW_ID,
     field::PARK_REASON,
     field::THROTTLE,
+    field::BUDGETS,
+    field::QUOTA_ID,
 ];
 
 pub(super) fn check(record: &Record<'_>, found: &mut Findings) {
@@ -114,7 +116,9 @@ impl Rules<'_> {
 
     fn lease(&mut self, state: State) {
         let record = self.record;
-        if self.together("I2", LEASE) {
+        // A refused claim leaves nothing but its epoch, which does not come again.
+        let undone = record.has(field::QUOTA_ID) && !record.has(field::LEASE_ID);
+        if !undone && self.together("I2", LEASE) {
             let (epoch, attempts) =
                 (record.count(field::LEASE_EPOCH), record.count(field::ATTEMPT_COUNT));
             self.rule(attempts >= 1, "I2", "has a lease but no attempt");
@@ -157,6 +161,10 @@ impl Rules<'_> {
 
     /// What is parked must not be claimed, and what must not be claimed is never claimable.
     fn hold(&mut self, state: State) {
+        if gates::waits_at(self.record).is_some() {
+            self.rule(state == State::Parked, "I1", "waits at a gate and is not parked");
+            return self.bars("I1", &[field::PARKED_AT, field::PARKED_BY]);
+        }
         if self.together("I1", HOLD) {
             let is_free = state.is_claimable() || state == State::Delayed;
             self.rule(!is_free, "I1", "can be claimed although it must not");
@@ -256,17 +264,25 @@ fn waits(record: &Record<'_>, state: State) -> (EligibilityState, BlockingReason
             };
             (EligibilityState::NotEligibleUntilTime, reason)
         }
-        State::Parked => match record.text(field::PARK_REASON) {
-            "paused_by_policy" => {
-                (EligibilityState::BlockedByLaneState, BlockingReason::PausedByPolicy)
-            }
-            _ => (EligibilityState::BlockedByOperator, BlockingReason::PausedByOperator),
-        },
+        State::Parked => parked(record),
         State::Suspended => (EligibilityState::NotApplicable, waits_for(record)),
         State::Lapsed | State::Revoked => {
             (EligibilityState::NotApplicable, BlockingReason::WaitingForWorker)
         }
         State::Running | State::Ended(_) => (EligibilityState::NotApplicable, BlockingReason::None),
+    }
+}
+
+fn parked(record: &Record<'_>) -> (EligibilityState, BlockingReason) {
+    use {BlockingReason as Reason, EligibilityState as Eligibility};
+    match record.text(field::PARK_REASON) {
+        "waiting_for_quota" => (Eligibility::BlockedByQuota, Reason::WaitingForQuota),
+        "waiting_for_budget" => (Eligibility::BlockedByBudget, Reason::WaitingForBudget),
+        "waiting_for_capable_worker" => {
+            (Eligibility::BlockedByRoute, Reason::WaitingForCapableWorker)
+        }
+        "paused_by_policy" => (Eligibility::BlockedByLaneState, Reason::PausedByPolicy),
+        _ => (Eligibility::BlockedByOperator, Reason::PausedByOperator),
     }
 }
 

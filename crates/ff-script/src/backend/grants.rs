@@ -6,7 +6,7 @@ use ff_core::types::{AttemptId, ExecutionId, GrantId};
 
 use super::ScriptBackend;
 use super::partition::Holder;
-use crate::calls::claim::{ClaimExecution, ClaimResumedExecution, ReclaimExecution};
+use crate::calls::claim::{ClaimExecution, ClaimResumedExecution, ClaimRow, ReclaimExecution};
 use crate::calls::grant::{
     IssueClaimGrant, IssueClaimGrantReply, IssueReclaimGrant, IssueReclaimGrantReply,
 };
@@ -52,7 +52,8 @@ macro_rules! claim {
                 lease_ttl_ms: $lease.lease_ttl_ms,
                 $($attempt_id: AttemptId::from_uuid($lease.lease_id.as_uuid()),)?
             };
-            let claim = $backend.call_on($grant.execution_id, call).await?.into();
+            let claim: ClaimRow = $backend.call_on($grant.execution_id, call).await?.into();
+            let claim = $backend.admit_one(claim).await?;
             let holder = Holder {
                 worker_id: &$grant.worker_id,
                 worker_instance_id: &$grant.worker_instance_id,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ff_core::backend::Handle;
 use ff_core::contracts::{
     ClaimGrant, ClaimRequest, Claimed, ClaimedNext, GrantedNext, LaneDepth, NextGrant,
-    NextGrantRequest, QueueHead, TakeFrom, TickReport, WorkerList,
+    NextGrantRequest, Owed, QueueHead, TakeFrom, TickReport, WorkerList,
 };
 use ff_core::engine_backend::{Answer, PartitionBackend};
 use ff_core::error::EngineError;
@@ -23,7 +23,7 @@ use crate::calls::worker::{LaneDepths, LaneDepthsReply, ListNeeds, ListNeedsRepl
 use crate::host::Host;
 use crate::ids::{IdSource, SystemIds};
 use crate::value::Value;
-use crate::wire::{Joined, Reading, Rest, Row, Rows, row};
+use crate::wire::{Joined, Reading, Rest, Row, row};
 
 impl<H: Host + ?Sized> PartitionBackend for ScriptBackend<H> {
     fn claim_next(&self, partition: Partition, request: ClaimRequest) -> Answer<'_, ClaimedNext> {
@@ -32,6 +32,7 @@ impl<H: Host + ?Sized> PartitionBackend for ScriptBackend<H> {
             let (ClaimNextReply::Claimed { claims, next_score }
             | ClaimNextReply::ClaimedBefore { claims, next_score }) =
                 self.call(partition, claim_next(&request)).await?;
+            let claims = self.admit(claims.0).await;
             Ok(ClaimedNext { claimed: Holder::of(&request).all_claimed(claims), next_score })
         })
     }
@@ -49,6 +50,7 @@ impl<H: Host + ?Sized> PartitionBackend for ScriptBackend<H> {
                 lease_ids: Rest(request.lease_ids.clone()),
             };
             let RecallClaimsReply::Recalled { claims } = self.call(partition, call).await?;
+            let claims = self.admit(claims.0).await;
             Ok(Holder::of(&request).all_claimed(claims))
         })
     }
@@ -130,10 +132,19 @@ impl<H: Host + ?Sized> PartitionBackend for ScriptBackend<H> {
         Box::pin(depths(Arc::clone(&self.host), partition, lanes))
     }
 
-    fn tick(&self, partition: Partition, max: u32) -> Answer<'_, TickReport> {
+    fn carry_out(&self, partition: Partition, owed: Vec<Owed>) -> Answer<'_, Vec<Vec<u8>>> {
+        Box::pin(async move { Ok(self.do_what_is_owed(partition, owed).await) })
+    }
+
+    fn settle(
+        &self,
+        partition: Partition,
+        max: u32,
+        settled: Vec<Vec<u8>>,
+    ) -> Answer<'_, TickReport> {
         Box::pin(async move {
             let log_length_max = Some(log_length_max(&self.config));
-            let call = Tick { items_max: max, log_length_max };
+            let call = Tick { items_max: max, log_length_max, settled: Rest(settled) };
             let TickReply::Ticked {
                 now,
                 next_due_at,
@@ -151,6 +162,8 @@ impl<H: Host + ?Sized> PartitionBackend for ScriptBackend<H> {
                 flows,
                 edges,
                 owing,
+                gates,
+                owed,
             } = self.call(partition, call).await?;
             Ok(TickReport {
                 promoted,
@@ -166,6 +179,8 @@ impl<H: Host + ?Sized> PartitionBackend for ScriptBackend<H> {
                 flows,
                 edges,
                 owing,
+                gates,
+                owed: owed.into_iter().map(|(entry, told)| Owed { entry, told }).collect(),
                 next_due_at,
                 late_ms,
                 now,
@@ -191,8 +206,8 @@ impl<'a> Holder<'a> {
         }
     }
 
-    fn all_claimed(&self, rows: Rows<ClaimRow>) -> Vec<Claimed> {
-        rows.0.into_iter().map(|row| self.claimed(row)).collect()
+    fn all_claimed(&self, rows: Vec<ClaimRow>) -> Vec<Claimed> {
+        rows.into_iter().map(|row| self.claimed(row)).collect()
     }
 
     pub(super) fn claimed(&self, row: ClaimRow) -> Claimed {

@@ -23,8 +23,7 @@ functions! {
     }
     refuses held [IdempotencyConflict, FlowNotFound, FlowCancelled, GraphTooLarge,
         ExecutionNotInFlow, SelfReferencingEdge, CycleDetected, InvalidPolicyJson,
-        InvalidCapabilities, InvalidTagKey,
-        TooManyNeeds];
+        InvalidCapabilities, InvalidTagKey, TooManyNeeds, QuotaPolicyNotFound];
 }
 
 impl AddChildren {

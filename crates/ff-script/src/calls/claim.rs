@@ -10,6 +10,7 @@ use ff_core::types::{
 };
 
 use crate::call::functions;
+use crate::gate::Gate;
 use crate::value::Value;
 use crate::wire::{Reading, row};
 
@@ -89,6 +90,7 @@ pub struct ClaimRow {
     pub resume: Option<Resumption>,
     pub inputs: PassedInputs,
     pub children: ChildResults,
+    pub gates: Gates,
 }
 
 row!(ClaimRow {
@@ -113,7 +115,21 @@ row!(ClaimRow {
     resume = None,
     inputs = PassedInputs::default(),
     children = ChildResults::default(),
+    gates = Gates::default(),
 });
+
+/// What an execution must pass before its worker is told of it; most have nothing of that kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gates(pub Vec<Gate>);
+
+/// Three values each: `lua/model/gate.lua`.
+impl Reading for Gates {
+    fn read(value: Value) -> Option<Self> {
+        let Value::Array(values) = value else { return Some(Self::default()) };
+        let texts: Vec<String> = values.into_iter().map(String::read).collect::<Option<_>>()?;
+        Gate::all(&texts).map(Self)
+    }
+}
 
 /// What upstreams pass to a member of a flow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -43,7 +43,7 @@ functions! {
         "DEBOUNCED" => Debounced { execution_id: ExecutionId, public_state: PublicState },
     }
     refuses [IdempotencyConflict, InvalidPolicyJson, InvalidCapabilities, InvalidTagKey,
-        TooManyNeeds, LaneFull];
+        TooManyNeeds, QuotaPolicyNotFound, LaneFull];
 
     /// Creates several executions of one partition; each gets an answer of its own. `items` are the
     /// arguments of `ff_create_execution`, `width` of them for one execution after the other.

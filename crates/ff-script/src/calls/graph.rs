@@ -35,7 +35,7 @@ functions! {
     refuses [IdempotencyConflict, FlowCancelled, FlowAlreadyTerminal, GraphTooLarge,
         StaleGraphRevision, ExecutionNotInFlow, SelfReferencingEdge, CycleDetected,
         DependencyAlreadyExists, InvalidPolicyJson, InvalidCapabilities, InvalidTagKey,
-        TooManyNeeds];
+        TooManyNeeds, QuotaPolicyNotFound];
 }
 
 /// A member of a graph.

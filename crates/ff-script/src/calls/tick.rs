@@ -3,10 +3,11 @@
 use ff_core::types::TimestampMs;
 
 use crate::call::functions;
+use crate::wire::Rest;
 
 functions! {
     /// Executes what is due in a partition and tells when it is next needed.
-    write ff_tick(Tick { items_max: u32, log_length_max: Option<u64> })
+    write ff_tick(Tick { items_max: u32, log_length_max: Option<u64>, settled: Rest<Vec<u8>> })
     -> TickReply {
         "OK" => Ticked {
             now: TimestampMs,
@@ -25,6 +26,8 @@ functions! {
             flows: u32,
             edges: u32,
             owing: u32,
+            gates: u32,
+            owed: Vec<(Vec<u8>, String)>,
         },
     }
     refuses [];

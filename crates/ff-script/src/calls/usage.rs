@@ -65,18 +65,19 @@ functions! {
     }
     refuses [BudgetNotFound, StaleLease];
 
-    /// A lease is over: the rest of what a budget promised to it goes back.
-    write ff_release_budget(ReleaseBudget {
-        budget_id: BudgetId,
-        execution_id: ExecutionId,
-        lease_epoch: LeaseEpoch,
-    })
-    -> ReleaseBudgetReply { "OK" => Released {}, "ALREADY_SATISFIED" => ReleasedBefore {} }
+    /// Leases are over: the rest of what budgets promised to them goes back. `items` are budget,
+    /// execution and epoch, one after the other.
+    write ff_release_budget(ReleaseBudget { items: Rest<String> })
+    -> ReleaseBudgetReply {
+        "OK" => Released { openings: Vec<String> },
+        "ALREADY_SATISFIED" => ReleasedBefore { openings: Vec<String> },
+    }
     refuses [];
 
-    /// An execution is gone: what it used stays counted, and nobody is known for it.
-    write ff_forget_usage(ForgetUsage { budget_id: BudgetId, execution_id: ExecutionId })
-    -> ForgetUsageReply { "OK" => Forgotten {} }
+    /// Executions are gone: what they used stays counted, and nobody is known for it. `items` are
+    /// budget and execution, one after the other.
+    write ff_forget_usage(ForgetUsage { items: Rest<String> })
+    -> ForgetUsageReply { "OK" => Forgotten { openings: Vec<String> } }
     refuses [];
 }
 

@@ -10,7 +10,8 @@ use ff_core::error::EngineError;
 use ff_core::operation::Nothing;
 use ff_core::partition::PartitionConfig;
 use ff_core::types::{
-    AttemptIndex, ExecutionId, ExecutionKind, FlowId, LaneId, Moment, WaitpointId, WorkerInstanceId,
+    AttemptIndex, BudgetId, ExecutionId, ExecutionKind, FlowId, LaneId, Moment, WaitpointId,
+    WorkerInstanceId,
 };
 use ff_core::work_source::WorkSource;
 use ff_sdk::Connection;

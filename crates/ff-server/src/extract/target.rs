@@ -11,7 +11,7 @@ use ff_core::contracts::{AttemptOf, EdgeOf};
 use ff_core::error::EngineError;
 use ff_core::operation::Nothing;
 use ff_core::types::{
-    ExecutionId, ExecutionKind, ExecutionRef, FlowId, LaneId, WorkerId, WorkerInstanceId,
+    BudgetId, ExecutionId, ExecutionKind, ExecutionRef, FlowId, LaneId, WorkerId, WorkerInstanceId,
 };
 use utoipa::ToSchema;
 

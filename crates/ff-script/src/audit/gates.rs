@@ -1,0 +1,171 @@
+//! I5, I9: gates are closed where somebody waits at them, what is owed can be read, and every place
+//! that is held under a quota is known to its policy.
+
+use std::collections::BTreeMap;
+
+use super::Findings;
+use super::contents::{Contents, Hash, Scores};
+use super::keys::{Place, is_gate};
+use super::record::{Record, State, field, number};
+use crate::dump::Stored;
+use crate::gate::Debt;
+
+/// The gate that a record says its execution waits at.
+pub(super) fn waits_at(record: &Record<'_>) -> Option<String> {
+    match record.text(field::PARK_REASON) {
+        "waiting_for_quota" if record.has(field::QUOTA_ID) => {
+            Some(format!("q:{}:{}", record.text(field::QUOTA_ID), record.text(field::QUOTA_KEY)))
+        }
+        "waiting_for_budget" if record.has(field::BUDGET_AWAITED) => {
+            Some(format!("b:{}", record.text(field::BUDGET_AWAITED)))
+        }
+        _ => None,
+    }
+}
+
+pub(super) fn check(contents: &Contents<'_>, found: &mut Findings) {
+    for (place, stored) in &contents.places {
+        let wrong = match (place, stored) {
+            (Place::Outbox, Stored::SortedSet(entries)) => wrong_outbox(contents, entries),
+            (Place::Closed, Stored::Hash(gates)) => wrong_closed(gates),
+            (Place::Gate(gate), _) => wrong_gate(contents, gate),
+            (Place::Undo(uuid), _) => wrong_undo(contents, uuid),
+            (Place::Policy(_), Stored::Hash(policy)) => wrong_policy(policy),
+            (Place::Admitted(id), Stored::Hash(admitted)) => wrong_admitted(contents, id, admitted),
+            (Place::Holders(gate), Stored::SortedSet(holders)) => {
+                wrong_holders(contents, gate, holders)
+            }
+            (Place::Waiting(gate), _) => wrong_waiting(contents, gate),
+            (Place::Awaited(_), Stored::SortedSet(gates)) => wrong_awaited(contents, gates),
+            _ => None,
+        };
+        if let Some(what) = wrong {
+            found.add(if is_count(place) { "I5" } else { "I9" }, contents.key(place), what);
+        }
+    }
+    missing_undo(contents, found);
+}
+
+fn is_count(place: &Place<'_>) -> bool {
+    matches!(place, Place::Admitted(_) | Place::Holders(_))
+}
+
+fn wrong_outbox(contents: &Contents<'_>, entries: &Scores) -> Option<&'static str> {
+    let readable = |entry: &Vec<u8>| Debt::parse(entry, contents.partition).is_some();
+    (!entries.keys().all(readable)).then_some("owes something that cannot be read")
+}
+
+fn wrong_closed(gates: &Hash) -> Option<&'static str> {
+    let known = |(gate, opens_at): (&Vec<u8>, &Vec<u8>)| {
+        std::str::from_utf8(gate).is_ok_and(is_gate)
+            && (opens_at.is_empty() || number(opens_at).is_some())
+    };
+    (!gates.iter().all(known)).then_some("a gate that cannot be read")
+}
+
+/// Who waits at an open gate would wait for ever.
+fn wrong_gate(contents: &Contents<'_>, gate: &str) -> Option<&'static str> {
+    let closed = contents.hash(&Place::Closed).is_some_and(|it| it.contains_key(gate.as_bytes()));
+    (!closed).then_some("has somebody waiting although it is open")
+}
+
+fn wrong_undo(contents: &Contents<'_>, uuid: &str) -> Option<&'static str> {
+    let held = contents.records.get(uuid).is_some_and(needs_undo);
+    (!held).then_some("belongs to no running execution with gates")
+}
+
+fn needs_undo(record: &Record<'_>) -> bool {
+    let is_gated = record.has(field::QUOTA_ID) || record.has(field::BUDGETS);
+    record.state() == Some(State::Running) && is_gated
+}
+
+fn missing_undo(contents: &Contents<'_>, found: &mut Findings) {
+    for (uuid, record) in &contents.records {
+        if needs_undo(record) && contents.string(&Place::Undo(uuid)).is_none() {
+            found.add("I9", record.name(), "has gates, and its claim cannot be undone");
+        }
+    }
+}
+
+fn wrong_policy(policy: &Hash) -> Option<&'static str> {
+    const FIELDS: [&[u8]; 6] = [
+        b"window_seconds",
+        b"max_requests_per_window",
+        b"max_concurrent",
+        b"jitter_ms",
+        b"created_at",
+        b"changed_at",
+    ];
+    let known = |(name, value): (&Vec<u8>, &Vec<u8>)| {
+        FIELDS.contains(&name.as_slice()) && number(value).is_some()
+    };
+    let limited = |name: &[u8]| policy.contains_key(name);
+    let has_limit = limited(b"max_requests_per_window") || limited(b"max_concurrent");
+    let whole = has_limit && limited(b"created_at") && policy.iter().all(known);
+    (!whole).then_some("is no policy")
+}
+
+/// The latest epoch that was released, and the one that holds a place.
+fn epochs(value: &[u8]) -> Option<(i64, Option<i64>)> {
+    let colon = value.iter().position(|byte| *byte == b':')?;
+    let (released, held) = (number(&value[..colon])?, &value[colon + 1..]);
+    Some((released, if held.is_empty() { None } else { Some(number(held)?) }))
+}
+
+/// The executions that hold a place under a policy, by its gates.
+fn holders<'a>(contents: &Contents<'a>, id: &str) -> BTreeMap<&'a [u8], u32> {
+    let mut all = BTreeMap::new();
+    for place in contents.places.keys() {
+        let Place::Holders(gate) = place else { continue };
+        if gate.get(2..38) == Some(id) {
+            for holder in contents.scores(place).into_iter().flat_map(BTreeMap::keys) {
+                *all.entry(holder.as_slice()).or_insert(0) += 1;
+            }
+        }
+    }
+    all
+}
+
+fn wrong_admitted(contents: &Contents<'_>, id: &str, admitted: &Hash) -> Option<&'static str> {
+    let holders = holders(contents, id);
+    for (execution, value) in admitted {
+        let Some((released, held)) = epochs(value) else { return Some("an epoch is unreadable") };
+        if held.is_some_and(|held| held <= released) {
+            return Some("a lease that is over holds a place");
+        }
+        let places = holders.get(execution.as_slice()).copied().unwrap_or(0);
+        if places != u32::from(held.is_some()) {
+            return Some("somebody is said to hold another number of places than it does");
+        }
+    }
+    None
+}
+
+fn wrong_holders(contents: &Contents<'_>, gate: &str, holders: &Scores) -> Option<&'static str> {
+    let admitted = gate.get(2..38).and_then(|id| {
+        let place =
+            contents.places.keys().find(|it| matches!(it, Place::Admitted(of) if *of == id));
+        contents.hash(place?)
+    });
+    let known = |holder: &Vec<u8>| admitted.is_some_and(|admitted| admitted.contains_key(holder));
+    (!holders.keys().all(known)).then_some("somebody holds a place without having been admitted")
+}
+
+/// A change of a policy must find the gates that somebody waits for.
+fn wrong_waiting(contents: &Contents<'_>, gate: &str) -> Option<&'static str> {
+    let Some(id) = gate.strip_prefix("q:").and_then(|rest| rest.get(..36)) else { return None };
+    let place = contents.places.keys().find(|it| matches!(it, Place::Awaited(of) if *of == id));
+    let listed = place
+        .and_then(|place| contents.scores(place))
+        .is_some_and(|gates| gates.contains_key(gate.as_bytes()));
+    (!listed).then_some("is not among the gates of its policy that somebody waits for")
+}
+
+fn wrong_awaited(contents: &Contents<'_>, gates: &Scores) -> Option<&'static str> {
+    let lost = gates.keys().find(|gate| {
+        let known =
+            |place: &Place<'_>| matches!(place, Place::Waiting(it) if it.as_bytes() == **gate);
+        !contents.places.keys().any(known)
+    });
+    lost.map(|_| "has a gate that nobody waits for")
+}

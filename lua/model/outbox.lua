@@ -1,0 +1,53 @@
+-- The outbox: what a partition owes to others. An effect beyond the partition is an entry here,
+-- written by the call that owes it, carried out by the engine and acknowledged one by one; who
+-- receives it recognises a repetition. An entry is a text that says all there is to know, so that
+-- it means the same whatever becomes of what it is about:
+--
+--   release:<uuid>:<epoch>:<used>:<gates>  a lease is over, and what the gates gave it goes back
+--   forget:<uuid>:<gates>                  the execution is gone, and so may be what they know of it
+--   wait:<gate>                            somebody waits here for a closed gate
+--   open:<number>:<partition>:<count>:<gate>  so many may pass a gate in a partition
+--
+-- Its score is the time from which on it is to be carried out. Who is given entries has a while for
+-- them, in which nobody else is given them; after that their carrier counts as dead.
+
+local limit = require('kernel.limit')
+local number = require('kernel.number')
+local writes = require('kernel.writes')
+
+local outbox = {}
+
+-- Tells the engine that something is owed.
+local function tell(w) writes.push(w, w.p.due_channel, number.text(w.now)) end
+
+-- Collects an entry.
+function outbox.owe(w, text)
+  w[#w + 1] = { 'ZADD', w.p.outbox, w.now, text }
+  tell(w)
+end
+
+-- Writes an entry at once, for those who write already.
+function outbox.write(w, text)
+  redis.call('ZADD', w.p.outbox, w.now, text)
+  tell(w)
+end
+
+-- Collects an entry that the caller itself carries out, if it lives.
+function outbox.hand_out(w, text)
+  w[#w + 1] = { 'ZADD', w.p.outbox, w.now + limit.owed_carried_ms, text }
+end
+
+function outbox.settle(w, entries)
+  for i = 1, #entries do writes.extend(w, 'ZREM', w.p.outbox, entries[i]) end
+end
+
+-- Gives the caller the entries whose time has come, up to so many.
+function outbox.take(w, p, now, most)
+  local list = redis.call('ZRANGE', p.outbox, '-inf', number.text(now), 'BYSCORE', 'LIMIT', 0, most)
+  for i = 1, #list do
+    writes.extend(w, 'ZADD', p.outbox, now + limit.owed_carried_ms, list[i])
+  end
+  return list
+end
+
+return outbox

@@ -246,6 +246,8 @@ forms! {
         = limits_of_dimensions();
     Tags "Labels. A key is a lower-case word, a dot and a name, as in team.owner."
         = tags();
+    Reservation "How much of what is reserved, by dimension."
+        = by_dimension(number(0, limits::USAGE_MAX));
     Amounts "How much of what, by dimension."
         = by_dimension(number(0, limits::USAGE_MAX)).min_properties(Some(1));
     AnyJson "Any JSON value."

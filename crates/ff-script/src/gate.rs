@@ -39,6 +39,14 @@ impl Gate {
         gates.collect()
     }
 
+    /// The budget, if it is one.
+    pub(crate) const fn budget(&self) -> Option<BudgetId> {
+        match self {
+            Self::Budget { budget, .. } => Some(*budget),
+            Self::Quota { .. } => None,
+        }
+    }
+
     /// Where the gate lives.
     pub fn home(&self, config: &PartitionConfig) -> Partition {
         match self {

@@ -51,7 +51,10 @@ pub use runtime::{
     ShutdownHandle, TaskError, TaskResult, UNKNOWN_KIND, Worker, WorkerBuilder,
 };
 pub use stream::{read_stream, tail_stream};
-pub use task::{Child, ClaimedTask, FENCE_HEADER, Frames, LeaseLoss, LeaseMonitor, SuspendOutcome};
+pub use task::{
+    Child, ClaimedTask, FENCE_HEADER, Frames, LeaseLoss, LeaseMonitor, SuspendOutcome, Usage,
+    parse_report_usage_result,
+};
 pub use worker::{FlowFabricWorker, ShutdownReport, WorkerStatus};
 
 pub use ff_api::approval::{
@@ -70,17 +73,20 @@ pub use ff_core::backend_error::{BackendError, BackendErrorKind};
 pub use ff_core::completion_backend::CompletionBackend;
 pub use ff_core::contracts::{
     ANY_SIGNAL, AppendFrameOutcome, Approval, ApprovalChoice, ApprovalDecision, ApprovalList,
-    ApprovalRequest, AttemptRecord, ClaimGrant, Condition, ConditionMatcher, Created,
-    DeliverSignal, ExecutionSnapshot, ExecutionState, ExecutionSummary, Explanation, HeldExecution,
-    HoldSummary, KindChanged, KindList, KindOutcome, KindRecord, KindsRegistered, LaneChanged,
-    LaneDepth, LaneList, LaneOrder, LanePage, LaneQuery, LaneSettings, ListFilter, ListHeld,
-    ListHeldPage, ListSuspended, ListSuspendedPage, MAX_TAIL_BLOCK_MS, NearWorker, OpenUpstream,
-    OpenWaitpoint, Output, OutputCursor, PartitionFailure, PendingWaitpoint, ReclaimGrant,
-    RegisterKinds, ReplayExecution, ResumeSignal, ResumedBy, Resumption,
+    ApprovalRequest, AttemptRecord, BudgetCreated, BudgetDeleted, BudgetEvent, BudgetPage,
+    BudgetRecord, BudgetReset, BudgetScope, BudgetUsagePage, ClaimGrant, Condition,
+    ConditionMatcher, CreateBudget, Created, DeliverSignal, DimensionLimits, DimensionUsage,
+    ExecutionSnapshot, ExecutionState, ExecutionSummary, ExecutionUsage, Explanation,
+    HeldExecution, HoldSummary, KindChanged, KindList, KindOutcome, KindRecord, KindsRegistered,
+    LaneChanged, LaneDepth, LaneList, LaneOrder, LanePage, LaneQuery, LaneSettings,
+    ListBudgetUsage, ListBudgets, ListFilter, ListHeld, ListHeldPage, ListSuspended,
+    ListSuspendedPage, MAX_TAIL_BLOCK_MS, NearWorker, OnHardLimit, OpenUpstream, OpenWaitpoint,
+    Output, OutputCursor, PartitionFailure, PendingWaitpoint, ReclaimGrant, RegisterKinds,
+    ReplayExecution, ReportUsageResult, ResumeSignal, ResumedBy, Resumption,
     RotateWaitpointSecretRequest, RotateWaitpointSecretResponse, STREAM_READ_HARD_CAP, SetDefaults,
     SetKind, SetLane, Signal, SignalOutcome, StreamFrame, StreamFrames, SuspendRequest,
-    SuspendedExecutionEntry, SuspensionReason, TimeoutBehavior, WaitpointKind, WaitpointSpec,
-    WaitpointState, Why, WorkerRecord,
+    SuspendedExecutionEntry, SuspensionReason, TimeoutBehavior, UpdateBudget, UsageDimensions,
+    UsedAmount, WaitpointKind, WaitpointSpec, WaitpointState, Why, WorkerRecord,
 };
 pub use ff_core::contracts::{
     AddEdge, AddFlowMember, CancelFlow, CancelFlowPolicy, CancelFlowResult, CancelFlowWait,
@@ -101,7 +107,7 @@ pub use ff_core::policy::{
 };
 pub use ff_core::state::PublicState;
 pub use ff_core::types::{
-    Approver, AttemptId, AttemptIndex, EdgeId, EventCursor, ExecutionId, ExecutionKind,
+    Approver, AttemptId, AttemptIndex, BudgetId, EdgeId, EventCursor, ExecutionId, ExecutionKind,
     ExecutionRef, FlowId, LaneId, LeaseEpoch, LeaseFence, LeaseId, Namespace, SignalId,
     StreamCursor, SuspensionId, ThrottleKey, TimestampMs, WaitpointHmac, WaitpointId,
     WaitpointToken, WorkerId, WorkerInstanceId,

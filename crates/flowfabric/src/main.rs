@@ -23,6 +23,7 @@ mod serve;
 mod settings;
 
 mod approve;
+mod budget;
 mod cancel_replay;
 mod excerpt;
 mod flow;
@@ -134,6 +135,9 @@ enum Command {
     /// List, show, set and pin the defaults of kinds.
     #[command(subcommand)]
     Kind(kind::Command),
+    /// Make, list, show, change and reset budgets: how much may be used.
+    #[command(subcommand)]
+    Budget(budget::Command),
     /// Change the keys that waitpoint tokens are signed with.
     #[command(subcommand)]
     Secret(secret::Command),
@@ -225,6 +229,7 @@ fn run(Cli { command, remote, json, .. }: Cli) -> Result<(), Failure> {
         Command::Flow(command) => flow::run(&remote, json, &command),
         Command::Lane(command) => lane::run(&remote, json, &command),
         Command::Kind(command) => kind::run(&remote, json, &command),
+        Command::Budget(command) => budget::run(&remote, json, &command),
         Command::Secret(command) => secret::run(&remote, json, &command),
         Command::Worker(WorkerCommand::Run(options)) => worker::run(&remote, json, *options),
         Command::Worker(WorkerCommand::Ls(options)) => worker::list::run(&remote, json, &options),

@@ -128,6 +128,8 @@ fn policy(dice: &mut Dice) -> ExecutionPolicy {
         stream_policy: dice.sometimes(40, stream_policy),
         suspension_policy: None,
         max_signals_per_execution: None,
+        budget_ids: Vec::new(),
+        reserve_usage: Default::default(),
     }
 }
 

@@ -234,7 +234,7 @@ fn check_limits(dimensions: &Limits) -> Result<(), EngineError> {
 }
 
 /// A dimension is letters, digits and `_ . -`, and begins with none of the last two.
-pub(super) fn check_dimension(name: &str) -> Result<(), EngineError> {
+pub(crate) fn check_dimension(name: &str) -> Result<(), EngineError> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
     let fits = (1..=limits::DIMENSION_BYTES_MAX).contains(&(name.len() as u64));
     if fits && name.bytes().all(plain) && !name.starts_with(['.', '-']) {

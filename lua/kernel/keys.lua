@@ -105,7 +105,7 @@ function keys.awaited(policy) return policy .. ':awaited' end             -- zse
 function keys.users(budget) return budget .. ':users' end                 -- zset: execution ids
 function keys.usage(budget, execution) return budget .. ':of:' .. execution end  -- hash
 function keys.reports(usage) return usage .. ':reports' end                -- hash, by their keys
-function keys.happened(budget) return budget .. ':events' end             -- list, latest first
+function keys.happened(budget) return budget .. ':events' end             -- list, oldest first
 
 function keys.signals(waitpoint) return waitpoint .. ':signals' end       -- hash: its signals
 

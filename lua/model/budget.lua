@@ -80,11 +80,11 @@ function budget.lacks(b, wanted)
   return nil
 end
 
--- Notes what happened, for those who look: the latest come first, and the oldest go.
+-- Notes what happened, for those who look; the oldest go.
 function budget.tell(w, b, name, now, detail)
   local key = keys.happened(b.key)
-  w[#w + 1] = { 'LPUSH', key, number.text(now) .. ':' .. name .. ':' .. detail }
-  w[#w + 1] = { 'LTRIM', key, 0, limit.budget_events_max - 1 }
+  w[#w + 1] = { 'RPUSH', key, number.text(now) .. ':' .. name .. ':' .. detail }
+  w[#w + 1] = { 'LTRIM', key, -limit.budget_events_max, -1 }
 end
 
 -- The gate that executions wait at while a budget has no room for them.
@@ -223,6 +223,22 @@ function budget.crossed(w, p, b, execution_id, epoch, now)
   end
 end
 
+-- Raises every hard limit that is reached by what was set, as often as it takes to leave room.
+function budget.raise(w, p, b, now)
+  local names = budget.dimensions(b)
+  for i = 1, #names do
+    local field, used = 'hard:' .. names[i], fields.number(b, 'used:' .. names[i])
+    local most = budget.limit(b, field)
+    if most and used >= most then
+      local step = math.max(fields.number(b, 'base:' .. names[i]), 1)
+      fields.set(w, b, field, most + (math.floor((used - most) / step) + 1) * step)
+      budget.tell(w, b, 'raised', now, names[i] .. ':' .. number.text(used) .. ':'
+        .. b.stored[field])
+    end
+  end
+  budget.freed(w, p, b, now)
+end
+
 -- Removes a budget. What it knows of executions goes bit by bit.
 function budget.remove(w, p, b, now)
   w[#w + 1] = { 'DEL', b.key, keys.happened(b.key) }
@@ -274,11 +290,10 @@ end
 
 -- Gives a dimension its limits; the empty text is none.
 local function limit_dimension(w, b, one)
-  for i = 1, 2 do
-    local field = (i == 1 and 'hard:' or 'soft:') .. one.name
-    local value = i == 1 and one.hard or one.soft
-    fields.set(w, b, field, value or nil)
-  end
+  fields.set(w, b, 'hard:' .. one.name, one.hard or nil)
+  fields.set(w, b, 'soft:' .. one.name, one.soft or nil)
+  -- By so much an approval raises it.
+  fields.set(w, b, 'base:' .. one.name, one.hard or nil)
 end
 
 function budget.limit_all(w, b, list)

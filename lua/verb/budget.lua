@@ -164,6 +164,23 @@ define {
   end,
 }
 
+define {
+  name = 'ff_raise_budget',
+  doc = 'Raises the hard limits that are reached, once for each question that was approved.',
+  families = BUDGETS,
+  flags = { 'allow-oom' },
+  args = { arg.uuid('budget_id'), arg.int('ask', 1, limit.timestamp_ms_max) },
+  gives = { OK = {}, ALREADY_SATISFIED = {}, budget_not_found = {} },
+  run = function(p, a, now, w)
+    local b = budget.read(p, a.budget_id)
+    if not b then return reply.refuse('budget_not_found') end
+    if fields.number(b, 'raised') >= a.ask then return reply.already() end
+    fields.set(w, b, 'raised', a.ask)
+    budget.raise(w, p, b, now)
+    return reply.ok()
+  end,
+}
+
 local SETTINGS = { 'name', 'scope_type', 'scope_id', 'on_hard_limit', 'reset_interval_ms',
   'next_reset_at', 'last_reset_at', 'reset_count', 'breach_count', 'soft_breach_count',
   'last_breach_at', 'last_breach_dimension', 'created_at', 'changed_at' }

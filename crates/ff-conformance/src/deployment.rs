@@ -52,9 +52,12 @@ impl Deployment {
     /// A deployment on these partitions.
     pub async fn start_on(kind: HostKind, partitions: [Partition; 4]) -> Self {
         let host = TestHost::start(kind, START_MS).await;
-        host.set_time(&partitions, START_MS).await;
-        let config =
-            PartitionConfig { num_flow_partitions: FLOW_PARTITIONS, ..PartitionConfig::default() };
+        host.set_time(&with_shared(partitions), START_MS).await;
+        let config = PartitionConfig {
+            num_flow_partitions: FLOW_PARTITIONS,
+            num_budget_partitions: FLOW_PARTITIONS,
+            num_quota_partitions: FLOW_PARTITIONS,
+        };
         host.watch(false);
         let backend = ScriptBackend::open(Arc::new(host), config).await;
         let backend = backend.expect("all tests open the same deployment");
@@ -78,6 +81,37 @@ impl Deployment {
         self.partitions[0]
     }
 
+    /// The partition of quotas that belongs to this test.
+    pub fn quotas(&self) -> Partition {
+        Partition::quota(self.home().index)
+    }
+
+    /// The partition of budgets that belongs to this test.
+    pub fn budgets(&self) -> Partition {
+        Partition::budget(self.home().index)
+    }
+
+    /// All partitions that belong to this test.
+    pub fn all_partitions(&self) -> [Partition; 6] {
+        with_shared(self.partitions)
+    }
+
+    /// A fresh uuid of something that lives in the partition of quotas, or of budgets.
+    pub fn new_shared_uuid(&self) -> Uuid {
+        // The end of it decides the partition, so what tells it from others stands before that.
+        let uuid = Uuid::from_u128(self.new_uuid().as_u128().rotate_left(16));
+        self.backend.partition_config().uuid_on(self.home(), uuid)
+    }
+
+    /// Where a function is called: the home of what it is about.
+    fn place_of(&self, function: &str) -> Partition {
+        match function {
+            function if OF_QUOTAS.contains(&function) => self.quotas(),
+            function if OF_BUDGETS.contains(&function) => self.budgets(),
+            _ => self.home(),
+        }
+    }
+
     /// A fresh uuid. They grow, and are the same in every run.
     pub fn new_uuid(&self) -> Uuid {
         let number = self.ids.fetch_add(1, Ordering::SeqCst) + 1;
@@ -97,7 +131,7 @@ impl Deployment {
     /// Sets the time, in either direction.
     pub async fn set_time(&self, ms: u64) {
         self.now_ms.store(ms, Ordering::SeqCst);
-        self.host().set_time(&self.partitions, ms).await;
+        self.host().set_time(&self.all_partitions(), ms).await;
     }
 
     /// Lets time pass.
@@ -107,7 +141,7 @@ impl Deployment {
 
     /// Runs a typed call on the first partition.
     pub async fn try_call<C: Call>(&self, call: C) -> Result<C::Reply, EngineError> {
-        self.backend.call(self.home(), call).await
+        self.backend.call(self.place_of(C::CONTRACT.name), call).await
     }
 
     /// Runs a typed call that must not be refused.
@@ -148,7 +182,7 @@ impl Deployment {
 
     /// Runs a function by name on the first partition with arguments of any kind.
     pub async fn raw(&self, name: &str, args: &[&[u8]]) -> Answer {
-        self.raw_on(self.home(), name, args).await
+        self.raw_on(self.place_of(name), name, args).await
     }
 
     /// Runs a function by name with arguments of any kind. Panics if the host reports an error:
@@ -217,12 +251,12 @@ impl Deployment {
 
     /// Everything this test's partitions hold.
     pub async fn dump(&self) -> Dump {
-        self.host().dump(&self.partitions).await
+        self.host().dump(&self.all_partitions()).await
     }
 
     /// The same in a form that does not depend on the host.
     pub async fn portable_dump(&self) -> Dump {
-        dump::portable(self.dump().await, &self.partitions)
+        dump::portable(self.dump().await, &self.all_partitions())
     }
 
     /// Checks that all records and indexes agree.
@@ -238,8 +272,51 @@ impl Deployment {
     /// Checks that everything is in order, and makes room for others.
     pub async fn finish(&self) {
         self.audit().await;
-        self.host().clear(&self.partitions).await;
+        self.clear().await;
     }
+
+    /// Removes everything that this test has stored.
+    pub async fn clear(&self) {
+        self.host().clear(&self.all_partitions()).await;
+    }
+}
+
+/// Functions that are called on partitions of quotas.
+const OF_QUOTAS: [&str; 10] = [
+    "ff_create_quota_policy",
+    "ff_update_quota_policy",
+    "ff_delete_quota_policy",
+    "ff_describe_quota_policy",
+    "ff_list_quota_holders",
+    "ff_check_admission_and_record",
+    "ff_release_admission",
+    "ff_forget_admission",
+    "ff_await_gates",
+    "ff_settle_openings",
+];
+
+/// Functions that are called on partitions of budgets.
+const OF_BUDGETS: [&str; 13] = [
+    "ff_create_budget",
+    "ff_update_budget",
+    "ff_delete_budget",
+    "ff_reset_budget",
+    "ff_raise_budget",
+    "ff_describe_budget",
+    "ff_list_budgets",
+    "ff_list_budget_usage",
+    "ff_report_usage_and_check",
+    "ff_reserve_usage",
+    "ff_check_budget_and_reserve",
+    "ff_release_budget",
+    "ff_forget_usage",
+];
+
+/// These partitions, and those of quotas and budgets beside the first.
+fn with_shared(partitions: [Partition; 4]) -> [Partition; 6] {
+    let [first, second, third, fourth] = partitions;
+    let index = first.index;
+    [first, second, third, fourth, Partition::quota(index), Partition::budget(index)]
 }
 
 fn next_partitions(kind: HostKind) -> [Partition; 4] {

@@ -9,6 +9,7 @@
 //! * [`coverage`] remembers every outcome, so that one that never occurred fails the run.
 
 pub mod answer;
+pub mod budgets;
 mod cases;
 mod children;
 mod clock;
@@ -17,6 +18,7 @@ mod create;
 mod deployment;
 pub mod dump;
 mod flows;
+pub mod gates;
 mod held;
 mod host;
 mod library;

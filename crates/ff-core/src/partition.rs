@@ -184,7 +184,7 @@ impl PartitionConfig {
 
     /// The UUID with its last two bytes changed, if they have to be, so that it hashes to this flow
     /// partition. What precedes them stays: the time, the order, the version.
-    pub(crate) fn uuid_on(&self, partition: Partition, uuid: Uuid) -> Uuid {
+    pub fn uuid_on(&self, partition: Partition, uuid: Uuid) -> Uuid {
         let count = self.num_flow_partitions.max(1);
         assert!(partition.index < count, "{partition} is none of {count} flow partitions");
         let mut bytes = uuid.into_bytes();

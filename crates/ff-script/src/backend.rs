@@ -31,6 +31,7 @@ mod streams;
 mod suspensions;
 mod tasks;
 mod upgrade;
+mod verdicts;
 mod workers;
 
 pub use completions::Completions;

@@ -40,6 +40,7 @@ pub mod quota;
 pub mod replay;
 pub mod secret;
 pub mod signal;
+pub mod stop;
 pub mod stream;
 pub mod suspend;
 pub mod tick;
@@ -102,6 +103,7 @@ pub fn contracts() -> impl Iterator<Item = Contract> {
         attachment::CONTRACTS,
         budget::CONTRACTS,
         usage::CONTRACTS,
+        stop::CONTRACTS,
     ]
     .into_iter()
     .flatten()

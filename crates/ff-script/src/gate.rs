@@ -71,6 +71,38 @@ pub(crate) enum Debt {
     Wait { gate: String },
     /// So many may pass a gate in a partition.
     Open(Opening),
+    /// What a budget's limit means to an execution that runs, or people to its limit.
+    Budget(Verdict),
+}
+
+/// What follows from a budget's limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The execution that reached it is to ask people.
+    Ask { number: u64, epoch: LeaseEpoch, budget: BudgetId, execution_id: ExecutionId },
+    /// An execution that runs is to end.
+    Stop { action: String, epoch: LeaseEpoch, budget: BudgetId, execution_id: ExecutionId },
+    /// People have approved: the limit is raised.
+    Raise { number: u64, budget: BudgetId },
+}
+
+impl Verdict {
+    fn parse(word: &str, rest: &str) -> Option<Self> {
+        let mut parts = rest.splitn(4, ':');
+        let first = parts.next()?;
+        if word == "raise" {
+            return Some(Self::Raise {
+                number: first.parse().ok()?,
+                budget: parts.next()?.parse().ok()?,
+            });
+        }
+        let epoch = LeaseEpoch::new(parts.next()?.parse().ok()?);
+        let (budget, execution_id) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        Some(match word {
+            "ask" => Self::Ask { number: first.parse().ok()?, epoch, budget, execution_id },
+            _ => Self::Stop { action: first.to_owned(), epoch, budget, execution_id },
+        })
+    }
 }
 
 /// So many may pass a gate in a partition.
@@ -118,6 +150,7 @@ impl Debt {
             }
             "wait" => Some(Self::Wait { gate: rest.to_owned() }),
             "open" => Opening::parse(text).map(Self::Open),
+            "ask" | "stop" | "raise" => Verdict::parse(word, rest).map(Self::Budget),
             _ => None,
         }
     }

@@ -61,7 +61,7 @@ modules! {
     "verb/explain" "verb/flow"
     "verb/flow_cancel" "verb/edge" "verb/graph" "verb/children" "verb/flow_reads" "verb/inputs"
     "verb/events" "verb/flow_events" "verb/tick" "verb/attachment"
-    "verb/budget" "verb/usage"
+    "verb/budget" "verb/usage" "verb/stop"
 }
 
 /// What stands before the modules.

@@ -101,7 +101,7 @@ async fn attack(d: &Deployment, name: &str) {
 
 /// An empty store in place of this one.
 async fn renew(d: &Deployment) -> Deployment {
-    d.host().clear(&d.partitions).await;
+    d.clear().await;
     Deployment::start_on(d.kind(), d.partitions).await
 }
 
@@ -206,6 +206,10 @@ functions! {
     ff_describe_edge ff_list_edges ff_list_members ff_read_graph ff_read_inputs
     ff_list_flows ff_read_flow_events ff_count_kinds ff_hold_execution ff_release_execution
     ff_list_held ff_hand_back_leases ff_explain_execution ff_count_ahead
+    ff_note_budget ff_attach_budget ff_create_budget ff_update_budget ff_delete_budget
+    ff_reset_budget ff_raise_budget ff_describe_budget ff_list_budgets ff_list_budget_usage
+    ff_report_usage_and_check ff_reserve_usage ff_check_budget_and_reserve ff_release_budget
+    ff_forget_usage ff_stop_for_budget ff_pause_for_budget
 }
 
 /// A function that nobody attacks fails the run.

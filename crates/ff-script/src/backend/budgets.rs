@@ -223,14 +223,17 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         })
     }
 
-    async fn read_budget(&self, budget_id: BudgetId) -> Result<BudgetRecord, EngineError> {
+    pub(super) async fn read_budget(
+        &self,
+        budget_id: BudgetId,
+    ) -> Result<BudgetRecord, EngineError> {
         let partition = self.budget_partition(budget_id);
         let DescribeBudgetReply::Described { budget, users, partitions_waiting, events } =
             self.call(partition, DescribeBudget { budget_id }).await?;
         Ok(BudgetRecord {
             users: Some(users),
             partitions_waiting: Some(partitions_waiting),
-            events: events.0.iter().filter_map(|text| event(text)).collect(),
+            events: events.0.iter().rev().filter_map(|text| event(text)).collect(),
             ..record(budget)
         })
     }

@@ -46,6 +46,12 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
                     done[place] = false;
                     openings.push(opening);
                 }
+                Some(Debt::Budget(verdict)) => {
+                    if let Err(error) = self.carry_out_verdict(verdict).await {
+                        tracing::warn!(%from, %error, "what is owed could not be told yet");
+                        done[place] = false;
+                    }
+                }
                 Some(debt) => self.sort(&mut errands, place, from, debt, &one.told),
                 None => done[place] = false,
             }
@@ -108,7 +114,7 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
                     add(home, Kind::Await, item);
                 }
             }
-            Debt::Open(_) => {}
+            Debt::Open(_) | Debt::Budget(_) => {}
         }
     }
 

@@ -61,6 +61,11 @@ functions! {
     }
     refuses [BudgetNotFound, NotDue];
 
+    /// Raises the hard limits that are reached, once for each question that was approved.
+    write ff_raise_budget(RaiseBudget { budget_id: BudgetId, ask: u64 })
+    -> RaiseBudgetReply { "OK" => Raised {}, "ALREADY_SATISFIED" => RaisedBefore {} }
+    refuses [BudgetNotFound];
+
     /// Reads a budget: its rules, its limits, how much was used, and what happened lately.
     read ff_describe_budget(DescribeBudget { budget_id: BudgetId })
     -> DescribeBudgetReply {

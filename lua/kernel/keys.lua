@@ -47,6 +47,7 @@ local function build(key, family)
     gate = key .. ':gate:',               -- + gate, zset: who waits there, best first
     policy = key .. ':policy:',           -- + id, hash: a quota policy (model/quota.lua)
     holders = key .. ':holders:',         -- + gate, zset: who holds a place, by since when
+    admitted = key .. ':admitted:',       -- + gate, hash: whose leases passed and are over
     window = key .. ':window:',           -- + gate, zset: whom the window let pass, by when
     waiting = key .. ':waiting:',         -- + gate, zset: partitions that wait (model/waiting.lua)
     openings = key .. ':openings:',       -- + gate, hash: what was opened for them
@@ -96,9 +97,7 @@ function keys.undo(record) return record .. ':undo' end  -- string: what a refus
 function keys.budgets(record) return record .. ':budgets' end  -- string: its budgets (model/gate.lua)
 function keys.waitpoints(record) return record .. ':waitpoints' end       -- hash: its waitpoints
 
--- Of a quota policy: which leases of whom it has let pass and taken back.
-function keys.admitted(policy) return policy .. ':admitted' end           -- hash
--- And the gates that somebody waits for, by since when.
+-- Of a quota policy: the gates that somebody waits for, by since when.
 function keys.awaited(policy) return policy .. ':awaited' end             -- zset
 
 -- Of a budget: who has used it, by when last; what each of them has; what happened to it.

@@ -78,7 +78,7 @@ attempt.GRANT = { 'grant_id', 'grant_kind', 'grant_worker_id', 'grant_instance_i
 -- What waits for a claim that may never come.
 local PENDING = { 'next_attempt', 'delay_until', 'delay_reason', 'suspend_reason',
   'suspend_until', 'grant_id', 'grant_kind', 'grant_worker_id', 'grant_instance_id',
-  'grant_expires_at', 'held', 'waits_again' }
+  'grant_expires_at', 'held', 'waits_again', 'passes' }
 
 attempt.PENDING = PENDING
 

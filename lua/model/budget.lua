@@ -201,7 +201,7 @@ due.on[RESET] = function(w, p, member, now)
     w[#w + 1] = { 'ZADD', p.due, at, member }
   else
     budget.reset(w, p, b, now)
-    return 'resets'
+    return 'gates'
   end
   return 'corrected'
 end
@@ -259,7 +259,7 @@ due.on[REMOVE] = function(w, p, member)
     w[#w + 1] = { 'ZREM', keys.users(key), users[i] }
   end
   if #users < limit.users_step then w[#w + 1] = { 'ZREM', p.due, member } end
-  return 'budgets'
+  return 'gates'
 end
 
 -- Owes the end of those among these who run, if a hard limit is still reached.
@@ -285,7 +285,7 @@ due.on[STOP] = function(w, p, member)
   local is_over = #users < limit.users_step
   if is_over then w[#w + 1] = { 'ZREM', p.due, member } end
   if b then fields.set(w, b, 'stopped', not is_over and from + #users or nil) end
-  return 'budgets'
+  return 'gates'
 end
 
 -- Gives a dimension its limits; the empty text is none.

@@ -6,6 +6,7 @@ local blob = require('model.blob')
 local keys = require('kernel.keys')
 local limit = require('kernel.limit')
 local number = require('kernel.number')
+local record = require('model.record')
 local attempt = require('model.attempt')
 local children = require('model.children')
 local commit = require('model.commit')
@@ -75,7 +76,10 @@ end
 -- Takes the execution: a paused attempt goes on, otherwise a new one begins.
 function claim.take(w, x, a, lease_id, now)
   local kind
-  if x.quota_id or x.budgets then undo.keep(w, x, undo.snapshot(x)) end
+  if x.quota_id or x.budgets then
+    undo.keep(w, x, undo.snapshot(x))
+    record.drop(x, { 'passes' })
+  end
   if x.next_attempt == 'resume' and x.state == 'waiting' then
     kind = attempt.resume(x, a, lease_id, now)
   else

@@ -25,6 +25,7 @@ return {
   park_note = 'kn',          -- and what for
   quota_id = 'qi',           -- the policy under whose limits it runs (model/gate.lua)
   quota_key = 'qk',          -- and its key there; absent: the empty one
+  passes = 'ps',             -- 1 if a closed gate let it pass, until it is claimed
   delay_until = 'du',
   delay_reason = 'dr',       -- delay retry_backoff resume
   deadline_at = 'dl',

@@ -4,14 +4,15 @@
 --
 --   holders   execution -> since when: one place for each lease that was let pass and is not over
 --   window    execution:epoch -> when it was let pass
---   admitted  of a policy, execution -> `released:held`: the highest epoch whose lease is over, and
---             the one that holds a place, if one does. Kept until the execution is purged, so that a
---             question that comes late cannot take a place that nobody would give back.
+--   admitted  execution -> `released:held`: the highest epoch whose lease is over, and the one that
+--             holds a place, if one does. Kept until the execution is purged, so that a question
+--             that comes late cannot take a place that nobody would give back.
 
 local keys = require('kernel.keys')
 local limit = require('kernel.limit')
 local number = require('kernel.number')
 local reply = require('kernel.reply')
+local writes = require('kernel.writes')
 local due = require('model.due')
 local fact = require('model.fact')
 local outbox = require('model.outbox')
@@ -69,6 +70,8 @@ end
 local function fraction(text, count)
   local hash = 5381 + count % 65536
   for i = 1, #text do hash = (hash * 33 + string.byte(text, i)) % 4294967296 end
+  -- What differs in the last letter alone shall not lie close together.
+  for _ = 1, 6 do hash = (hash * 33 + 7) % 4294967296 end
   return hash / 4294967296
 end
 
@@ -137,20 +140,20 @@ function waiting.on.q(w, p, gate, is_waiting)
 end
 
 -- Which epoch of an execution was released last, and which one holds a place; 0 if none.
-local function passed(p, policy_id, execution_id)
-  local found = redis.call('HGET', keys.admitted(p.policy .. policy_id), execution_id)
+local function passed(p, gate, execution_id)
+  local found = redis.call('HGET', p.admitted .. gate, execution_id)
   local released, held = string.match(found or '', '^(%d+):(%d*)$')
   return tonumber(released) or 0, tonumber(held) or 0
 end
 
-local function note(w, p, policy_id, execution_id, released, held)
-  w[#w + 1] = { 'HSET', keys.admitted(p.policy .. policy_id), execution_id,
+local function note(w, p, gate, execution_id, released, held)
+  w[#w + 1] = { 'HSET', p.admitted .. gate, execution_id,
     number.text(released) .. ':' .. (held > 0 and number.text(held) or '') }
 end
 
 -- Lets a lease pass a gate: it holds a place and is within the window from now on.
 local function admit(w, p, policy, gate, a, released, now)
-  note(w, p, policy.id, a.execution_id, released, a.lease_epoch)
+  note(w, p, gate, a.execution_id, released, a.lease_epoch)
   w[#w + 1] = { 'ZADD', p.holders .. gate, now, a.execution_id }
   if policy.rate_max then
     w[#w + 1] = { 'ZADD', p.window .. gate, now, a.execution_id .. ':'
@@ -164,7 +167,7 @@ end
 -- try again. A later lease of an execution takes over the place of an earlier one, whose release is
 -- on its way.
 function quota.ask(w, p, policy, gate, a, now)
-  local released, held = passed(p, policy.id, a.execution_id)
+  local released, held = passed(p, gate, a.execution_id)
   if held == a.lease_epoch then return 'ALREADY_ADMITTED' end
   if a.lease_epoch <= math.max(released, held) then return 'stale_lease' end
   if a.lease_expires_at <= now then return 'lease_expired' end
@@ -177,10 +180,10 @@ end
 
 -- A lease is over: its place is free. One that never ran is not within the window either. Gives
 -- whether it was not known before.
-function quota.release(w, p, policy_id, gate, execution_id, epoch, used)
-  local released, held = passed(p, policy_id, execution_id)
+function quota.release(w, p, gate, execution_id, epoch, used)
+  local released, held = passed(p, gate, execution_id)
   if epoch <= released then return false end
-  local exists = redis.call('EXISTS', p.policy .. policy_id) == 1
+  local exists = redis.call('EXISTS', p.policy .. policy_of(gate)) == 1
   local stays = held > epoch and held or 0
   if held > 0 and stays == 0 then w[#w + 1] = { 'ZREM', p.holders .. gate, execution_id } end
   if not used then
@@ -188,25 +191,29 @@ function quota.release(w, p, policy_id, gate, execution_id, epoch, used)
   end
   -- Nobody asks for a policy that is gone.
   if exists or stays > 0 then
-    note(w, p, policy_id, execution_id, epoch, stays)
+    note(w, p, gate, execution_id, epoch, stays)
   else
-    quota.forget(w, p, policy_id, gate, execution_id)
+    quota.forget(w, p, gate, execution_id)
   end
   return true
 end
 
 -- The execution is gone, and with it all of its leases.
-function quota.forget(w, p, policy_id, gate, execution_id)
-  w[#w + 1] = { 'HDEL', keys.admitted(p.policy .. policy_id), execution_id }
+function quota.forget(w, p, gate, execution_id)
+  w[#w + 1] = { 'HDEL', p.admitted .. gate, execution_id }
   w[#w + 1] = { 'ZREM', p.holders .. gate, execution_id }
 end
 
--- What stands in `due` for a policy that changed while somebody waited for its keys.
+-- What stands in `due` for a policy that changed: its id, and up to which score the gates that
+-- somebody waits for are to be looked at. Who was looked at has a greater one.
 local CHANGED = 'u:'
 
 -- All gates of a policy that somebody waits for are looked at again, a few at a time.
 function quota.look_at_all(w, p, policy_id, now)
-  w[#w + 1] = { 'ZADD', p.due, now, CHANGED .. policy_id }
+  local last = redis.call('ZRANGE', keys.awaited(p.policy .. policy_id), -1, -1, 'WITHSCORES')
+  if not last[2] then return end
+  w[#w + 1] = { 'ZADD', p.due, now, CHANGED .. policy_id .. ':' .. text(last[2]) }
+  writes.push(w, p.due_channel, number.text(now))
 end
 
 due.on[waiting.PREFIX] = function(w, p, member, now)
@@ -215,13 +222,12 @@ due.on[waiting.PREFIX] = function(w, p, member, now)
 end
 
 due.on[CHANGED] = function(w, p, member, now)
-  local id = string.sub(member, 3)
+  local id, last = string.match(member, '^u:(.*):(%-?%d+)$')
   local key = keys.awaited(p.policy .. id)
-  local since = number.stored(redis.call('ZSCORE', p.due, member), now)
-  local list = redis.call('ZRANGE', key, '-inf', text(since), 'BYSCORE', 'LIMIT', 0,
+  local list = redis.call('ZRANGE', key, '-inf', last, 'BYSCORE', 'LIMIT', 0,
     limit.gates_looked_at)
   for i = 1, #list do
-    w[#w + 1] = { 'ZADD', key, 'XX', text(math.max(now, since + 1)), list[i] }
+    w[#w + 1] = { 'ZADD', key, 'XX', text(math.max(now, last + 1)), list[i] }
     waiting.attend(w, p, list[i], now, outbox.owe)
   end
   if not list[1] then w[#w + 1] = { 'ZREM', p.due, member } end

@@ -82,7 +82,7 @@ end
 -- what was opened, as entries of the outbox, and for how many.
 local function open(w, p, gate, o, free, carry)
   local best = redis.call('ZRANGE', p.waiting .. gate, 0, math.min(free, limit.gate_open_max) - 1)
-  local each = math.min(math.ceil(free / #best), limit.gate_open_max)
+  local each = math.min(math.floor((free + #best - 1) / #best), limit.gate_open_max)
   local entries, given = {}, 0
   for i = 1, #best do
     if given >= free then break end

@@ -18,7 +18,7 @@ local state = require('model.state')
 local undo = require('model.undo')
 
 -- Is the caller the claim that a gate refused, or somebody without a lease?
-local function is_fenced(a) return a.lease_epoch ~= '' or a.lease_id ~= '' end
+local function is_fenced(a) return a.lease_epoch .. a.lease_id .. a.attempt_id ~= '' end
 
 -- Why an execution cannot be blocked; nil if it can.
 local function refusal(x, a, now)
@@ -44,6 +44,7 @@ local function park(w, p, x, a, now)
   else
     parking.forbid(x, a.blocking_reason, '', a.blocking_detail, now)
   end
+  record.drop(x, { 'passes' })
   record.set(x, 'state', 'parked')
   record.set(x, 'transition_at', now)
   commit(w, x, 'blocked', a.blocking_reason)
@@ -59,11 +60,17 @@ define {
     arg.optional(arg.int('opens_at', 0, limit.timestamp_ms_max)),
     arg.optional(arg.uuid('budget_id')),
   },
-  gives = lease.gives {
+  gives = {
     OK = { 'public_state' },
     ALREADY_SATISFIED = { 'public_state' },
     invalid_blocking_reason = {},
     execution_not_eligible = {},
+    execution_not_found = {},
+    execution_not_active = { 'terminal_outcome', 'lease_epoch', 'lifecycle_phase', 'attempt_id' },
+    partial_fence_triple = {},
+    lease_revoked = {},
+    lease_expired = {},
+    stale_lease = {},
   },
   run = function(p, a, now, w)
     local x = record.read(p, a.execution_id)
@@ -91,7 +98,7 @@ define {
 local function unpark(w, x, now)
   local reason = x.park_reason
   parking.allow(x)
-  x.passes = true
+  if x.quota_id or x.budgets then record.set(x, 'passes', '1') end
   record.drop(x, attempt.GRANT)
   runnable.place(x, now)
   record.set(x, 'transition_at', now)

@@ -9,7 +9,6 @@ local limit = require('kernel.limit')
 local number = require('kernel.number')
 local prepare = require('kernel.define').prepare
 local reply = require('kernel.reply')
-local writes = require('kernel.writes')
 local batch = require('model.batch')
 local fact = require('model.fact')
 local gate = require('model.gate')
@@ -67,7 +66,7 @@ define {
   name = 'ff_create_quota_policy',
   doc = 'Makes a policy that limits the rate, the concurrency or both of each of its keys.',
   families = QUOTAS,
-  flags = {},
+  flags = { 'allow-oom' },
   args = policy_args(),
   gives = {
     OK = { 'quota_policy_id' },
@@ -110,7 +109,6 @@ define {
     if is_equal(key, a) then return reply.already(a.quota_policy_id) end
     write(w, key, a, 'changed_at', now)
     quota.look_at_all(w, p, a.quota_policy_id, now)
-    writes.push(w, p.due_channel, number.text(now))
     return reply.ok(a.quota_policy_id)
   end,
 }
@@ -127,7 +125,6 @@ define {
     if redis.call('HEXISTS', key, 'created_at') == 0 then return reply.already() end
     w[#w + 1] = { 'DEL', key }
     quota.look_at_all(w, p, a.quota_policy_id, now)
-    writes.push(w, p.due_channel, number.text(now))
     return reply.ok()
   end,
 }
@@ -144,7 +141,7 @@ end
 define {
   name = 'ff_note_quota_policy',
   doc = 'Makes a policy known to all partitions, so that executions can be created under it.',
-  flags = {},
+  flags = { 'allow-oom' },
   args = policy_args(),
   gives = fact.GIVES,
   run = function(p, a, now, w)
@@ -253,10 +250,7 @@ define {
     local released, gates = 0, {}
     local refusal = batch.each(RELEASE, a.items, p, now, w, function(r)
       local name = gate.quota_name(r.quota_policy_id, r.quota_key)
-      if not quota.release(w, p, r.quota_policy_id, name, r.execution_id, r.lease_epoch,
-        r.used == 1) then
-        return
-      end
+      if not quota.release(w, p, name, r.execution_id, r.lease_epoch, r.used == 1) then return end
       released = released + 1
       batch.note(gates, name)
     end)
@@ -277,8 +271,7 @@ define {
   gives = { OK = {} },
   run = function(p, a, now, w)
     return batch.each(FORGET, a.items, p, now, w, function(f)
-      quota.forget(w, p, f.quota_policy_id, gate.quota_name(f.quota_policy_id, f.quota_key),
-        f.execution_id)
+      quota.forget(w, p, gate.quota_name(f.quota_policy_id, f.quota_key), f.execution_id)
     end) or reply.ok()
   end,
 }

@@ -101,6 +101,23 @@ const NEVER_DONE: [&str; 53] = [
     "ff_forget_admission",
     "ff_promote_blocked_to_eligible",
     "ff_add_children",
+    "ff_note_budget",
+    "ff_attach_budget",
+    "ff_create_budget",
+    "ff_update_budget",
+    "ff_delete_budget",
+    "ff_reset_budget",
+    "ff_raise_budget",
+    "ff_describe_budget",
+    "ff_list_budgets",
+    "ff_list_budget_usage",
+    "ff_report_usage_and_check",
+    "ff_reserve_usage",
+    "ff_check_budget_and_reserve",
+    "ff_release_budget",
+    "ff_forget_usage",
+    "ff_stop_for_budget",
+    "ff_pause_for_budget",
 ];
 
 fn never_done(played: &Played) -> Vec<&'static str> {

@@ -21,6 +21,7 @@ mod contents;
 
 mod attempts;
 mod blobs;
+mod budgets;
 mod children;
 mod flows;
 mod gates;
@@ -63,6 +64,7 @@ pub fn audit(dump: &Dump, config: &PartitionConfig) -> Report {
 
 fn check(contents: &Contents<'_>, config: &PartitionConfig, found: &mut Findings) {
     gates::check(contents, found);
+    budgets::check(contents, found);
     if contents.partition.family != PartitionFamily::Flow {
         return;
     }

@@ -270,6 +270,18 @@ functions! {
     ff_forget_usage AddLane "OK"
     ff_stop_for_budget AddLane "stale_lease"
     ff_pause_for_budget AddLane "ALREADY_SATISFIED"
+    ff_block_execution_for_admission AddLane "ALREADY_SATISFIED"
+    ff_unblock_execution Take "execution_not_eligible"
+    ff_open_gate AddLane "OK"
+    ff_await_gates AddLane "OK"
+    ff_settle_openings AddLane "ALREADY_SATISFIED"
+    ff_create_quota_policy AddLane "ALREADY_SATISFIED"
+    ff_update_quota_policy AddLane "ALREADY_SATISFIED"
+    ff_delete_quota_policy AddLane "ALREADY_SATISFIED"
+    ff_note_quota_policy AddLane "ALREADY_SATISFIED"
+    ff_check_admission_and_record AddLane "ALREADY_ADMITTED"
+    ff_release_admission AddLane "ALREADY_SATISFIED"
+    ff_forget_admission AddLane "OK"
 }
 
 /// A writing function that nobody repeats fails the run.

@@ -39,7 +39,7 @@ conformance! {
         assert_eq!(waits.public_state(), PublicState::RateLimited);
         assert!(d.attempts(second).await.is_empty(), "the attempt did not begin");
         assert_eq!(listed_in(&d.dump().await, second), [format!("gate:b:{id}")]);
-        let told = ["created", "claimed initial", "blocked waiting_for_budget"];
+        let told = ["created", "claimed 0 initial", "blocked waiting_for_budget"];
         assert_eq!(events_of(&d.dump().await, second), told);
         d.call(held.complete(b"")).await;
         d.carry_out().await;

@@ -366,6 +366,11 @@ conformance! {
             graph.create("b").policy_json = "[".to_owned();
         };
         assert_eq!(refused(policy).await, Code::InvalidPolicyJson);
+        let quota = |graph: &mut Graph| {
+            let id = "00000000-0000-4000-8000-000000000001";
+            graph.create("b").policy_json = format!(r#"{{"quota":{{"policy_id":"{id}"}}}}"#);
+        };
+        assert_eq!(refused(quota).await, Code::QuotaPolicyNotFound);
         let capability = |graph: &mut Graph| {
             graph.create("b").policy_json =
                 r#"{"routing_requirements":{"required_capabilities":["a b"]}}"#.to_owned();

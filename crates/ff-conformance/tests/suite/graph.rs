@@ -158,6 +158,9 @@ conformance! {
         let mut policy = graph.clone();
         policy.create("b").policy_json = "{".to_owned();
         assert_eq!(d.refused(policy.whole()).await, Code::InvalidPolicyJson);
+        let unknown = d.create_under(d.new_policy_id(), "k").call().policy_json;
+        policy.create("b").policy_json = unknown;
+        assert_eq!(d.refused(policy.whole()).await, Code::QuotaPolicyNotFound);
         let mut capable = graph.clone();
         capable.create("b").policy_json =
             r#"{"routing_requirements":{"required_capabilities":["a b"]}}"#.to_owned();

@@ -37,6 +37,7 @@ mod flow_cancel;
 mod flow_events;
 mod flow_reads;
 mod following;
+mod gate;
 mod grant;
 mod graph;
 mod hold;
@@ -55,12 +56,14 @@ mod pause;
 mod payloads;
 mod policy;
 mod progress;
+mod quota;
 mod reopening;
 mod repeats;
 mod replay;
 mod scenario;
 mod scenario_budgets;
 mod scenario_flows;
+mod scenario_gates;
 mod secret;
 mod signal;
 mod stop;
@@ -71,6 +74,7 @@ mod tags;
 mod throttle;
 mod tick;
 mod usage;
+mod waiting;
 mod waitpoint;
 mod waits;
 mod weakness_budgets;
@@ -128,6 +132,9 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         reopening::CASES,
         change::CASES,
         hold::CASES,
+        gate::CASES,
+        waiting::CASES,
+        quota::CASES,
         describe::CASES,
         list::CASES,
         flow::CASES,

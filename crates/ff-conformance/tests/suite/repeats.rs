@@ -175,6 +175,18 @@ functions! {
     ff_forget_usage Nothing
     ff_stop_for_budget Refused
     ff_pause_for_budget Recognised
+    ff_block_execution_for_admission Recognised
+    ff_unblock_execution Refused
+    ff_open_gate Nothing
+    ff_await_gates Nothing
+    ff_settle_openings Recognised
+    ff_create_quota_policy Recognised
+    ff_update_quota_policy Recognised
+    ff_delete_quota_policy Recognised
+    ff_note_quota_policy Recognised
+    ff_check_admission_and_record Recognised
+    ff_release_admission Recognised
+    ff_forget_admission Nothing
 }
 
 /// A writing function that nobody repeats fails the run.

@@ -46,7 +46,7 @@ use super::approval;
 use super::fact;
 use super::hold::{hold, let_go};
 use super::replay::replay;
-use super::{scenario_budgets, scenario_flows};
+use super::{scenario_budgets, scenario_flows, scenario_gates};
 
 /// Retries and limits, so that every timer of an execution can be reached.
 const POLICY: &str = r#"{"retry_policy":{"max_retries":9,"backoff":{"type":"fixed","delay_ms":500}},
@@ -224,6 +224,20 @@ pub(crate) async fn prepare(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         | "ff_read_inputs"
         | "ff_list_flows"
         | "ff_read_flow_events" => scenario_flows::prepare(d, name).await,
+        "ff_block_execution_for_admission"
+        | "ff_unblock_execution"
+        | "ff_open_gate"
+        | "ff_await_gates"
+        | "ff_settle_openings"
+        | "ff_create_quota_policy"
+        | "ff_update_quota_policy"
+        | "ff_delete_quota_policy"
+        | "ff_note_quota_policy"
+        | "ff_describe_quota_policy"
+        | "ff_list_quota_holders"
+        | "ff_check_admission_and_record"
+        | "ff_release_admission"
+        | "ff_forget_admission" => scenario_gates::prepare(d, name).await,
         "ff_promote_delayed"
         | "ff_expire_execution"
         | "ff_mark_lease_expired_if_due"

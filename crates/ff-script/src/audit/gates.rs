@@ -1,7 +1,7 @@
 //! I5, I9: gates are closed where somebody waits at them, what is owed can be read, and every place
 //! that is held under a quota is known to its policy.
 
-use std::collections::BTreeMap;
+use ff_core::partition::PartitionFamily;
 
 use super::Findings;
 use super::contents::{Contents, Hash, Scores};
@@ -26,6 +26,7 @@ pub(super) fn waits_at(record: &Record<'_>) -> Option<String> {
 pub(super) fn check(contents: &Contents<'_>, found: &mut Findings) {
     for (place, stored) in &contents.places {
         let wrong = match (place, stored) {
+            (Place::Due, Stored::SortedSet(members)) if !is_flow(contents) => wrong_due(members),
             (Place::Outbox, Stored::SortedSet(entries)) => wrong_outbox(contents, entries),
             (Place::Closed, Stored::Hash(gates)) => wrong_closed(gates),
             (Place::Gate(gate), _) => wrong_gate(contents, gate),
@@ -44,6 +45,16 @@ pub(super) fn check(contents: &Contents<'_>, found: &mut Findings) {
         }
     }
     missing_undo(contents, found);
+}
+
+fn is_flow(contents: &Contents<'_>) -> bool {
+    contents.partition.family == PartitionFamily::Flow
+}
+
+/// What has times where no executions are says what it is by a letter.
+fn wrong_due(members: &Scores) -> Option<&'static str> {
+    let known = |member: &Vec<u8>| matches!(member.as_slice(), [b'a'..=b'z', b':', _, ..]);
+    (!members.keys().all(known)).then_some("lists something that does not belong there")
 }
 
 fn is_count(place: &Place<'_>) -> bool {
@@ -112,41 +123,31 @@ fn epochs(value: &[u8]) -> Option<(i64, Option<i64>)> {
     Some((released, if held.is_empty() { None } else { Some(number(held)?) }))
 }
 
-/// The executions that hold a place under a policy, by its gates.
-fn holders<'a>(contents: &Contents<'a>, id: &str) -> BTreeMap<&'a [u8], u32> {
-    let mut all = BTreeMap::new();
-    for place in contents.places.keys() {
-        let Place::Holders(gate) = place else { continue };
-        if gate.get(2..38) == Some(id) {
-            for holder in contents.scores(place).into_iter().flat_map(BTreeMap::keys) {
-                *all.entry(holder.as_slice()).or_insert(0) += 1;
-            }
-        }
-    }
-    all
-}
-
-fn wrong_admitted(contents: &Contents<'_>, id: &str, admitted: &Hash) -> Option<&'static str> {
-    let holders = holders(contents, id);
+fn wrong_admitted<'a>(
+    contents: &Contents<'a>,
+    gate: &'a str,
+    admitted: &Hash,
+) -> Option<&'static str> {
+    let holders = contents.scores(&Place::Holders(gate));
     for (execution, value) in admitted {
         let Some((released, held)) = epochs(value) else { return Some("an epoch is unreadable") };
         if held.is_some_and(|held| held <= released) {
             return Some("a lease that is over holds a place");
         }
-        let places = holders.get(execution.as_slice()).copied().unwrap_or(0);
-        if places != u32::from(held.is_some()) {
-            return Some("somebody is said to hold another number of places than it does");
+        let holds = holders.is_some_and(|holders| holders.contains_key(execution));
+        if holds != held.is_some() {
+            return Some("somebody is said to hold a place and does not, or the other way round");
         }
     }
     None
 }
 
-fn wrong_holders(contents: &Contents<'_>, gate: &str, holders: &Scores) -> Option<&'static str> {
-    let admitted = gate.get(2..38).and_then(|id| {
-        let place =
-            contents.places.keys().find(|it| matches!(it, Place::Admitted(of) if *of == id));
-        contents.hash(place?)
-    });
+fn wrong_holders<'a>(
+    contents: &Contents<'a>,
+    gate: &'a str,
+    holders: &Scores,
+) -> Option<&'static str> {
+    let admitted = contents.hash(&Place::Admitted(gate));
     let known = |holder: &Vec<u8>| admitted.is_some_and(|admitted| admitted.contains_key(holder));
     (!holders.keys().all(known)).then_some("somebody holds a place without having been admitted")
 }

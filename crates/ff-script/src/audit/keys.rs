@@ -91,8 +91,6 @@ places! {
     "policy" {
         /// A quota policy.
         Policy "" Hash;
-        /// Which leases it has let pass and taken back.
-        Admitted ":admitted" Hash;
         /// Its gates that somebody waits for.
         Awaited ":awaited" SortedSet;
     }
@@ -195,6 +193,8 @@ places! {
         Gate(Cow<'a, str>) SortedSet;
         /// Who holds a place behind a gate.
         Holders(&'a str) SortedSet;
+        /// Whose leases passed a gate and are over.
+        Admitted(&'a str) Hash;
         /// Whom the window of a gate let pass.
         Window(&'a str) SortedSet;
         /// The partitions that wait for a gate.
@@ -282,6 +282,7 @@ impl<'a> Place<'a> {
             ("ended", outcome) => ended(outcome),
             ("gate", gate) => is_gate(gate).then_some(Self::Gate(Cow::Borrowed(gate))),
             ("holders", gate) => is_gate(gate).then_some(Self::Holders(gate)),
+            ("admitted", gate) => is_gate(gate).then_some(Self::Admitted(gate)),
             ("window", gate) => is_gate(gate).then_some(Self::Window(gate)),
             ("waiting", gate) => is_gate(gate).then_some(Self::Waiting(gate)),
             ("openings", gate) => is_gate(gate).then_some(Self::Openings(gate)),
@@ -339,6 +340,7 @@ impl<'a> Place<'a> {
             Self::Ended(outcome) => write!(f, "ended:{outcome}"),
             Self::Gate(gate) => write!(f, "gate:{gate}"),
             Self::Holders(gate) => write!(f, "holders:{gate}"),
+            Self::Admitted(gate) => write!(f, "admitted:{gate}"),
             Self::Window(gate) => write!(f, "window:{gate}"),
             Self::Waiting(gate) => write!(f, "waiting:{gate}"),
             Self::Openings(gate) => write!(f, "openings:{gate}"),

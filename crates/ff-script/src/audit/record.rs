@@ -76,6 +76,7 @@ fields! {
     PARK_NOTE b"kn" Form::Text;
     QUOTA_ID b"qi" Form::Uuid;
     QUOTA_KEY b"qk" Form::Text;
+    PASSES b"ps" Form::Word(&["1"]);
     DELAY_UNTIL b"du" Form::Number;
     DELAY_REASON b"dr" Form::Word(&["delay", "retry_backoff", "resume"]);
     DEADLINE_AT b"dl" Form::Number;

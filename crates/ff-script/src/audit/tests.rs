@@ -350,7 +350,8 @@ const BREAKS: &[(&str, &str, &str)] = &[
     // Storage.
     ("put other string x", "I9", "no key of ours"),
     ("put ff:{fp:1} string x", "I9", "no key of ours"),
-    ("put ff:{b:0}:due zset x=1", "I9", "no key of ours"),
+    ("put ff:{b:0}:due zset x=1", "I9", "does not belong there"),
+    ("put ff:{b:0}:leases zset x=1", "I9", "no key of ours"),
     ("put ff:{fp:01}:due zset x=1", "I9", "no key of ours"),
     ("put x:nonsense hash st=waiting", "I9", "no key of ours"),
     ("put x:$a:other string x", "I9", "no key of ours"),

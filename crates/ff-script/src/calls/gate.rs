@@ -21,7 +21,8 @@ functions! {
         "OK" => Blocked { public_state: PublicState },
         "ALREADY_SATISFIED" => BlockedBefore { public_state: PublicState },
     }
-    refuses held [InvalidBlockingReason, ExecutionNotEligible];
+    refuses [InvalidBlockingReason, ExecutionNotEligible, ExecutionNotFound, ExecutionNotActive,
+        PartialFenceTriple, LeaseRevoked, LeaseExpired, StaleLease];
 
     /// Lets an execution that was blocked be claimed again.
     write ff_unblock_execution(UnblockExecution {

@@ -210,17 +210,21 @@ end
 -- left of one that was removed.
 local STOP, REMOVE = 'k:', 'd:'
 
--- A hard limit was reached by this lease: what follows is what the budget says.
+-- A hard limit was reached by this lease: what follows is what the budget says. Gives the number of
+-- the question that it asks, if it does.
 function budget.crossed(w, p, b, execution_id, epoch, now)
   local action = b.stored.on_hard_limit
   if action == 'ask' then
     fields.add(w, b, 'asks', 1)
     outbox.owe(w, 'ask:' .. b.stored.asks .. ':' .. number.text(epoch) .. ':' .. b.id .. ':'
       .. execution_id)
-  elseif action ~= 'block' then
+    return b.stored.asks
+  end
+  if action ~= 'block' then
     w[#w + 1] = { 'ZADD', p.due, now + limit.budget_grace_ms, STOP .. b.id }
     writes.push(w, p.due_channel, number.text(now + limit.budget_grace_ms))
   end
+  return nil
 end
 
 -- Raises every hard limit that is reached by what was set, as often as it takes to leave room.

@@ -38,7 +38,7 @@ end
 
 local EXPLAINED = { 'now', 'position', 'queue_length', 'score', 'reserved_for', 'reserved_until',
   'needed', 'edges', 'satisfied', 'upstreams', 'children', 'open_children', 'unsealed',
-  'turn_of' }
+  'turn_of', 'budget_awaited' }
 
 define {
   name = 'ff_explain_execution',
@@ -56,7 +56,8 @@ define {
     return reply.ok(unpack(reply.row(EXPLAINED, { now, rank, length, score, x.grant_instance_id,
       x.grant_expires_at, needed or 0, edges or 0, satisfied or 0,
       blocked and open_upstreams(p, x) or {}, x.children or 0, x.open_children or 0,
-      x.state == 'held' and 1 or 0, ahead and p.tag .. ahead })))
+      x.state == 'held' and 1 or 0, ahead and p.tag .. ahead,
+      x.state == 'parked' and x.budgets and x.budget_awaited })))
   end,
 }
 

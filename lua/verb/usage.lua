@@ -73,7 +73,7 @@ define {
   gives = {
     OK = {},
     SOFT_BREACH = LIMIT,
-    HARD_BREACH = { 'dimension', 'usage', 'limit', 'on_hard_limit' },
+    HARD_BREACH = { 'dimension', 'usage', 'limit', 'on_hard_limit', 'ask' },
     ALREADY_APPLIED = { 'outcome', 'dimension', 'usage', 'limit' },
     budget_not_found = {},
     no_active_lease = {},
@@ -87,11 +87,12 @@ define {
     local refusal = overflow(b, list)
     if refusal then return refusal end
     local crossed = usage.count(w, b, u, list, now)
-    if crossed then budget.crossed(w, p, b, u.id, a.lease_epoch, now) end
+    local ask = crossed and budget.crossed(w, p, b, u.id, a.lease_epoch, now)
     local word, name, used, most = usage.standing(b)
     usage.remember(w, u, a.dedup_key, list, word, name, used, most)
     if word == 'OK' then return reply.ok() end
-    return { 1, word, name, used, most, word == 'HARD_BREACH' and b.stored.on_hard_limit or nil }
+    if word == 'SOFT_BREACH' then return { 1, word, name, used, most } end
+    return { 1, word, name, used, most, b.stored.on_hard_limit, ask or '' }
   end,
 }
 

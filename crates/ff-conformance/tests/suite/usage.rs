@@ -39,7 +39,7 @@ conformance! {
         let soft = Told::SoftBreach { dimension: "tokens".to_owned(), usage: 50, limit: 50 };
         assert_eq!(d.call(one.report(id, "", words(["tokens", "1"]))).await, soft);
         let hard = Told::HardBreach { dimension: "tokens".to_owned(), usage: 130, limit: 100,
-            on_hard_limit: OnHardLimit::Block };
+            on_hard_limit: OnHardLimit::Block, ask: None };
         assert_eq!(d.call(one.report(id, "", words(["tokens", "80"]))).await, hard);
         assert_eq!(d.tokens(id).await, (130, 0));
         let record = d.budget_record(id).await;

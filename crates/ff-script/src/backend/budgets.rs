@@ -11,6 +11,7 @@ use ff_core::contracts::{
 use ff_core::engine_backend::{Answer, Budgets};
 use ff_core::error::EngineError;
 use ff_core::partition::{Partition, PartitionFamily};
+use ff_core::policy::ExecutionPolicy;
 use ff_core::types::{BudgetId, ExecutionId, FlowId, TimestampMs};
 
 use super::executions::named;
@@ -23,6 +24,7 @@ use crate::calls::budget::{
     DimensionRow, ListBudgetUsageReply, ListBudgetsReply, ResetBudgetReply, limits,
 };
 use crate::calls::usage::{ReportUsageAndCheck, ReportUsageAndCheckReply, ReserveUsage, amounts};
+use crate::gate::Verdict;
 use crate::host::Host;
 use crate::ids::{IdSource, SystemIds};
 
@@ -118,7 +120,10 @@ impl<H: Host + ?Sized> Budgets for ScriptBackend<H> {
                     let (current_usage, soft_limit) = (usage, limit);
                     ReportUsageResult::SoftBreach { dimension, current_usage, soft_limit }
                 }
-                ReportUsageAndCheckReply::HardBreach { dimension, usage, limit, .. } => {
+                ReportUsageAndCheckReply::HardBreach { dimension, usage, limit, ask, .. } => {
+                    if let Some(number) = ask {
+                        self.ask_at_once(handle, budget_id, number).await;
+                    }
                     let (current_usage, hard_limit) = (usage, limit);
                     ReportUsageResult::HardBreach { dimension, current_usage, hard_limit }
                 }
@@ -152,6 +157,26 @@ fn key(usage: UsageDimensions) -> String {
 }
 
 impl<H: Host + ?Sized> ScriptBackend<H> {
+    /// Refuses a policy that names a budget which is not there: no partition of executions knows all
+    /// budgets, so that they are asked for.
+    pub(super) async fn check_budgets(&self, policy: &ExecutionPolicy) -> Result<(), EngineError> {
+        for budget_id in &policy.budget_ids {
+            let call = DescribeBudget { budget_id: *budget_id };
+            self.call(self.budget_partition(*budget_id), call).await?;
+        }
+        Ok(())
+    }
+
+    /// Has people asked before the worker goes on. It is owed already: if it fails here, the engine
+    /// does it.
+    async fn ask_at_once(&self, handle: &Handle, budget: BudgetId, number: u64) {
+        let (epoch, execution_id) = (handle.fence.lease_epoch, handle.execution_id);
+        let verdict = Verdict::Ask { number, epoch, budget, execution_id };
+        if let Err(error) = self.carry_out_verdict(verdict).await {
+            tracing::warn!(%execution_id, %error, "people could not be asked yet");
+        }
+    }
+
     /// Where a budget lives.
     pub(super) fn budget_partition(&self, budget_id: BudgetId) -> Partition {
         self.config.partition_of(PartitionFamily::Budget, budget_id.as_bytes())

@@ -191,6 +191,9 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         position: usize,
         execution: contracts::CreateExecution,
     ) -> Result<Item, EngineError> {
+        if let Some(policy) = &execution.policy {
+            self.check_budgets(policy).await?;
+        }
         let is_fresh = execution.execution_id.is_none();
         let call = CreateExecution::try_from(execution.place(SystemIds.ordered(), &self.config)?)?;
         self.register_lane(&call.lane).await?;

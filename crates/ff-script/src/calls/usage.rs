@@ -25,6 +25,7 @@ functions! {
             usage: u64,
             limit: u64,
             on_hard_limit: OnHardLimit,
+            ask: Option<u64>,
         },
         "ALREADY_APPLIED" => AppliedBefore {
             outcome: String,

@@ -5,7 +5,7 @@ use ff_core::error::{Code, EngineError};
 use ff_core::types::BudgetId;
 use ff_core::value::Value;
 
-use super::{ClaimedTask, TaskCore};
+use super::{ClaimedTask, TaskCore, renewal};
 use crate::error::{Context as _, SdkError};
 
 impl TaskCore {
@@ -77,7 +77,9 @@ impl<'a> Usage<'a> {
     }
 
     /// Counts what was used, in every budget of the execution; gives the worst answer of them. A
-    /// hard limit means: finish up and stop.
+    /// hard limit means: finish up and stop. Where the budget asks people what to do, the attempt
+    /// is suspended by then, and that is the error: the handler ends, and is called again when
+    /// they have decided.
     pub async fn report(&self, used: UsageDimensions) -> Result<ReportUsageResult, SdkError> {
         let mut worst = ReportUsageResult::Ok;
         for budget_id in self.budget_ids() {
@@ -86,7 +88,18 @@ impl<'a> Usage<'a> {
                 worst = told;
             }
         }
+        if matches!(worst, ReportUsageResult::HardBreach { .. }) {
+            self.check_suspended().await?;
+        }
         Ok(worst)
+    }
+
+    /// An error if the lease is gone, which a renewal tells at once.
+    async fn check_suspended(&self) -> Result<(), SdkError> {
+        match renewal::renew(self.core, self.core.engine()).await {
+            Err(error) if self.core.lease.loss().is_some() => Err(error).context("report_usage"),
+            _ => Ok(()),
+        }
     }
 
     /// Makes sure that so much may be used of every budget of the execution. The first that has no

@@ -50,7 +50,7 @@ pub(crate) fn a_budget_is_made_read_changed_listed_reset_and_removed(client: &Cl
     let listed = client.get("/v1/budgets?limit=1000").expect(200).json();
     let listed = listed["budgets"].as_array().expect("a list");
     assert!(listed.iter().any(|budget| budget["budget_id"] == id), "{listed:?}");
-    let reset = client.post(&format!("{path}/reset"), &Value::Null).expect(200).json();
+    let reset = client.post(&format!("{path}/reset"), &json!({})).expect(200).json();
     assert_eq!(reset["reset_count"], 1);
     let early = json!({"due_only": true});
     client.post(&format!("{path}/reset"), &early).problem(409, "not_due");

@@ -19,6 +19,7 @@ local function build(key, family)
     execution = key .. ':x:',             -- + uuid, hash: the record
     queue = key .. ':q:',                 -- + lane:need, zset: claimable, best first
     needs = key .. ':needs:',             -- + lane, set: the needs of its queues
+    queued = key .. ':queued',            -- zset: the lanes that have needs, by name
     due = key .. ':due',                  -- zset: what happens later, but to what runs
     leases = key .. ':leases',            -- zset: what runs, by the next time it needs attention
     suspended = key .. ':suspended',      -- zset: what is suspended, by since when
@@ -58,10 +59,12 @@ local function build(key, family)
     untrimmed = 0,                        -- appends to the log since it was last trimmed
     trim_at = 0,                          -- when the log is next looked at for old events
     left_alone = {},                      -- index -> entries at its head that ticks do not know
+    look_at = 0,                          -- when the engine looks here next, if that is known
+    purge_at = 0, purges_read_at = 0,     -- the next purge, and when that was found out
     first_read = nil, read = nil,         -- what this call has read: an execution, others by uuid
     waitpoints = nil, flows_read = nil,   -- and waitpoints and flows, by id
     facts_read = nil,                     -- and facts, by name
-    holders = nil, turns_taken = nil,     -- and who has the keys of throttles
+    throttled = nil, turns_taken = nil,   -- and who has the keys of throttles
     facts_revision = nil, facts_known = nil, facts_count = 0, -- what calls have read of them
     ready_channel = key .. ':ready',
     ended_channel = key .. ':ended',
@@ -94,7 +97,7 @@ function keys.blob(record, name) return record .. ':' .. name end        -- stri
 function keys.tags(record) return record .. ':tags' end                   -- hash
 function keys.attempts(record) return record .. ':attempts' end           -- list: past attempts
 function keys.undo(record) return record .. ':undo' end  -- string: what a refused claim puts back
-function keys.budgets(record) return record .. ':budgets' end  -- string: its budgets (model/gate.lua)
+function keys.budgets(record) return record .. ':budgets' end             -- string: its budgets
 function keys.waitpoints(record) return record .. ':waitpoints' end       -- hash: its waitpoints
 
 -- Of a quota policy: the gates that somebody waits for, by since when.

@@ -4,7 +4,11 @@
 -- know the call: `p` are the keys of its partition, `now` is its time. What follows from all
 -- records together, and knows how it is written, comes behind them (`writes.last`).
 
+local limit = require('kernel.limit')
+
 local writes = {}
+
+local SWEEP_MS = limit.tick_sweep_ms
 
 -- How a record is written is said by who knows what it is.
 local write_record
@@ -18,7 +22,7 @@ end
 
 function writes.new(p, now)
   return { p = p, now = now, channel = nil, message = nil, ready = nil, best = nil, count = nil,
-    nil, nil }
+    due_at = nil, nil, nil }
 end
 
 -- Collects what is written behind all else.
@@ -71,7 +75,7 @@ end
 -- What is read from now on is read anew.
 function writes.forget(p)
   p.first_read, p.read, p.waitpoints, p.flows_read, p.facts_read = nil, nil, nil, nil, nil
-  p.holders, p.turns_taken = nil, nil
+  p.throttled, p.turns_taken = nil, nil
 end
 
 -- Writes what was collected so far, and the call goes on. The pushes wait.
@@ -100,6 +104,25 @@ function writes.push(w, channel, message)
   pushes[count + 1], pushes[count + 2] = channel, message
 end
 
+-- Something happens by itself at this time.
+function writes.due(w, at)
+  local due_at = w.due_at
+  if not due_at or at < due_at then w.due_at = at end
+end
+
+-- The engine says that it looks here at this time at the latest, and has seen all there is.
+function writes.seen(w, look_at) w.due_at, w.p.look_at = nil, look_at end
+
+-- The engine is told of a time before its next look. It then looks earlier, and what lies behind
+-- that it will see by itself. Of one whose look is overdue nothing is known.
+local function bring_forward(w)
+  local p, at, now = w.p, w.due_at, w.now
+  local look_at = p.look_at > now and p.look_at or now + SWEEP_MS
+  if at >= look_at then return end
+  p.look_at = at
+  writes.push(w, p.due_channel, string.format('%.0f', math.max(at, now)))
+end
+
 -- Wakes those who wait. The store may refuse a push, and what was done stays done: whoever missed
 -- it looks by himself sooner or later.
 local function wake(w)
@@ -115,6 +138,7 @@ end
 function writes.finish(w)
   apply(w)
   if w.ready then announce(w) end
+  if w.due_at then bring_forward(w) end
   if w.channel then wake(w) end
 end
 

@@ -1,6 +1,6 @@
 -- Budgets: how much may be used, over all executions that a budget applies to. A budget has
--- dimensions, each with a hard limit, a soft one, or both; whoever used so much that a hard limit is
--- reached stops admission. It may begin anew from time to time, by the store's clock.
+-- dimensions, each with a hard limit, a soft one, or both; at a hard limit admission stops. It may
+-- begin anew from time to time, by the store's clock.
 --
 -- Its record has its settings, and of each dimension `hard:<name>` and `soft:<name>`, what was used
 -- since it last began, `used:<name>`, as much of that as nobody is known for any more,

@@ -18,7 +18,6 @@ local limit = require('kernel.limit')
 local number = require('kernel.number')
 local blob = require('model.blob')
 local commit = require('model.commit')
-local event = require('model.event')
 local flow = require('model.flow')
 local record = require('model.record')
 local runnable = require('model.runnable')
@@ -249,7 +248,7 @@ local function cancel_rest_later(w, x, from)
   record.set(x, 'rest_from', number.text(from))
   commit(w, x)
   w[#w + 1] = { 'ZADD', w.p.due, w.now, edge.REST_PREFIX .. x.uuid }
-  writes.push(w, w.p.due_channel, w.now)
+  writes.due(w, w.now)
 end
 
 -- Cancels upstreams of a member that was freed, if nobody needs them any more, from one of its
@@ -319,7 +318,7 @@ end
 
 local function continue_later(w, x)
   w[#w + 1] = { 'ZADD', w.p.due, w.now, edge.PREFIX .. x.uuid }
-  writes.push(w, w.p.due_channel, w.now)
+  writes.due(w, w.now)
 end
 
 -- Tells the edges of an execution that is over, as many as this call may follow. Gives false if

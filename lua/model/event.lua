@@ -1,11 +1,8 @@
 -- Events: every transition appends one to the partition's bounded log, and wakes those who wait.
 
-local limit = require('kernel.limit')
 local number = require('kernel.number')
 
 local event = {}
-
-local SWEEP_MS = limit.tick_sweep_ms
 
 -- What the log tells about an execution. One text per event, `name:uuid:attempts so far:lease
 -- epoch:worker instance:why`: a value of its own for each part would cost as much again.
@@ -25,8 +22,5 @@ function event.parse(text)
   local index = count == '' and '' or number.text(number.stored(count, 1) - 1)
   return name, uuid, index, epoch, instance, why
 end
-
--- Must the engine be told of a timer? Those beyond its next sweep it will see by itself.
-function event.is_soon(at, now) return at - now < SWEEP_MS end
 
 return event

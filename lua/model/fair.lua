@@ -1,19 +1,22 @@
 -- Fair lanes: those who share a lane, told apart by namespace or by a tag, are served in turn, each
--- in the order of submission. What enters the queue is given a rank, which is its score there: the
--- rank of what was served last, or one share behind the latest of its own key, whatever is more. So
--- who submits a million is a million shares ahead of itself, and who submits one is next. Ranks
--- begin at the time since when the lane is fair, in all partitions, so that they compare, and lie
--- behind what waited in order before.
+-- in the order of submission. What enters the queue is given a rank, which is its score there: half
+-- a share before what was served last, or one share behind the latest of its own key, whatever is
+-- more. So who submits a million is a million shares ahead of itself, and who submits one is next,
+-- also before those in other partitions whose turn is the one that is being served. Ranks begin at
+-- the time since when the lane is fair, in all partitions, so that they compare, and lie behind
+-- what waited in order before; how far the others are is told by every claim.
 
 local keys = require('kernel.keys')
+local limit = require('kernel.limit')
 local number = require('kernel.number')
 local record = require('model.record')
 local lane = require('model.lane')
 
 local fair = {}
 
--- How far one step of weight 1 goes if there are weights, so that shares are whole numbers.
-local SHARE = 1000
+-- How far one step of weight 1 goes, so that half a share is a whole number; with weights their
+-- shares are, too.
+local SHARE, WEIGHED_SHARE = 2, 1000
 
 -- Members of the sorted set of a lane: what was served last, and the latest rank of each key.
 local SERVED, KEY = 'served', 'key:'
@@ -27,15 +30,17 @@ local function key_of(x, by)
   return x.tagged and redis.call('HGET', keys.tags(x.key), by) or ''
 end
 
+local function share_of(settings) return settings.weights and WEIGHED_SHARE or SHARE end
+
 local function cost(settings, key)
   local weights = settings.weights
-  if not weights then return 1 end
-  return math.max(1, math.floor(SHARE / (weights.values[key] or 1) + 0.5))
+  if not weights then return SHARE end
+  return math.max(1, math.floor(WEIGHED_SHARE / (weights.values[key] or 1) + 0.5))
 end
 
--- Keys whose next rank is that of what was served last anyway need not be remembered.
-local function forget_old(shares, settings, served)
-  local most = served - (settings.weights and SHARE or 1)
+-- Keys that are next anyway need not be remembered.
+local function forget_old(shares, settings, first)
+  local most = first - share_of(settings)
   local old = redis.call('ZRANGE', shares, '-inf', number.text(most), 'BYSCORE', 'LIMIT', 0,
     REMOVED_MAX + 1)
   for i = 1, math.min(#old, REMOVED_MAX) do redis.call('ZREM', shares, old[i]) end
@@ -51,11 +56,11 @@ end
 local function enter(p, x, settings)
   local shares = p.shares .. x.lane
   local key = key_of(x, settings.fair_by or 'namespace')
-  local served = math.max(served_in(shares), settings.fair_since or 0)
+  local first = math.max(served_in(shares) - share_of(settings) / 2, settings.fair_since or 0)
   local latest = number.stored(redis.call('ZSCORE', shares, KEY .. key), nil)
-  local rank = latest and math.max(served, latest + cost(settings, key)) or served
+  local rank = latest and math.max(first, latest + cost(settings, key)) or first
   redis.call('ZADD', shares, number.text(rank), KEY .. key)
-  forget_old(shares, settings, served)
+  forget_old(shares, settings, first)
   record.set(x, 'fair_rank', number.text(rank))
   return rank
 end
@@ -70,6 +75,13 @@ function fair.rank(p, x, was_claimable)
   end
   if not x.whole then record.read(p, x.uuid) end
   return was_claimable and number.stored(x.fair_rank, nil) or enter(p, x, settings)
+end
+
+-- The greatest score that may be taken where the best one elsewhere is known, but for what one may
+-- overtake another by: ranks are exact.
+function fair.score_max(p, name, score_max)
+  if lane.settings(p, name).order ~= 'fair' then return score_max end
+  return score_max - limit.overtake_ms
 end
 
 -- Notes how far a fair lane was served, here or elsewhere.

@@ -316,7 +316,7 @@ local function write_times(w, f)
     return
   end
   redis.call('ZADD', w.p.due, at, member)
-  if event.is_soon(at, w.now) then writes.push(w, w.p.due_channel, math.max(at, w.now)) end
+  writes.due(w, at)
 end
 
 -- What is done to all members so that they end.

@@ -13,7 +13,6 @@
 local limit = require('kernel.limit')
 local number = require('kernel.number')
 local writes = require('kernel.writes')
-local event = require('model.event')
 local fair = require('model.fair')
 local gate = require('model.gate')
 local log = require('model.log')
@@ -23,7 +22,7 @@ local state = require('model.state')
 
 local index = {}
 
-local stored, push, append = number.stored, writes.push, log.append
+local stored, push, due, append = number.stored, writes.push, writes.due, log.append
 local CLAIMABLE, ENDED, LIVE = state.CLAIMABLE, state.ENDED, state.LIVE
 local STRICT_STEP = 1000000000000
 local RETENTION_MS = limit.retention_ms_default
@@ -69,13 +68,30 @@ local function tell_ready(w, name, score, count)
   other.best, other.count = math.min(other.best, score), other.count + count
 end
 
+-- The names of the queues that something has joined in this call.
+function index.each_joined(w, visit)
+  if not w.ready then return end
+  visit(w.ready)
+  local others = w.others
+  for i = 1, others and #others or 0 do visit(others[i].name) end
+end
+
+-- One of those who joined a queue, or another in its place, is taken in the same call: nobody need
+-- be told of it.
+local function tell_taken(w, name)
+  local told = w.ready == name and w or w.others and w.others[name]
+  if told and told.count > 0 then told.count, told.taken = told.count - 1, true end
+end
+
+local function push_ready(w, name, told)
+  if told.count > 0 or not told.taken then need.push(w, name, told.best, told.count) end
+end
+
 -- Once per call and queue, whatever number joined it.
 local function announce(w)
-  need.push(w, w.ready, w.best, w.count)
+  push_ready(w, w.ready, w)
   local others = w.others
-  for i = 1, others and #others or 0 do
-    need.push(w, others[i].name, others[i].best, others[i].count)
-  end
+  for i = 1, others and #others or 0 do push_ready(w, others[i].name, others[i]) end
 end
 
 local function earlier(at, text)
@@ -160,6 +176,8 @@ local function write_ended(call, w, x, name)
   if x.was_parked_at then call('ZREM', p.parked, uuid) end
   if x.quota_id or x.budgets then list_at_gate(call, p, x) end
   call('ZADD', ended, purge_at, uuid)
+  if not x.flow_id and purge_at < p.purge_at then p.purge_at = purge_at end
+  due(w, purge_at)
   push(w, p.ended_channel, uuid)
 end
 
@@ -190,7 +208,7 @@ end
 local function enqueue(call, w, x, name, score, queued)
   local p = w.p
   call('ZADD', p.queue .. name, score, x.uuid)
-  if not queued and not x.need_known then call('SADD', p.needs .. x.lane, need.of(x)) end
+  if not queued and not x.need_known then need.note(p, x) end
   tell_ready(w, name, score, queued and 0 or 1)
 end
 
@@ -198,12 +216,12 @@ end
 function index.list_again(w, x)
   if not x.lane or not CLAIMABLE[x.state] or x.grant_expires_at then return end
   w[#w + 1] = { 'ZADD', w.p.queue .. index.queue_name(x), queue_score(w.p, x), x.uuid }
-  w[#w + 1] = { 'SADD', w.p.needs .. x.lane, need.of(x) }
+  w[#w + 1] = { write = need.note_late, x = x }
 end
 
 -- A live execution: the name of its queue, and whether it was in there.
 local function write_live(call, w, x, name, queued)
-  local p, now = w.p, w.now
+  local p = w.p
   local uuid, at, before = x.uuid, index.due_at(x), timed_before(p, x)
   local after = at and index.times(p, x.state)
   local score = name and CLAIMABLE[x.state] and not x.grant_expires_at and queue_score(p, x)
@@ -212,10 +230,11 @@ local function write_live(call, w, x, name, queued)
     enqueue(call, w, x, name, score, queued)
   elseif queued then
     call('ZREM', p.queue .. name, uuid)
+    if w.ready then tell_taken(w, name) end
   end
   if after then
     call('ZADD', after, at, uuid)
-    if event.is_soon(at, now) then push(w, p.due_channel, at) end
+    due(w, at)
   end
   if before and before ~= after then call('ZREM', before, uuid) end
   list_suspended(call, p, x)

@@ -30,6 +30,45 @@ function need.list(p, lane)
   return needs
 end
 
+-- Notes that a lane has something of this need, and thereby that the partition has such a lane.
+function need.note(p, x)
+  if redis.call('SADD', p.needs .. x.lane, need.of(x)) == 1 then
+    redis.call('ZADD', p.queued, 0, x.lane)
+  end
+end
+
+-- The same for what is written later.
+function need.note_late(w, item) need.note(w.p, item.x) end
+
+local function forget_empty(w, item)
+  local p, needs = w.p, w.p.needs .. item.lane
+  if redis.call('EXISTS', p.queue .. item.lane .. ':' .. item.need) == 1 then return end
+  redis.call('SREM', needs, item.need)
+  if redis.call('EXISTS', needs) == 0 then redis.call('ZREM', p.queued, item.lane) end
+end
+
+-- A need whose queue is empty when all else is written is forgotten until somebody has it again.
+function need.forget(w, lane, text)
+  writes.last(w, { write = forget_empty, lane = lane, need = text })
+end
+
+-- The queues of a lane that are not empty, each with its need, the score of its head and its
+-- length. The others are forgotten.
+function need.heads(w, p, lane)
+  local rows, needs = {}, need.list(p, lane)
+  for i = 1, #needs do
+    local queue = p.queue .. lane .. ':' .. needs[i]
+    local head = redis.call('ZRANGE', queue, 0, 0, 'WITHSCORES')
+    if head[1] then
+      rows[#rows + 1] = { lane, needs[i], string.format('%.0f', tonumber(head[2])),
+        redis.call('ZCARD', queue) }
+    else
+      need.forget(w, lane, needs[i])
+    end
+  end
+  return rows, #needs
+end
+
 -- The capabilities that a need requires and a worker lacks; nil if it lacks none.
 function need.missing(text, has)
   return capability.missing(string.match(text, '^[^:]*:[^:]*:(.*)$'), has)

@@ -17,19 +17,16 @@ local writes = require('kernel.writes')
 
 local outbox = {}
 
--- Tells the engine that something is owed.
-local function tell(w) writes.push(w, w.p.due_channel, number.text(w.now)) end
-
 -- Collects an entry.
 function outbox.owe(w, text)
   w[#w + 1] = { 'ZADD', w.p.outbox, w.now, text }
-  tell(w)
+  writes.due(w, w.now)
 end
 
 -- Writes an entry at once, for those who write already.
 function outbox.write(w, text)
   redis.call('ZADD', w.p.outbox, w.now, text)
-  tell(w)
+  writes.due(w, w.now)
 end
 
 -- Collects an entry that the caller itself carries out, if it lives.

@@ -36,6 +36,7 @@ local function leave(w, p, x, until_ms)
   end
   w[#w + 1] = command
   w[#w + 1] = { 'ZADD', p.ended[x.state], until_ms, x.uuid }
+  p.purge_at = math.min(p.purge_at, until_ms)
 end
 
 -- The idempotency key goes with its execution, unless it stands for another one by now.
@@ -48,16 +49,8 @@ local function forget_key(w, p, x)
   end
 end
 
--- A need whose queue is empty when all else is written is forgotten until somebody has it again.
-local function forget_empty(w, item)
-  local p = w.p
-  if redis.call('EXISTS', p.queue .. item.lane .. ':' .. item.need) == 1 then return end
-  redis.call('SREM', p.needs .. item.lane, item.need)
-end
-
 local function forget_need(w, x)
-  if not x.lane then return end
-  writes.last(w, { write = forget_empty, lane = x.lane, need = need.of(x) })
+  if x.lane then need.forget(w, x.lane, need.of(x)) end
 end
 
 local function is_remembered(x, now)

@@ -11,6 +11,7 @@ local capability = require('model.capability')
 local claim = require('model.claim')
 local commit = require('model.commit')
 local ending = require('model.ending')
+local fair = require('model.fair')
 local flow = require('model.flow')
 local gate = require('model.gate')
 local index = require('model.index')
@@ -96,16 +97,21 @@ local function open(p, name, step)
   return q
 end
 
--- The queues that a worker may take from.
-local function suitable(p, a, has, step)
-  if a.need then return { open(p, a.lane .. ':' .. a.need, step) } end
+-- The names of the queues that a worker may take from: the one it names, or all of the lane that
+-- suit it.
+function queue.names(p, a, has)
+  if a.need then return { a.lane .. ':' .. a.need } end
   local list, needs = {}, need.list(p, a.lane)
   for i = 1, #needs do
-    if need.suits(needs[i], a, has) then
-      list[#list + 1] = open(p, a.lane .. ':' .. needs[i], step)
-    end
+    if need.suits(needs[i], a, has) then list[#list + 1] = a.lane .. ':' .. needs[i] end
   end
   return list
+end
+
+local function open_all(p, names, step)
+  local queues = {}
+  for i = 1, #names do queues[i] = open(p, names[i], step) end
+  return queues
 end
 
 -- Of equals the one that comes first in a queue of its own.
@@ -134,21 +140,25 @@ local function look_at(w, p, q, uuid, now, visit)
     or visit(x)
 end
 
--- Calls `visit` with each execution the worker could take, best first, until it answers false, the
--- next one is behind `score_max`, or the bound is reached. `count` is how many will probably do.
--- Gives the score of the next one; the empty text if there is none.
-function queue.walk(w, p, a, has, now, count, visit)
+-- Calls `visit` with each execution of these queues of a lane that could be taken, best first, until
+-- it answers false, the next one is behind `score_max`, or the bound is reached. `count` is how many
+-- will probably do. Gives the score of the next one; the empty text if there is none.
+function queue.walk(w, p, a, names, now, count, visit)
   local step, looked, strange = count + 1, 0, 0
-  local queues = suitable(p, a, has, step)
+  local most = a.score_max and fair.score_max(p, a.lane, a.score_max)
+  local queues = open_all(p, names, step)
   local q = best_of(queues)
   while q and looked < limit.claim_scan_max and strange < limit.strange_scan_max
-    and (not a.score_max or q.score <= a.score_max) do
+    and (not most or q.score <= most) do
     local uuid, from = q.uuid, q
     advance(p, q, step)
     local goes_on = look_at(w, p, from, uuid, now, visit)
     if goes_on == nil then strange = strange + 1 else looked = looked + 1 end
     q = best_of(queues)
     if goes_on == false then break end
+  end
+  if most ~= a.score_max then
+    fair.catch_up(w, p, a.lane, q and math.min(q.score, most) or most)
   end
   return q and string.format('%.0f', q.score) or ''
 end

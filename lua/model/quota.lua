@@ -213,7 +213,7 @@ function quota.look_at_all(w, p, policy_id, now)
   local last = redis.call('ZRANGE', keys.awaited(p.policy .. policy_id), -1, -1, 'WITHSCORES')
   if not last[2] then return end
   w[#w + 1] = { 'ZADD', p.due, now, CHANGED .. policy_id .. ':' .. text(last[2]) }
-  writes.push(w, p.due_channel, number.text(now))
+  writes.due(w, now)
 end
 
 due.on[waiting.PREFIX] = function(w, p, member, now)

@@ -10,13 +10,12 @@
 local keys = require('kernel.keys')
 local limit = require('kernel.limit')
 local number = require('kernel.number')
-local push = require('kernel.writes').push
+local writes = require('kernel.writes')
 local due = require('model.due')
 local commit = require('model.commit')
-local event = require('model.event')
 local record = require('model.record')
 
-local stream = {}
+local stream, push = {}, writes.push
 
 -- How much is kept of an attempt's output unless the policy says otherwise.
 local DEFAULTS = {
@@ -151,7 +150,7 @@ function stream.close(w, x, now)
   if not rule.ttl_ms then return end
   local at = now + rule.ttl_ms
   w[#w + 1] = { 'ZADD', p.due, 'NX', at, timer(x, index) }
-  if event.is_soon(at, now) then push(w, p.due_channel, at) end
+  writes.due(w, at)
 end
 
 -- Removes the streams of the attempts from `low` to `high`: in no time, however much they hold.

@@ -77,10 +77,10 @@ local function turns(p, name) return p.turns .. string.sub(name, 3) end
 
 -- Who has a key, as this call leaves it; false if nobody has.
 local function holder(p, name)
-  local known = p.holders
+  local known = p.throttled
   if not known then
     known = {}
-    p.holders = known
+    p.throttled = known
   end
   if known[name] == nil then known[name] = redis.call('HGET', p.throttles, name) end
   return known[name]
@@ -91,7 +91,7 @@ local function give(w, name, uuid)
   local p = w.p
   w[#w + 1] = uuid and { 'HSET', p.throttles, name, uuid } or { 'HDEL', p.throttles, name }
   holder(p, name)
-  p.holders[name] = uuid or false
+  p.throttled[name] = uuid or false
 end
 
 -- The execution that has a key and is not over; nil if there is none.

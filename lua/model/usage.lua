@@ -1,7 +1,8 @@
 -- Usage: what one execution has used of a budget, and what is promised to it. Its record is kept
--- from its first admission until it is purged: `admitted` is the epoch of the lease that may report,
--- `released` the highest one that is over; `u:<dimension>` what it used in `period`, `r:<dimension>`
--- what is still promised. What its reports said and were answered is kept beside it, by their keys.
+-- from its first admission until it is purged: `admitted` is the epoch of the lease that may
+-- report, `released` the highest one that is over; `u:<dimension>` what it used in `period`,
+-- `r:<dimension>` what is still promised. What its reports said and were answered is kept beside
+-- it, by their keys.
 
 local keys = require('kernel.keys')
 local limit = require('kernel.limit')

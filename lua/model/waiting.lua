@@ -65,9 +65,7 @@ local function look_again(w, p, gate, at)
   local member = waiting.PREFIX .. gate
   if at then
     w[#w + 1] = { 'ZADD', p.due, number.text(at), member }
-    if at - w.now < limit.tick_sweep_ms then
-      writes.push(w, p.due_channel, number.text(at))
-    end
+    writes.due(w, at)
   else
     w[#w + 1] = { 'ZREM', p.due, member }
   end

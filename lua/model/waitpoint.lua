@@ -25,7 +25,6 @@ local keys = require('kernel.keys')
 local limit = require('kernel.limit')
 local number = require('kernel.number')
 local writes = require('kernel.writes')
-local event = require('model.event')
 local lease = require('model.lease')
 local record = require('model.record')
 
@@ -185,7 +184,7 @@ function waitpoint.make_pending(w, p, x, one, expires_at)
   note(w, x, one)
   waitpoint.set(w, one, { 'state', 'pending', 'expires_at', number.text(expires_at) })
   w[#w + 1] = { 'ZADD', p.due, expires_at, waitpoint.PREFIX .. one.id }
-  if event.is_soon(expires_at, w.now) then writes.push(w, p.due_channel, expires_at) end
+  writes.due(w, expires_at)
 end
 
 -- A pending one stops being that.

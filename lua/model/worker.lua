@@ -6,13 +6,14 @@
 --   an empty line, if there is more to tell
 --   running:capacity:heard_at:process
 --   a kind on each further line
+--   an empty line, if it takes from some namespaces only
+--   a namespace on each further line
 --
 -- No label contains a colon, and neither capabilities nor labels contain a line's end.
 
 local number = require('kernel.number')
 local writes = require('kernel.writes')
 local due = require('model.due')
-local event = require('model.event')
 
 local worker = {}
 
@@ -23,9 +24,11 @@ local function pack(entry)
   local head = table.concat({ entry.session, entry.worker_id, number.text(entry.registered_at),
     number.text(entry.expires_at), entry.capabilities .. '\n' .. entry.lanes }, ':')
   if not entry.heard_at then return head end
+  local namespaces = entry.namespaces ~= '' and '\n\n' .. entry.namespaces or ''
   -- Without lanes the first line's end is there already.
   return head .. (entry.lanes == '' and '\n' or '\n\n') .. table.concat({ entry.running,
     entry.capacity, number.text(entry.heard_at), entry.process .. '\n' .. entry.kinds }, ':')
+    .. namespaces
 end
 
 -- The part before the empty line, and the one behind it, if there is one.
@@ -40,7 +43,9 @@ local function unpack_load(entry, text)
     string.match(text, '^(%d*):(%d*):(%d+):([^\n]*)\n(.*)$')
   if not running then return end
   entry.running, entry.capacity, entry.heard_at = running, capacity, tonumber(heard_at)
-  entry.process, entry.kinds = process, kinds
+  entry.process = process
+  entry.kinds, entry.namespaces = split(kinds)
+  entry.namespaces = entry.namespaces or ''
 end
 
 local function unpack_entry(text)
@@ -50,7 +55,7 @@ local function unpack_entry(text)
   if not session then return nil end
   local entry = { session = session, worker_id = id, registered_at = tonumber(registered_at),
     expires_at = tonumber(expires_at), capabilities = capabilities, lanes = lanes, running = '',
-    capacity = '', process = '', kinds = '' }
+    capacity = '', process = '', kinds = '', namespaces = '' }
   if rest then unpack_load(entry, rest) end
   return entry
 end
@@ -75,12 +80,10 @@ function worker.all(p, now)
   return names, entries
 end
 
-function worker.put(w, p, instance_id, entry, now)
+function worker.put(w, p, instance_id, entry)
   w[#w + 1] = { 'HSET', p.workers, instance_id, pack(entry) }
   w[#w + 1] = { 'ZADD', p.due, entry.expires_at, TIMER .. instance_id }
-  if event.is_soon(entry.expires_at, now) then
-    writes.push(w, p.due_channel, entry.expires_at)
-  end
+  writes.due(w, entry.expires_at)
 end
 
 function worker.forget(w, p, instance_id)

@@ -50,7 +50,7 @@ define {
   name = 'ff_create_budget',
   doc = 'Makes a budget with limits in some dimensions: of each its name, hard and soft limit.',
   families = BUDGETS,
-  flags = {},
+  flags = { 'allow-oom' },
   args = {
     arg.uuid('budget_id'),
     arg.text('scope_type', 64),

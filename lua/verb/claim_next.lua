@@ -5,61 +5,14 @@
 local arg = require('kernel.arg')
 local define = require('kernel.define').define
 local limit = require('kernel.limit')
-local record = require('model.record')
 local reply = require('kernel.reply')
 local claim = require('model.claim')
-local index = require('model.index')
 local lane = require('model.lane')
+local pick = require('model.pick')
 local queue = require('model.queue')
 
--- How long the longest of these rows is.
-local function width_of(rows)
-  local width = claim.PLAIN
-  for i = 1, #rows do width = math.max(width, #rows[i]) end
-  return width
-end
-
--- Rows are joined to one flat list: an inner array for each would cost more than its contents. In
--- front stands how long each is, so that an older reader finds the next one.
-local function joined(rows)
-  if #rows == 1 then return { #rows[1], unpack(rows[1]) } end
-  local width = width_of(rows)
-  local list = { width }
-  for i = 1, #rows do
-    for j = 1, width do list[#list + 1] = rows[i][j] or claim.REST[j - claim.PLAIN] end
-  end
-  return list
-end
-
-local function pick(w, p, a, now, has)
-  local rows, lease_ids, count, bytes = {}, a.lease_ids, 0, 0
-  local next_score = queue.walk(w, p, a, has, now, #lease_ids, function(x)
-    count = count + 1
-    local row, size = claim.row(p, x, claim.take(w, x, a, lease_ids[count], now))
-    rows[count], bytes = row, bytes + size
-    return count < #lease_ids and bytes < limit.claim_bytes_max
-  end)
-  return joined(rows), next_score
-end
-
-local read_lease = record.reader { 'lease_id', 'worker_instance_id' }
-
--- What an earlier, unanswered send of this very claim took: running under one of its lease ids.
 local function taken_before(p, a, now)
-  local holds, rows = {}, {}
-  local live = index.about(p.leases, now, a.lease_ttl_ms)
-  for i = 1, #live do
-    local x = read_lease(p, live[i])
-    if x and x.state == 'running' and x.worker_instance_id == a.worker_instance_id then
-      holds[x.lease_id or ''] = x.uuid
-    end
-  end
-  for i = 1, #a.lease_ids do
-    local uuid = holds[a.lease_ids[i]]
-    local x = uuid and record.read(p, uuid)
-    if x then rows[#rows + 1] = claim.row(p, x, claim.kind_of(x)) end
-  end
-  return rows
+  return pick.taken_before(p, a.worker_instance_id, a.lease_ids, a.lease_ttl_ms, now)
 end
 
 local worker_id, worker_instance_id = claim.worker_args()
@@ -91,9 +44,9 @@ define {
     local has, refusal = queue.worker(a)
     if refusal then return refusal end
     local before = a.retry == 1 and taken_before(p, a, now)
-    if before and before[1] then return reply.duplicate(joined(before), '') end
+    if before and before[1] then return reply.duplicate(pick.joined(before), '') end
     if lane.is_paused(p, a.lane) then return reply.ok({ claim.PLAIN }, '') end
-    return reply.ok(pick(w, p, a, now, has))
+    return reply.ok(pick.best(w, p, a, queue.names(p, a, has), a.lease_ids, now))
   end,
 }
 
@@ -107,7 +60,7 @@ define {
     arg.rest(arg.uuid('lease_ids'), 1, limit.claim_count_max),
   },
   gives = { OK = { 'claims' } },
-  run = function(p, a, now) return reply.ok(joined(taken_before(p, a, now))) end,
+  run = function(p, a, now) return reply.ok(pick.joined(taken_before(p, a, now))) end,
 }
 
 return true

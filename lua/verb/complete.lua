@@ -1,4 +1,5 @@
--- Complete: the holder finished; the execution ends in success.
+-- Complete: the holder finished; the execution ends in success. The next one may come with the
+-- answer.
 
 local arg = require('kernel.arg')
 local blob = require('model.blob')
@@ -8,15 +9,34 @@ local record = require('model.record')
 local reply = require('kernel.reply')
 local ending = require('model.ending')
 local lease = require('model.lease')
+local next_task = require('model.next_task')
 local purge = require('model.purge')
 
 local read = record.reader { 'lease_id', 'lease_epoch', 'lease_expires_at', 'namespace',
   'attempt_count', 'worker_instance_id', 'marked' }
 
+-- The same, with all that the next lease is made of.
+local read_worker = record.reader { 'lease_id', 'lease_epoch', 'lease_expires_at', 'namespace',
+  'attempt_count', 'worker_instance_id', 'marked', 'worker_id' }
+
 -- This very completion was done before, and the execution was replayed since.
 local function completed_before(p, a)
   local x = record.read(p, a.execution_id)
   return lease.ended_as(x, a) == 'done'
+end
+
+-- Ends the execution; gives the answer, and the execution if it ended now.
+local function complete(p, a, now, w, x)
+  if not x then
+    return purge.ended_as(p, a, '^success:') and reply.duplicate('completed')
+      or reply.refuse('execution_not_found')
+  end
+  if x.state == 'success' and lease.matches(x, a) then return reply.duplicate('completed') end
+  local refusal = lease.guard(x, a, now)
+  if refusal then return completed_before(p, a) and reply.duplicate('completed') or refusal end
+  blob.put(x, w, 'result', a.result)
+  ending.finish(w, x, now, 'success', 'completed')
+  return reply.ok('completed'), x
 end
 
 define {
@@ -25,18 +45,19 @@ define {
   flags = { 'allow-oom' },
   args = lease.args { arg.bytes('result', limit.result_bytes_max) },
   gives = lease.gives { OK = { 'public_state' }, DUPLICATE = { 'public_state' } },
+  run = function(p, a, now, w) return (complete(p, a, now, w, read(p, a.execution_id))) end,
+}
+
+define {
+  name = 'ff_complete_and_claim_next',
+  doc = 'Ends an execution in success, and claims the next one for the same worker.',
+  flags = { 'allow-oom' },
+  args = next_task.args { arg.bytes('result', limit.result_bytes_max) },
+  gives = next_task.gives { OK = { 'public_state' }, DUPLICATE = { 'public_state' } },
   run = function(p, a, now, w)
-    local x = read(p, a.execution_id)
-    if not x then
-      return purge.ended_as(p, a, '^success:') and reply.duplicate('completed')
-        or reply.refuse('execution_not_found')
-    end
-    if x.state == 'success' and lease.matches(x, a) then return reply.duplicate('completed') end
-    local refusal = lease.guard(x, a, now)
-    if refusal then return completed_before(p, a) and reply.duplicate('completed') or refusal end
-    blob.put(x, w, 'result', a.result)
-    ending.finish(w, x, now, 'success', 'completed')
-    return reply.ok('completed')
+    return next_task.follow(w, p, a, now, function()
+      return complete(p, a, now, w, read_worker(p, a.execution_id))
+    end)
   end,
 }
 

@@ -141,7 +141,7 @@ define {
     local answered = a.retry == 1 and granted_before(p, a, now)
     if answered then return answered end
     if lane.is_paused(p, a.lane) then return reply.empty('') end
-    local next_score = queue.walk(w, p, a, has, now, 1, function(x)
+    local next_score = queue.walk(w, p, a, queue.names(p, a, has), now, 1, function(x)
       answered = grant(w, p, x, a, state.LOST[x.state] and 'reclaim' or 'claim', now)
       answered[#answered + 1] = good_for(x)
       return false

@@ -1,5 +1,6 @@
 -- Tick: executes what is due in this partition, in bounded batches, and says when it is needed
--- next.
+-- next. The engine, which calls it for as long as it lives, says when it looks here next, and has
+-- those who wait for work told now and then of what lies here, in case that a push was lost.
 
 local arg = require('kernel.arg')
 local define = require('kernel.define').define
@@ -11,12 +12,17 @@ local writes = require('kernel.writes')
 local due = require('model.due')
 local gate = require('model.gate')
 local index = require('model.index')
+local lane = require('model.lane')
 local log = require('model.log')
 local outbox = require('model.outbox')
+local need = require('model.need')
 local purge = require('model.purge')
 local state = require('model.state')
 local timer = require('model.timer')
 require('model.walk')
+
+-- Behind all times.
+local NEVER = 2 * limit.timestamp_ms_max
 
 -- An entry whose execution is not due (any more), or not here: it is put where its record says.
 local function correct(w, p, key, uuid, x)
@@ -87,18 +93,31 @@ local function score_behind(key, skip)
   return head[2] and tonumber(head[2])
 end
 
+-- Whether the next purge is to be looked for. Every end of an execution tells of its own; what was
+-- written while another server was the primary is found by looking now and then.
+local function is_purge_unknown(p, now)
+  return p.purge_at <= now or now < p.purges_read_at
+    or now >= p.purges_read_at + limit.purge_look_ms
+end
+
+-- The time of the next purge. Members of a flow go with it, which has a time of its own.
+local function next_purge(p, now)
+  if not is_purge_unknown(p, now) then return p.purge_at end
+  local at = NEVER
+  for i = 1, #state.OUTCOMES do
+    local other = score_behind(p.ended[state.OUTCOMES[i]], 0)
+    if other and other < limit.timestamp_ms_max then at = math.min(at, other) end
+  end
+  p.purge_at, p.purges_read_at = at, now
+  return at
+end
+
 -- The next time anything is due here, behind so many entries of `leases` and `due` that are left
 -- alone; nil if nothing ever is.
-local function next_due(p, strange_leases, strange_due)
-  local at = score_behind(p.due, strange_due)
-  local other = score_behind(p.leases, strange_leases)
-  if other and (not at or other < at) then at = other end
-  for i = 1, #state.OUTCOMES do
-    other = score_behind(p.ended[state.OUTCOMES[i]], 0)
-    -- Members of a flow go with it, which has a time of its own.
-    if other and other < limit.timestamp_ms_max and (not at or other < at) then at = other end
-  end
-  return at
+local function next_due(p, now, strange_leases, strange_due)
+  local at = math.min(next_purge(p, now), score_behind(p.due, strange_due) or NEVER,
+    score_behind(p.leases, strange_leases) or NEVER)
+  return at < NEVER and at or nil
 end
 
 -- Does what is due, at most so much of it. Gives the next time anything is due.
@@ -112,7 +131,7 @@ local function run_due(w, p, now, counts, most)
   end
   if fired < most then purge_ended(w, p, now, counts, most - fired) end
   writes.flush(w)
-  return next_due(p, strange_leases, strange_due)
+  return next_due(p, now, strange_leases, strange_due)
 end
 
 -- The best score of those who wait at the gate of an entry. If nobody does, the gate opens, and
@@ -146,6 +165,19 @@ end
 
 local NONE = {}
 
+-- Tells those who wait for work what lies in the queues, and that this was all. Where there are too
+-- many, whoever waits for that in vain looks by himself.
+local function announce(w, p)
+  local lanes, rows = redis.call('ZRANGE', p.queued, 0, limit.announced_max), {}
+  for i = 1, #lanes do
+    local heads = lane.is_paused(p, lanes[i]) and NONE or need.heads(w, p, lanes[i])
+    for j = 1, #heads do rows[#rows + 1] = heads[j] end
+    if i + #rows > limit.announced_max then return end
+  end
+  for i = 1, #rows do need.push(w, rows[i][1] .. ':' .. rows[i][2], rows[i][3], 0) end
+  writes.push(w, p.ready_channel, 'told')
+end
+
 local function answer(now, next_due_at, late_ms, counts, owing, entries)
   return reply.ok(now, next_due_at or '', late_ms, counts.promoted or 0, counts.lapsed or 0,
     counts.timed_out or 0, counts.expired or 0, counts.ungranted or 0, counts.purged or 0,
@@ -162,6 +194,8 @@ define {
   args = {
     arg.int('items_max', 1, limit.tick_batch_max),
     arg.optional(arg.int('log_length_max', 1, limit.event_log_length), limit.event_log_length),
+    arg.optional(arg.int('next_look_ms', 1, limit.tick_look_ms_max)),
+    arg.optional(arg.int('announce', 0, 1), 0),
     arg.rest(arg.text('settled', limit.owed_bytes_max), 0, limit.releases_max),
   },
   gives = {
@@ -174,7 +208,7 @@ define {
       outbox.settle(w, a.settled)
       writes.flush(w)
     end
-    local at, counts = next_due(p, 0, 0), NONE
+    local at, counts = next_due(p, now, 0, 0), NONE
     local late_ms = at and math.max(now - at, 0) or 0
     if at and at <= now then
       counts = {}
@@ -183,6 +217,8 @@ define {
     log.tidy(p, now, a.log_length_max)
     local entries, owed_at = owed(w, p, now, a.items_max)
     if owed_at and (not at or owed_at < at) then at = owed_at end
+    if a.announce == 1 then announce(w, p) end
+    if a.next_look_ms then writes.seen(w, math.min(at or NEVER, now + a.next_look_ms)) end
     return answer(now, at, late_ms, counts, redis.call('ZCARD', p.owing), entries)
   end,
 }

@@ -57,7 +57,9 @@ end
 -- What a budget has no room for although it must count; nil if it has.
 local function overflow(b, list)
   local name = usage.overflows(b, list)
-  if name then return reply.refuse('invalid_input', 'usage of ' .. name .. ' would be too large') end
+  if name then
+    return reply.refuse('invalid_input', 'usage of ' .. name .. ' would be too large')
+  end
   if usage.has_room(b, list) then return nil end
   return reply.refuse('invalid_input', 'dimensions must be at most ' .. limit.dimensions_max)
 end

@@ -7,7 +7,6 @@ local limit = require('kernel.limit')
 local number = require('kernel.number')
 local record = require('model.record')
 local reply = require('kernel.reply')
-local writes = require('kernel.writes')
 local capability = require('model.capability')
 local claim = require('model.claim')
 local lane = require('model.lane')
@@ -34,13 +33,12 @@ local function process(name)
   end)
 end
 
-local KINDS = arg.labels('kinds', limit.kind_bytes_max, limit.kinds_max)
-
 -- Names joined by colons, or nothing; parsed into lines.
-local function kinds()
-  return arg.custom('kinds', function(text)
+local function names(name, bytes_max, count_max)
+  local labels = arg.labels(name, bytes_max, count_max)
+  return arg.custom(name, function(text)
     if text == '' then return text end
-    local _, wrong = KINDS.parse(text)
+    local _, wrong = labels.parse(text)
     if wrong then return nil, wrong end
     return (string.gsub(text, ':', '\n'))
   end)
@@ -59,7 +57,7 @@ local function new_entry(a, before, now)
     lanes = table.concat(a.lanes, '\n'),
     running = a.running and number.text(a.running) or '',
     capacity = a.capacity and number.text(a.capacity) or '', heard_at = now, process = a.process,
-    kinds = a.kinds }
+    kinds = a.kinds, namespaces = a.namespaces }
 end
 
 define {
@@ -72,11 +70,12 @@ define {
     arg.uuid('session'),
     arg.text('capabilities', limit.capabilities_bytes_max),
     ttl(),
-    kinds(),
+    names('kinds', limit.kind_bytes_max, limit.kinds_max),
     tasks('running'),
     tasks('capacity'),
     process('process'),
     process('replaces'),
+    names('namespaces', limit.namespace_bytes_max, limit.namespaces_max),
     arg.rest(arg.label('lanes', limit.lane_bytes_max), 0, limit.lanes_max),
   },
   gives = {
@@ -92,7 +91,7 @@ define {
       return reply.refuse('worker_instance_in_use', before.process)
     end
     local entry = new_entry(a, before, now)
-    worker.put(w, p, a.worker_instance_id, entry, now)
+    worker.put(w, p, a.worker_instance_id, entry)
     return reply.ok(entry.expires_at, before and before.session ~= a.session and 1 or 0)
   end,
 }
@@ -112,8 +111,9 @@ define {
     end
     entry.expires_at = math.max(entry.expires_at, now + a.ttl_ms)
     if a.running then entry.running, entry.heard_at = number.text(a.running), now end
-    worker.put(w, p, a.worker_instance_id, entry, now)
-    local full = a.running and a.running >= (tonumber(entry.capacity) or math.huge)
+    worker.put(w, p, a.worker_instance_id, entry)
+    local capacity = tonumber(entry.capacity)
+    local full = a.running and capacity and a.running >= capacity
     return reply.ok(entry.expires_at, full and 1 or 0)
   end,
 }
@@ -136,7 +136,7 @@ define {
 }
 
 local ROW = { 'worker_instance_id', 'worker_id', 'registered_at', 'expires_at', 'capabilities',
-  'lanes', 'kinds', 'running', 'capacity', 'heard_at', 'process' }
+  'lanes', 'kinds', 'running', 'capacity', 'heard_at', 'process', 'namespaces' }
 
 define {
   name = 'ff_list_workers',
@@ -150,7 +150,7 @@ define {
       local entry = entries[names[i]]
       rows[i] = reply.row(ROW, { names[i], entry.worker_id, entry.registered_at, entry.expires_at,
         entry.capabilities, entry.lanes, entry.kinds, entry.running, entry.capacity,
-        entry.heard_at, entry.process })
+        entry.heard_at, entry.process, entry.namespaces })
     end
     return reply.ok(rows)
   end,
@@ -231,18 +231,6 @@ local function depth_of(p, lane)
   return depth, since
 end
 
--- One queue: its lane, its need, the score of its head and its length. One that is empty is
--- forgotten until something joins it.
-local function need_row(w, p, lane, text)
-  local queue = p.queue .. lane .. ':' .. text
-  local head = redis.call('ZRANGE', queue, 0, 0, 'WITHSCORES')
-  if not head[1] then
-    writes.extend(w, 'SREM', p.needs .. lane, text)
-    return nil
-  end
-  return { lane, text, string.format('%.0f', tonumber(head[2])), redis.call('ZCARD', queue) }
-end
-
 local NONE = {}
 
 -- Of a lane that is paused nothing can be taken.
@@ -257,9 +245,12 @@ define {
     local rows, looked, listed = {}, 0, 0
     while listed < #a.lanes and looked < limit.needs_listed_max do
       listed = listed + 1
-      local needs = lane.is_paused(p, a.lanes[listed]) and NONE or need.list(p, a.lanes[listed])
-      looked = looked + #needs
-      for i = 1, #needs do rows[#rows + 1] = need_row(w, p, a.lanes[listed], needs[i]) end
+      local heads, count = NONE, 0
+      if not lane.is_paused(p, a.lanes[listed]) then
+        heads, count = need.heads(w, p, a.lanes[listed])
+      end
+      looked = looked + count
+      for i = 1, #heads do rows[#rows + 1] = heads[i] end
     end
     return reply.ok(rows, listed)
   end,

@@ -6,7 +6,8 @@ use ff_core::backend::{
 };
 use ff_core::bytes::{self, Base64, decode_token, encode_token};
 use ff_core::contracts::{
-    ChildResult, ChildrenAdded, Claimed, GRAPH_BODY_BYTES, GraphTask, PassedInput, Resumption, Tags,
+    ChildResult, ChildrenAdded, Claimed, GRAPH_BODY_BYTES, GraphTask, NextTask, PassedInput,
+    Resumption, Tags,
 };
 use ff_core::error::EngineError;
 use ff_core::operation::{Input, Nothing, Operation};
@@ -227,6 +228,8 @@ pub struct CompleteTask {
     /// The result as base64, for bytes of any kind.
     #[schema(value_type = Option<schema::Base64>)]
     pub result_base64: Option<Base64>,
+    /// What the worker takes next: then the answer tells the task it goes on with, if there is one.
+    pub next: Option<NextTask>,
 }
 
 impl Operation for CompleteTask {
@@ -240,7 +243,8 @@ impl Operation for CompleteTask {
     const ANSWERS: &'static str = "It is completed.";
     const ABOUT: &'static str = "With the token in the header, a body of any type but \
         application/json is the result itself. A repetition with the same token is recognised and \
-        answered as the first time.";
+        answered as the first time. With next, the worker is given its next task in the answer, \
+        which spares it a claim; no task there says nothing but that it should claim.";
     const INPUT: Input = Input::OptionalBody;
 }
 
@@ -271,6 +275,8 @@ pub struct FailTask {
     /// More, in any form: a stack trace, an encoded error.
     #[schema(value_type = Option<schema::Base64>)]
     pub detail_base64: Option<Base64>,
+    /// What the worker takes next: then the answer tells the task it goes on with, if there is one.
+    pub next: Option<NextTask>,
 }
 
 impl Operation for FailTask {
@@ -293,6 +299,7 @@ impl FailTask {
             category: Some(class.category().to_owned()),
             is_final: class.is_final(),
             detail_base64: reason.detail.map(Base64),
+            next: None,
         }
     }
 
@@ -314,12 +321,15 @@ impl FailTask {
 
 /// What follows from a failure.
 #[serde_with_macros::skip_serializing_none]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FailedTask {
     /// Whether another attempt will be made.
     pub retry_scheduled: bool,
     /// Not before this time, by the store's clock.
     pub delay_until: Option<TimestampMs>,
+    /// What the worker goes on with, if it asked for that and there is something.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<Task>,
 }
 
 impl From<FailOutcome> for FailedTask {
@@ -328,7 +338,7 @@ impl From<FailOutcome> for FailedTask {
             FailOutcome::RetryScheduled { delay_until } => Some(delay_until),
             FailOutcome::TerminalFailed => None,
         };
-        Self { retry_scheduled: delay_until.is_some(), delay_until }
+        Self { retry_scheduled: delay_until.is_some(), delay_until, tasks: Vec::new() }
     }
 }
 

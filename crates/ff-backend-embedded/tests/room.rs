@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost, SyncMode};
 use ff_core::backend::{FailureClass, FailureReason, Handle};
-use ff_core::contracts::{ClaimRequest, CreateExecution};
+use ff_core::contracts::{ClaimRequest, CreateExecution, TickReport, TickRequest};
 use ff_core::engine_backend::roles::*;
 use ff_core::limits;
 use ff_core::partition::PartitionConfig;
@@ -105,9 +105,9 @@ impl Store {
         handles
     }
 
-    async fn tick(&mut self) -> ff_core::contracts::TickReport {
+    async fn tick(&mut self) -> TickReport {
         let before = self.written();
-        let report = self.backend.tick(HOME, EXECUTIONS as u32).await.unwrap();
+        let report = self.backend.tick(HOME, TickRequest::once(EXECUTIONS as u32)).await.unwrap();
         self.largest = self.largest.max(self.written() - before);
         report
     }

@@ -78,7 +78,7 @@ impl ValkeyConfig {
             connect_timeout: Duration::from_secs(2),
             response_timeout: Duration::from_secs(5),
             retry_time: Duration::from_secs(3),
-            check_interval: Duration::from_secs(15),
+            check_interval: Duration::from_secs(60),
             partitions: PartitionConfig::default(),
             require_durable: false,
             durability: Durability::default(),

@@ -18,7 +18,7 @@ use crate::retry::Backoff;
 use crate::topology::Topology;
 
 /// How often a silent connection is asked whether it is still there.
-pub(crate) const PING_INTERVAL: Duration = Duration::from_secs(30);
+pub(crate) const PING_INTERVAL: Duration = Duration::from_secs(40);
 
 /// What a listener listens to.
 #[derive(Clone)]

@@ -33,9 +33,6 @@ const PACE: Duration = Duration::from_millis(50);
 /// How long a mark may take before the other shards are marked again without it.
 const TIME_LIMIT: Duration = Duration::from_secs(1);
 
-/// All shards are marked after this many background checks, whether or not anything happened.
-const CHECKS_PER_ROUND: u32 = 4;
-
 /// Losses that are remembered in detail.
 const LOSSES_MAX: usize = 100;
 
@@ -109,7 +106,6 @@ impl Marks {
     pub(crate) async fn run(self: Arc<Self>, every: Duration) {
         let mut changes = self.caller.topology.changes();
         let mut shards = self.shards();
-        let every = every * CHECKS_PER_ROUND;
         let mut next_round = Instant::now() + every;
         loop {
             let round = timeout_at(next_round, self.caller.unmarked.notified()).await.is_err();

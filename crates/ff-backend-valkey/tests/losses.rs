@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ff_backend_valkey::ValkeyHost;
-use ff_core::contracts::{CreateExecution, LaneQuery};
+use ff_core::contracts::{CreateExecution, LaneQuery, TickRequest};
 use ff_core::engine_backend::roles::*;
 use ff_core::partition::{Partition, PartitionConfig};
 use ff_core::types::{ExecutionId, ExecutionKind};
@@ -213,7 +213,7 @@ async fn upkeep_and_reads_leave_no_marks() {
     }
     let until = tokio::time::Instant::now() + Duration::from_millis(300);
     while tokio::time::Instant::now() < until {
-        backend.tick(Partition::flow(1), 10).await.expect("it ticks");
+        backend.tick(Partition::flow(1), TickRequest::once(10)).await.expect("it ticks");
         backend.list_lanes(LaneQuery::default()).await.expect("they can be read");
     }
     assert_eq!(mark_on(&server), last);

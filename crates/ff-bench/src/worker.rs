@@ -6,7 +6,7 @@ use ff_core::backend::Handle;
 use ff_core::capability::CapabilitySet;
 use ff_core::contracts::{
     ANY_SIGNAL, ClaimRequest, Condition, CreateExecution, DeliverSignal, Signal, SignalOutcome,
-    SuspendOutcome, SuspendRequest, TakeFrom,
+    SuspendOutcome, SuspendRequest, TakeFrom, TickRequest,
 };
 use ff_core::engine_backend::PartitionBackend;
 use ff_core::error::Code;
@@ -239,7 +239,7 @@ impl Worker {
 
     /// Does what is due in a partition.
     pub(crate) async fn tick(&self, partition: Partition, batch: u32) -> Result<(), Failure> {
-        self.backend.tick(partition, batch).await?;
+        self.backend.tick(partition, TickRequest::once(batch)).await?;
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use ff_core::backend_error::BackendError;
 use ff_core::contracts::{
     AttemptRecord, EventPage, EventQuery, ExecutionSnapshot, ListFilter, ListPage, TickReport,
+    TickRequest,
 };
 use ff_core::engine_backend::roles::*;
 use ff_core::error::{Code, EngineError};
@@ -225,7 +226,7 @@ impl Deployment {
 
     /// Executes what is due in the first partition.
     pub async fn tick(&self) -> TickReport {
-        let report = self.backend.tick(self.home(), TICK_ITEMS).await;
+        let report = self.backend.tick(self.home(), TickRequest::once(TICK_ITEMS)).await;
         report.expect("a tick is never refused")
     }
 

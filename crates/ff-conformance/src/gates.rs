@@ -1,7 +1,7 @@
 //! Executions with gates: quota policies, claims that pass them, and what the engine does behind
 //! them.
 
-use ff_core::contracts::{ClaimRequest, Claimed, TakeFrom};
+use ff_core::contracts::{ClaimRequest, Claimed, TakeFrom, TickRequest};
 use ff_core::engine_backend::roles::*;
 use ff_core::partition::Partition;
 use ff_core::types::{ExecutionId, LeaseId, QuotaPolicyId};
@@ -157,13 +157,14 @@ impl Deployment {
 
     /// The same in one partition, once; gives whether anything was owed or due.
     pub async fn carry_out_of(&self, partition: Partition) -> bool {
-        let report = self.backend.tick(partition, TICK_ITEMS).await;
+        let report = self.backend.tick(partition, TickRequest::once(TICK_ITEMS)).await;
         let report = report.expect("a tick is never refused");
         let busy = report.total() > 0 || !report.owed.is_empty();
         let done = self.backend.carry_out(partition, report.owed).await;
         let done = done.expect("what is owed can be carried out");
         if !done.is_empty() {
-            let settled = self.backend.settle(partition, TICK_ITEMS, done).await;
+            let request = TickRequest { settled: done, ..TickRequest::once(TICK_ITEMS) };
+            let settled = self.backend.tick(partition, request).await;
             settled.expect("a tick is never refused");
         }
         busy

@@ -9,8 +9,8 @@ use ff_core::types::{
 use ff_script::calls::cancel::CancelExecution;
 use ff_script::calls::claim::ClaimRow;
 use ff_script::calls::claim_next::{ClaimNext, ClaimNextReply};
-use ff_script::calls::complete::CompleteExecution;
-use ff_script::calls::fail::FailExecution;
+use ff_script::calls::complete::{CompleteAndClaimNext, CompleteExecution};
+use ff_script::calls::fail::{FailAndClaimNext, FailExecution};
 use ff_script::calls::grant::{IssueClaimGrant, IssueReclaimGrant};
 use ff_script::calls::lease::RenewLease;
 use ff_script::calls::pause::{DelayExecution, MoveToWaitingChildren};
@@ -189,6 +189,50 @@ impl Held {
             failure_category: category.to_owned(),
             failure_detail: Vec::new(),
             is_final: false,
+        }
+    }
+
+    /// Ends in success, and takes the next one of a lane, under a fresh lease id: what the end makes
+    /// claimable, unless a queue is named.
+    pub fn complete_and_claim(&self, d: &Deployment, lane_name: &str) -> CompleteAndClaimNext {
+        let Self { id: execution_id, lease_id, lease_epoch, attempt_id, .. } = *self;
+        CompleteAndClaimNext {
+            execution_id,
+            lease_id,
+            lease_epoch,
+            attempt_id,
+            result: b"result".to_vec(),
+            lane: lane(lane_name),
+            capabilities: CapabilitySet::default(),
+            lease_ttl_ms: LEASE_MS,
+            next_lease_id: LeaseId::from_uuid(d.new_uuid()),
+            need: None,
+            score_max: None,
+            kinds: Joined(Vec::new()),
+            namespaces: Joined(Vec::new()),
+        }
+    }
+
+    /// The same for an attempt that failed.
+    pub fn fail_and_claim(&self, d: &Deployment, lane_name: &str) -> FailAndClaimNext {
+        let Self { id: execution_id, lease_id, lease_epoch, attempt_id, .. } = *self;
+        FailAndClaimNext {
+            execution_id,
+            lease_id,
+            lease_epoch,
+            attempt_id,
+            failure_reason: "reason".to_owned(),
+            failure_category: "transient".to_owned(),
+            failure_detail: Vec::new(),
+            is_final: false,
+            lane: lane(lane_name),
+            capabilities: CapabilitySet::default(),
+            lease_ttl_ms: LEASE_MS,
+            next_lease_id: LeaseId::from_uuid(d.new_uuid()),
+            need: None,
+            score_max: None,
+            kinds: Joined(Vec::new()),
+            namespaces: Joined(Vec::new()),
         }
     }
 

@@ -11,7 +11,7 @@ use ff_core::backend_error::{BackendError, BackendErrorKind, Retry};
 use ff_core::capability::CapabilitySet;
 use ff_core::contracts::{
     CancelFlow, ClaimRequest, Claimed, CreateExecution, CreateFlow, FlowSnapshot, GraphDependency,
-    GraphTask, SubmitGraph,
+    GraphTask, SubmitGraph, TickRequest,
 };
 use ff_core::engine_backend::{EngineBackend as _, Flows as _, PartitionBackend as _, Tasks as _};
 use ff_core::partition::{Partition, PartitionConfig};
@@ -126,7 +126,8 @@ impl Cut {
     /// Ticks until nothing is due any more; false if the store dies before.
     async fn settle(&self, backend: &Backend) -> bool {
         loop {
-            let Ok(report) = backend.tick(self.home(backend), TICK_ITEMS).await else {
+            let Ok(report) = backend.tick(self.home(backend), TickRequest::once(TICK_ITEMS)).await
+            else {
                 return false;
             };
             if report.next_due_at.is_none_or(|at| at > report.now) {

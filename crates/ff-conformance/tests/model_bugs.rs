@@ -112,7 +112,7 @@ const BUGS: &[Bug] = &[
     Bug {
         what: "a claim takes what is behind its bound",
         module: "model/queue",
-        right: "and (not a.score_max or q.score <= a.score_max)",
+        right: "and (not most or q.score <= most)",
         wrong: "",
     },
     Bug {

@@ -3,9 +3,10 @@
 
 use futures_core::future::BoxFuture;
 
+use crate::backend::Handle;
 use crate::contracts::{
-    ClaimRequest, Claimed, ClaimedNext, GrantedNext, LaneDepth, NextGrantRequest, Owed, QueueHead,
-    TakeFrom, TickReport, WorkerList,
+    ClaimRequest, Claimed, ClaimedNext, FinishedNext, GrantedNext, LaneDepth, NextGrantRequest,
+    Owed, QueueHead, TakeFrom, TaskEnd, TickReport, TickRequest, WorkerList,
 };
 use crate::error::EngineError;
 use crate::partition::{Partition, PartitionConfig};
@@ -55,6 +56,16 @@ pub trait PartitionBackend: EngineBackend + Approvals {
     /// the same lease ids answers the same executions.
     fn claim_next(&self, partition: Partition, request: ClaimRequest) -> Answer<'_, ClaimedNext>;
 
+    /// Ends a task and takes the next one of its partition for the same worker, under the one lease
+    /// id of the claim: of the queue that is named, or of those of the lane that the end itself put
+    /// something into. Repeating it answers the same.
+    fn finish<'a>(
+        &'a self,
+        handle: &'a Handle,
+        end: TaskEnd,
+        next: ClaimRequest,
+    ) -> Answer<'a, FinishedNext>;
+
     /// What an earlier, unanswered send of a claim took on one partition: the executions that its
     /// worker instance holds under its lease ids. Takes nothing new. A read.
     fn recall_claims(
@@ -85,22 +96,12 @@ pub trait PartitionBackend: EngineBackend + Approvals {
     /// How much waits in these lanes of one partition. A read.
     fn lane_depths(&self, partition: Partition, lanes: Vec<LaneId>) -> Answer<'_, Vec<LaneDepth>>;
 
-    /// Does what is due in one partition, at most `max` things, by the store's clock. Repeating it
-    /// is harmless: what was done is no longer due.
-    fn tick(&self, partition: Partition, max: u32) -> Answer<'_, TickReport> {
-        self.settle(partition, max, Vec::new())
-    }
+    /// Does what is due in one partition, by the store's clock. Repeating it is harmless: what was
+    /// done is no longer due.
+    fn tick(&self, partition: Partition, request: TickRequest) -> Answer<'_, TickReport>;
 
-    /// The same, and acknowledges what the partition owed and was carried out.
-    fn settle(
-        &self,
-        partition: Partition,
-        max: u32,
-        settled: Vec<Vec<u8>>,
-    ) -> Answer<'_, TickReport>;
-
-    /// Does what a partition owes to others; gives the entries that are done. What could not be
-    /// done is told of again by a later tick.
+    /// Does what a partition owes to others; gives the entries that are done, to be named by the
+    /// next tick. What could not be done is told of again by a later one.
     fn carry_out(&self, partition: Partition, owed: Vec<Owed>) -> Answer<'_, Vec<Vec<u8>>>;
 }
 

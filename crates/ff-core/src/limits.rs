@@ -127,6 +127,9 @@ limits! {
     CLAIM_SCAN_MAX = 256;
     /// How far into the leases of a partition a call may begin that hands back a worker's.
     RELEASE_SKIP_MAX = 100_000_000;
+    /// What one execution may overtake another of the same priority by, between their submissions,
+    /// because they lie in different partitions.
+    OVERTAKE_MS = 50;
     /// Combinations of namespace, kind and capabilities that wait in one lane of a partition:
     /// whoever looks for work keeps the head of each.
     NEEDS_MAX = 1024;
@@ -393,8 +396,16 @@ limits! {
     STRANGE_SCAN_MAX = 1000;
     /// Bounds the time of one tick inside the store.
     TICK_BATCH_MAX = 1000;
-    /// The engine looks at each partition this often; nearer timers are announced by a push.
-    TICK_SWEEP_MS = 10_000;
+    /// The engine looks at each partition this often; nearer timers are announced by a push, and
+    /// what lies in queues is told again. Less than a minute, which a lost push may cost.
+    TICK_SWEEP_MS = 55_000;
+    /// How far ahead an engine may say that it looks at a partition again.
+    TICK_LOOK_MS_MAX = DAY_MS;
+    /// Queues and lanes of a partition that a sweep tells of: those who wait for work hear of all
+    /// of them, from every partition.
+    ANNOUNCED_MAX = 64;
+    /// How often the next purge of a partition is looked for although it is known.
+    PURGE_LOOK_MS = 10 * MINUTE_MS;
     /// An entry of an outbox: a word, ids, and the gates of an execution.
     OWED_BYTES_MAX = 16 * KIB;
     /// Who was given entries of an outbox has so long for them before somebody else is.

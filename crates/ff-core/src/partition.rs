@@ -156,7 +156,7 @@ impl PartitionConfig {
     }
 
     /// Every flow partition, in index order.
-    pub fn flow_partitions(&self) -> impl Iterator<Item = Partition> + use<> {
+    pub fn flow_partitions(&self) -> impl ExactSizeIterator<Item = Partition> + use<> {
         (0..self.num_flow_partitions).map(Partition::flow)
     }
 

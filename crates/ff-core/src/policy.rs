@@ -220,6 +220,8 @@ mod tests {
             r#"{"retry_policy":{"backoff":{"type":"fixed","delay_ms":1,"jitter":true}}}"#,
             r#"{"routing_requirements":{"required_capabilities":{"0":"gpu"}}}"#,
             r#"{"routing_requirements":{"required_capabilities":["a b"]}}"#,
+            r#"{"routing_requirements":{"preferred_locality":"eu"}}"#,
+            r#"{"routing_requirements":{"isolation_level":"vm"}}"#,
             r#"{"routing_requirements":7}"#,
             r#"{"routing_requirements":[]}"#,
             r#"{"timeout_policy":[1]}"#,

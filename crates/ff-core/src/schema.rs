@@ -151,7 +151,8 @@ described! {
         for [types::ExecutionRef] = text().pattern(Some(EXECUTION_REF));
     "Id" "A hyphenated lower-case UUID."
         for [
-            types::AttemptId, types::BudgetId, types::EdgeId, types::FlowId, types::GrantId, types::LeaseId,
+            types::AttemptId, types::BudgetId, types::EdgeId, types::FlowId, types::GrantId,
+            types::LeaseId,
             types::RequestId, types::SignalId, types::SuspensionId, types::WaitpointId,
             types::WorkerSession
         ] = text().pattern(Some(UUID));

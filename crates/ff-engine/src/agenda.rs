@@ -10,7 +10,13 @@ use ff_core::types::TimestampMs;
 use tokio::time::Instant;
 
 /// The partitions by the time of their next look.
+///
+/// Each is swept once in a round, at a moment of its own, so that the sweeps of all partitions are
+/// spread evenly over the time.
 pub(crate) struct Agenda {
+    begun: Instant,
+    sweep: Duration,
+    partitions: u32,
     order: BTreeSet<(Instant, Partition)>,
     at: HashMap<Partition, Instant>,
     /// The store's time at a local moment, from the latest tick.
@@ -19,10 +25,34 @@ pub(crate) struct Agenda {
 
 impl Agenda {
     /// Every partition at once: nobody knows yet what is due.
-    pub(crate) fn all_now(partitions: impl Iterator<Item = Partition>, now: Instant) -> Self {
-        let mut agenda = Self { order: BTreeSet::new(), at: HashMap::new(), reference: None };
+    pub(crate) fn all_now(
+        partitions: impl ExactSizeIterator<Item = Partition>,
+        sweep: Duration,
+        now: Instant,
+    ) -> Self {
+        let mut agenda = Self {
+            begun: now,
+            sweep: sweep.max(Duration::from_millis(1)),
+            partitions: u32::try_from(partitions.len()).unwrap_or(u32::MAX).max(1),
+            order: BTreeSet::new(),
+            at: HashMap::new(),
+            reference: None,
+        };
         partitions.for_each(|partition| agenda.schedule(partition, now));
         agenda
+    }
+
+    /// In which round a partition is at this time: it is swept when the next one begins.
+    pub(crate) fn round(&self, partition: Partition, at: Instant) -> u32 {
+        let first = self.sweep * u32::from(partition.index) / self.partitions;
+        let rounds = (at - self.begun + self.sweep).saturating_sub(first).as_nanos();
+        u32::try_from(rounds / self.sweep.as_nanos()).unwrap_or(u32::MAX)
+    }
+
+    /// When a partition is swept after this time.
+    pub(crate) fn next_sweep(&self, partition: Partition, after: Instant) -> Instant {
+        let first = self.sweep * u32::from(partition.index) / self.partitions;
+        self.begun + self.sweep * self.round(partition, after) + first
     }
 
     /// The time of the nearest look.
@@ -79,18 +109,12 @@ impl Agenda {
     }
 
     /// A tick is over: the next look is when it is needed, or with the next sweep.
-    pub(crate) fn ticked(
-        &mut self,
-        partition: Partition,
-        report: &TickReport,
-        started: Instant,
-        sweep: Duration,
-    ) {
+    pub(crate) fn ticked(&mut self, partition: Partition, report: &TickReport, started: Instant) {
         self.reference = Some((report.now, started));
         let needed = report
             .next_due_at
             .map(|due_at| started + Duration::from_millis(report.now.millis_until(due_at)));
-        let swept = started + sweep;
+        let swept = self.next_sweep(partition, started);
         self.schedule(partition, needed.map_or(swept, |needed| needed.min(swept)));
     }
 }
@@ -107,14 +131,14 @@ mod tests {
     }
 
     fn one_partition() -> (Agenda, Partition, Instant) {
-        let (partition, now) = (Partition::flow(3), Instant::now());
-        (Agenda::all_now(std::iter::once(partition), now), partition, now)
+        let (partition, now) = (Partition::flow(0), Instant::now());
+        (Agenda::all_now(std::iter::once(partition), SWEEP, now), partition, now)
     }
 
     #[test]
     fn a_new_engine_looks_everywhere_at_once() {
         let now = Instant::now();
-        let mut agenda = Agenda::all_now((0..4).map(Partition::flow), now);
+        let mut agenda = Agenda::all_now((0..4).map(Partition::flow), SWEEP, now);
         let taken: Vec<_> = std::iter::from_fn(|| agenda.take_due(now)).collect();
         assert_eq!(taken.len(), 4);
         assert_eq!(agenda.next(), None);
@@ -124,7 +148,7 @@ mod tests {
     fn the_next_look_is_when_the_store_says() {
         let (mut agenda, partition, now) = one_partition();
         assert_eq!(agenda.take_due(now), Some(partition));
-        agenda.ticked(partition, &report(1_000_000, Some(1_000_250)), now, SWEEP);
+        agenda.ticked(partition, &report(1_000_000, Some(1_000_250)), now);
         assert_eq!(agenda.next(), Some(now + Duration::from_millis(250)));
         assert_eq!(agenda.take_due(now), None);
     }
@@ -133,15 +157,35 @@ mod tests {
     fn a_far_timer_waits_for_the_sweep() {
         let (mut agenda, partition, now) = one_partition();
         agenda.take_due(now);
-        agenda.ticked(partition, &report(1_000_000, Some(9_000_000)), now, SWEEP);
+        agenda.ticked(partition, &report(1_000_000, Some(9_000_000)), now);
         assert_eq!(agenda.next(), Some(now + SWEEP));
+    }
+
+    #[test]
+    fn sweeps_are_spread_over_the_time_and_each_partition_has_one_in_a_round() {
+        let now = Instant::now();
+        let mut agenda = Agenda::all_now((0..4).map(Partition::flow), SWEEP, now);
+        let quiet = report(1_000_000, None);
+        let mut swept = Vec::new();
+        for moment in (0..=80).map(|step| now + SWEEP * step / 20) {
+            while let Some(partition) = agenda.take_due(moment) {
+                swept.push((partition.index, (moment - now).as_millis() / 500));
+                agenda.ticked(partition, &quiet, moment);
+            }
+        }
+        let at = |index: u16| -> Vec<u128> {
+            swept.iter().filter(|(one, _)| *one == index).map(|(_, step)| *step).collect()
+        };
+        assert_eq!(at(0), [0, 20, 40, 60, 80]);
+        assert_eq!(at(1), [0, 5, 25, 45, 65]);
+        assert_eq!(at(3), [0, 15, 35, 55, 75]);
     }
 
     #[test]
     fn what_is_overdue_is_looked_at_again_at_once() {
         let (mut agenda, partition, now) = one_partition();
         agenda.take_due(now);
-        agenda.ticked(partition, &report(1_000_000, Some(999_000)), now, SWEEP);
+        agenda.ticked(partition, &report(1_000_000, Some(999_000)), now);
         assert_eq!(agenda.take_due(now), Some(partition));
     }
 
@@ -149,7 +193,7 @@ mod tests {
     fn an_announced_timer_brings_the_look_forward_but_never_back() {
         let (mut agenda, partition, now) = one_partition();
         agenda.take_due(now);
-        agenda.ticked(partition, &report(1_000_000, None), now, SWEEP);
+        agenda.ticked(partition, &report(1_000_000, None), now);
         agenda.announce(partition, Some(TimestampMs::new(1_000_040)), now);
         assert_eq!(agenda.next(), Some(now + Duration::from_millis(40)));
         agenda.announce(partition, Some(TimestampMs::new(1_005_000)), now);

@@ -1,8 +1,11 @@
 //! The engine: runs what is due in every partition, when it is due.
 //!
-//! It sleeps until the nearest timer of any partition. A timer that is set in the meantime is
-//! announced by a push; what a lost push missed, the sweep finds. Nothing here decides what a
-//! timer does: that is `ff_tick`'s.
+//! It sleeps until the nearest timer of any partition. A timer that is set in the meantime, before
+//! the time at which it said that it would look again, is announced by a push; what a lost push
+//! missed, the sweep finds. Nothing here decides what a timer does: that is `ff_tick`'s.
+//!
+//! A sweep also has those told who wait for work what lies in the queues, so that they need not
+//! look for what they may have missed.
 //!
 //! Engines on one store can share the partitions: each looks after its own, and after the others'
 //! now and then, in case that somebody does not do its part.
@@ -19,10 +22,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ff_core::contracts::TickRequest;
 use ff_core::engine_backend::{EngineBackend as _, PartitionBackend};
 use ff_core::error::EngineError;
 use ff_core::limits;
-use ff_core::partition::Partition;
+use ff_core::partition::{Partition, PartitionFamily};
 use ff_core::types::TimestampMs;
 use ff_script::backend::ScriptBackend;
 use ff_script::host::{Host, Subscription, Topic, Wake};
@@ -48,7 +52,8 @@ pub struct EngineConfig {
     /// Things one tick may do; more are left to the next one, which follows at once.
     pub batch: u32,
     /// How often engines that share a store say that they are alive. One that died is missed after
-    /// four times that, and its partitions are then ticked by others.
+    /// four times that, and its partitions are then ticked by others. One that is alone does so four
+    /// times less often, so that it may be missed later by one that has just come.
     pub beat: Duration,
 }
 
@@ -64,7 +69,7 @@ impl Default for EngineConfig {
 }
 
 /// Another engine's partition is looked at after this many sweeps all the same.
-const SWEEPS_OF_OTHERS: u32 = 6;
+const SWEEPS_OF_OTHERS: u32 = 2;
 
 /// How long a partition whose tick failed is left alone.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -111,7 +116,12 @@ impl Engine {
         let (stop, stopped) = watch::channel(false);
         let stats = Arc::new(EngineStats::default());
         let ticker = Ticker {
-            agenda: Agenda::all_now(backend.partition_config().partitions(), Instant::now()),
+            agenda: Agenda::all_now(
+                backend.partition_config().partitions().collect::<Vec<_>>().into_iter(),
+                config.sweep,
+                Instant::now(),
+            ),
+            announced: HashMap::new(),
             backend: backend as Arc<dyn PartitionBackend>,
             config,
             share: Share::All,
@@ -153,6 +163,8 @@ struct Ticker {
     backend: Arc<dyn PartitionBackend>,
     config: EngineConfig,
     agenda: Agenda,
+    /// The round of sweeps in which the queues of a partition were told of.
+    announced: HashMap<Partition, u32>,
     share: Share,
     stats: Arc<EngineStats>,
     running: JoinSet<Ticked>,
@@ -197,15 +209,31 @@ impl Ticker {
     fn start_due(&mut self) {
         while self.running.len() < self.config.concurrency {
             let Some(partition) = self.agenda.take_due(Instant::now()) else { return };
-            let (backend, batch) = (Arc::clone(&self.backend), self.config.batch);
-            let settled = self.debts.done(partition);
+            let (backend, started) = (Arc::clone(&self.backend), Instant::now());
+            let request = self.request(partition, started);
             let task = self.running.spawn(async move {
-                let started = Instant::now();
-                let result = backend.settle(partition, batch, settled).await;
-                Ticked { partition, started, result }
+                Ticked { partition, started, result: backend.tick(partition, request).await }
             });
             self.ticking.insert(task.id(), partition);
         }
+    }
+
+    /// What a tick of a partition asks for. Only whoever looks after it says when it comes back.
+    fn request(&mut self, partition: Partition, now: Instant) -> TickRequest {
+        let settled = self.debts.done(partition);
+        let request = TickRequest { settled, ..TickRequest::once(self.config.batch) };
+        if !self.share.has(partition) {
+            return request;
+        }
+        let next_look = self.agenda.next_sweep(partition, now) - now;
+        let round = self.agenda.round(partition, now);
+        // Only executions are waited for.
+        let announce = self.announced.insert(partition, round) != Some(round)
+            && partition.family == PartitionFamily::Flow;
+        // Rounded up: what lies in between is told by a push.
+        let next_look_ms = u64::try_from(next_look.as_millis()).unwrap_or(u64::MAX) + 1;
+        let next_look_ms = Some(next_look_ms.min(limits::TICK_LOOK_MS_MAX));
+        TickRequest { next_look_ms, announce, ..request }
     }
 
     /// Looks at once at what was another's, and leaves to others what is no longer its own.
@@ -278,7 +306,7 @@ impl Ticker {
                 self.debts.carry_out(&self.backend, partition, std::mem::take(&mut report.owed));
                 self.count_owing(partition, report.owing);
                 if self.share.has(partition) {
-                    self.agenda.ticked(partition, &report, started, self.config.sweep);
+                    self.agenda.ticked(partition, &report, started);
                 } else {
                     self.agenda.schedule(partition, started + self.sweep_of_others());
                 }
@@ -290,6 +318,7 @@ impl Ticker {
     fn try_again(&mut self, partition: Partition, error: &dyn std::error::Error) {
         tracing::warn!(%partition, %error, "tick failed, trying again");
         self.stats.count_failure();
+        self.announced.remove(&partition);
         self.agenda.schedule(partition, Instant::now() + PAUSE);
     }
 }

@@ -27,6 +27,10 @@ const FIRST: Partition = Partition::flow(0);
 /// A registration outlives this many beats: a lost one is nothing.
 const BEATS_PER_REGISTRATION: u32 = 4;
 
+/// One that is alone beats so much slower: nobody waits for it. Until it knows of one that came,
+/// both tick the partitions of that one.
+const BEATS_ALONE: u32 = 4;
+
 /// One engine among others.
 pub(crate) struct Membership {
     backend: Arc<dyn PartitionBackend>,
@@ -54,12 +58,14 @@ impl Membership {
 
     /// Says at every beat which partitions are this engine's, until it is told to stop.
     pub(crate) async fn run(self, share: watch::Sender<Share>, mut stopped: watch::Receiver<bool>) {
+        let mut pause = self.beat;
         loop {
-            let beating = timeout(self.beat, self.beat());
+            let beating = timeout(self.beat, self.beat(pause));
             let known = tokio::select! {
                 known = beating => known,
                 _ = stopped.changed() => break,
             };
+            pause = self.beat * if matches!(known, Ok(Ok(Share::All))) { BEATS_ALONE } else { 1 };
             let (part, trouble) = match known {
                 Ok(Ok(part)) => (part, None),
                 Ok(Err(error)) => (Share::All, Some(error.to_string())),
@@ -74,7 +80,7 @@ impl Membership {
                 tracing::warn!(trouble, "unknown which engines are alive: ticking everything");
             }
             tokio::select! {
-                () = sleep(self.beat) => {}
+                () = sleep(pause) => {}
                 _ = stopped.changed() => break,
             }
         }
@@ -82,8 +88,9 @@ impl Membership {
         let _ = timeout(self.beat, self.register(Duration::from_millis(1))).await;
     }
 
-    async fn beat(&self) -> Result<Share, EngineError> {
-        let ttl = self.beat * BEATS_PER_REGISTRATION;
+    /// Says that it is alive, and will again after this pause. Answers its share.
+    async fn beat(&self, pause: Duration) -> Result<Share, EngineError> {
+        let ttl = pause * BEATS_PER_REGISTRATION;
         let heartbeat = Heartbeat { session: self.session, ttl_ms: millis(ttl), running: None };
         let beaten = self.backend.heartbeat_worker(self.instance.clone(), heartbeat).await;
         match beaten {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost};
-use ff_core::contracts::CreateExecution;
+use ff_core::contracts::{CreateExecution, TickRequest};
 use ff_core::engine_backend::roles::*;
 use ff_core::partition::{Partition, PartitionConfig};
 use ff_core::state::PublicState;
@@ -97,7 +97,7 @@ fn the_timers_of_a_killed_engine_fire() {
 
 /// One delayed execution in every partition.
 async fn delay_everywhere(backend: &Backend, millis: u64) -> Vec<ExecutionId> {
-    let now = backend.tick(Partition::flow(0), 1).await.expect("ticks").now;
+    let now = backend.tick(Partition::flow(0), TickRequest::once(1)).await.expect("ticks").now;
     let mut ids = Vec::new();
     for partition in backend.partition_config().flow_partitions() {
         let new = delayed(partition, now.plus_millis(millis));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost};
-use ff_core::contracts::{CreateExecution, WorkRequest};
+use ff_core::contracts::{CreateExecution, TickRequest, WorkRequest};
 use ff_core::engine_backend::roles::*;
 use ff_core::partition::PartitionConfig;
 use ff_core::policy::ExecutionPolicy;
@@ -58,7 +58,8 @@ async fn a_waiting_worker_gets_a_delayed_execution_when_its_time_comes() {
     let scheduler =
         Scheduler::start(Arc::clone(&backend), Arc::new(SystemIds)).await.expect("runs");
     let engine = Engine::start(Arc::clone(&backend), EngineConfig::default()).await.expect("runs");
-    let now = backend.tick(ff_core::partition::Partition::flow(0), 1).await.expect("ticks").now;
+    let first = ff_core::partition::Partition::flow(0);
+    let now = backend.tick(first, TickRequest::once(1)).await.expect("ticks").now;
     let started = Instant::now();
     let new = new_execution(ExecutionPolicy::default(), Some(now.plus_millis(300)));
     let id = backend.create(new).await.expect("created").execution_id();

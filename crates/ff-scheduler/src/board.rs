@@ -54,6 +54,17 @@ impl Ask {
     }
 }
 
+/// What somebody who ends a task in a partition may take of it in the same call.
+#[derive(Debug, Default)]
+pub(crate) struct Choice {
+    /// The queue that has what comes next; none if that is elsewhere, or nothing is known of.
+    pub(crate) ask: Option<Ask>,
+    /// The lane whose turn it is, if something is known of in one.
+    pub(crate) lane: Option<LaneId>,
+    /// Nothing with a greater score is to be taken.
+    pub(crate) score_max: Option<i64>,
+}
+
 /// A push: `count:score:lane:need`.
 pub(crate) struct News<'a> {
     lane: &'a str,
@@ -144,8 +155,29 @@ impl Board {
         asks
     }
 
+    /// What to take of one partition, by the same rules.
+    pub(crate) fn choose_in(
+        &mut self,
+        partition: u16,
+        lanes: &[LaneId],
+        ability: &Ability,
+    ) -> Choice {
+        self.uses += 1;
+        let first = self.uses as usize % lanes.len().max(1);
+        for name in lanes[first..].iter().chain(&lanes[..first]) {
+            let Some(lane) = self.lanes.get_mut(name) else { continue };
+            let picks = lane.pick_in(partition, ability);
+            let score_max = score_max(&picks);
+            let ask = self.asks(name, picks).pop();
+            if ask.is_some() || score_max.is_some() {
+                return Choice { ask, lane: Some(name.clone()), score_max };
+            }
+        }
+        Choice::default()
+    }
+
     fn asks(&self, lane: &LaneId, picks: Picks) -> Vec<Ask> {
-        let score_max = picks.next.map(|score| score.saturating_add(OVERTAKE_MS));
+        let score_max = score_max(&picks);
         let ask = |Pick { queue, need, partition, scores }| Ask {
             lane: lane.clone(),
             need,
@@ -276,6 +308,15 @@ impl Board {
         used.map(|(name, _)| name.clone()).collect()
     }
 
+    /// Something may have been missed in some partitions: lanes that nobody uses are looked through
+    /// when somebody does. Answers those that are in use.
+    pub(crate) fn doubt_unused(&mut self) -> Vec<LaneId> {
+        let unused = self.lanes.values_mut().filter(|lane| lane.users == 0);
+        unused.for_each(|lane| lane.knowledge = Knowledge::Unknown);
+        let used = self.lanes.iter().filter(|(_, lane)| lane.users > 0);
+        used.map(|(name, _)| name.clone()).collect()
+    }
+
     /// Forgets half of the lanes that nobody uses, if there are many: those that were not used for
     /// longest. Half, so that this is rare.
     fn make_room(&mut self) {
@@ -292,6 +333,11 @@ impl Board {
         let (_, &mut last, _) = uses.select_nth_unstable(half);
         self.lanes.retain(|_, lane| lane.users > 0 || lane.used > last);
     }
+}
+
+/// The greatest score that may be taken, with what is left elsewhere.
+fn score_max(picks: &Picks) -> Option<i64> {
+    picks.next.map(|score| score.saturating_add(OVERTAKE_MS))
 }
 
 /// How many bytes an answer may still carry.

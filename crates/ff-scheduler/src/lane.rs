@@ -9,9 +9,8 @@ use ff_core::need::Need;
 use crate::heads::Heads;
 use crate::worker::{Ability, Waiter};
 
-/// What one may overtake another by, in milliseconds between their submissions, because they lie in
-/// different partitions.
-pub(crate) const OVERTAKE_MS: i64 = 50;
+/// What one may overtake another by. The function takes no notice of it where scores are ranks.
+pub(crate) const OVERTAKE_MS: i64 = limits::OVERTAKE_MS as i64;
 
 /// How much of a lane is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,6 +87,23 @@ impl Lane {
                 return found;
             }
         }
+        found
+    }
+
+    /// Takes the best one of a partition out, unless one elsewhere comes before it.
+    pub(crate) fn pick_in(&mut self, partition: u16, ability: &Ability) -> Picks {
+        let suitable = self.queues.iter_mut().filter(|(_, queue)| ability.suits(&queue.need));
+        let mut suitable: Vec<_> = suitable.collect();
+        let elsewhere =
+            suitable.iter().filter_map(|(_, queue)| queue.best_outside(partition)).min();
+        let heads = suitable.iter_mut().filter_map(|one| Some((one.1.best_in(partition)?, one)));
+        let mut found = Picks::default();
+        if let Some((score, (text, queue))) = heads.min_by_key(|(score, _)| *score)
+            && elsewhere.is_none_or(|other| score <= other.saturating_add(OVERTAKE_MS))
+        {
+            found.take(text, queue, partition, 1, 1);
+        }
+        found.next = suitable.iter().filter_map(|(_, queue)| Some(queue.best()?.0)).min();
         found
     }
 
@@ -218,6 +234,14 @@ impl Queue {
         self.order.first().copied()
     }
 
+    fn best_in(&self, partition: u16) -> Option<i64> {
+        self.heads.get(&partition)?.best()
+    }
+
+    fn best_outside(&self, partition: u16) -> Option<i64> {
+        self.order.iter().find(|(_, other)| *other != partition).map(|(score, _)| *score)
+    }
+
     fn change(&mut self, partition: u16, how: impl FnOnce(&mut Heads)) {
         let heads = self.heads.entry(partition).or_default();
         let before = heads.best();
@@ -261,6 +285,21 @@ mod tests {
         assert_eq!(picked(&mut lane, 3), [(7, vec![10, 10]), (5, vec![15])]);
         assert_eq!(picked(&mut lane, 3), [(3, vec![20])]);
         assert_eq!(picked(&mut lane, 3), []);
+    }
+
+    #[test]
+    fn the_best_of_a_partition_is_taken_unless_one_elsewhere_comes_before_it() {
+        let mut lane = Lane::default();
+        lane.add("a:mail", 3, 120, 2, 1);
+        lane.add("a:render", 7, 100, 1, 1);
+        let picks = lane.pick_in(3, &any());
+        assert_eq!(picks.picks.first().map(|pick| pick.scores.clone()), Some(vec![120]));
+        assert_eq!(picks.next, Some(100));
+        lane.add("a:render", 8, 69, 1, 1);
+        let picks = lane.pick_in(3, &any());
+        assert_eq!((picks.picks.len(), picks.next), (0, Some(69)), "51 ms before it");
+        let picks = lane.pick_in(9, &any());
+        assert_eq!((picks.picks.len(), picks.next), (0, Some(69)), "nothing is known there");
     }
 
     #[test]

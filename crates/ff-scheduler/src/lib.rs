@@ -14,13 +14,18 @@ mod hand_back;
 mod heads;
 mod lane;
 mod look;
+mod next_task;
 mod repeats;
+mod silence;
 mod worker;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ff_core::contracts::{Claimed, LeaseRequest, NextGrant, NextGrantRequest, WorkRequest};
+use ff_core::backend::Handle;
+use ff_core::contracts::{
+    Claimed, Finished, LeaseRequest, NextGrant, NextGrantRequest, NextTask, TaskEnd, WorkRequest,
+};
 use ff_core::engine_backend::{Answer, PartitionBackend};
 use ff_core::error::EngineError;
 use ff_core::types::{LaneId, LeaseId, WorkerId};
@@ -37,13 +42,11 @@ use ask::{Asked, Found};
 use board::{Board, News};
 use hand_back::{Claims, Detached};
 use repeats::{Named, recall};
+use silence::Silence;
 use worker::{Ability, Waiter};
 
-/// Every lane in use is looked through this often although nothing was heard of it.
-const SWEEP: Duration = Duration::from_secs(55);
-
-/// How soon a look is tried again that did not reach all partitions.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// The push that comes behind those about all queues of a partition.
+const ALL_TOLD: &[u8] = b"told";
 
 /// How long a claim pauses when a queue gives nothing of what it has.
 const HELD_BACK: Duration = Duration::from_millis(10);
@@ -104,6 +107,19 @@ impl Scheduler {
             // Whoever waits for this answer is gone.
             () = named.superseded() => Ok(Vec::new()),
         }
+    }
+
+    /// Ends a task and takes the next one of the same worker, in one call, if the task's partition
+    /// has one that comes next, or if the end itself makes one claimable there. May be dropped at
+    /// any time: the task ends, and what nobody takes is handed back. Whoever lost the answer asks
+    /// again under the same lease id.
+    pub async fn finish(
+        &self,
+        handle: &Handle,
+        end: TaskEnd,
+        next: NextTask,
+    ) -> Result<Finished, EngineError> {
+        self.shared.finish(handle, end, next).await
     }
 
     /// Reserves the best execution of a partition that may have one. None if there is none: a push
@@ -174,6 +190,15 @@ impl Scheduler {
 impl WorkSource for Scheduler {
     fn claim(&self, request: WorkRequest) -> Answer<'_, Vec<Claimed>> {
         Box::pin(Scheduler::claim(self, request))
+    }
+
+    fn finish<'a>(
+        &'a self,
+        handle: &'a Handle,
+        end: TaskEnd,
+        next: NextTask,
+    ) -> Answer<'a, Finished> {
+        Box::pin(Scheduler::finish(self, handle, end, next))
     }
 }
 
@@ -334,30 +359,46 @@ impl Search<'_> {
 }
 
 async fn listen(shared: Arc<Shared>, mut wakes: Subscription) {
-    let mut sweep = Instant::now() + SWEEP;
+    let partitions = shared.backend.partition_config().flow_partitions();
+    let mut silence = Silence::new(partitions, Instant::now());
     loop {
         tokio::select! {
-            () = tokio::time::sleep_until(sweep) => sweep = look_everywhere(&shared).await,
+            () = tokio::time::sleep_until(silence.next()) => {
+                look_at_silent(&shared, &mut silence).await;
+            }
             wake = wakes.next() => match wake {
+                Some(Wake::Message { partition, message }) if *message == *ALL_TOLD => {
+                    silence.heard_of(partition, Instant::now());
+                }
                 Some(Wake::Message { partition, message }) => {
                     if let Some(news) = News::parse(&message) {
                         shared.board().hear(partition.index, &news);
                     }
                 }
-                Some(Wake::Missed) => sweep = look_everywhere(&shared).await,
+                Some(Wake::Missed) => look_everywhere(&shared, &mut silence).await,
                 None => return,
             },
         }
     }
 }
 
-/// Looks through all partitions for work of the lanes in use. Answers when to do so next.
-async fn look_everywhere(shared: &Arc<Shared>) -> Instant {
+/// Looks through all partitions for work of the lanes in use.
+async fn look_everywhere(shared: &Arc<Shared>, silence: &mut Silence) {
     let lanes = {
         let mut board = shared.board();
         let used = board.doubt_all();
         board.begin_looking(&used)
     };
-    let looked = if lanes.is_empty() { Ok(()) } else { look::look(shared, &lanes).await };
-    Instant::now() + if looked.is_ok() { SWEEP } else { LOOK_AGAIN }
+    let looked = lanes.is_empty() || look::look(shared, &lanes).await.is_ok();
+    let partitions: Vec<_> = shared.backend.partition_config().flow_partitions().collect();
+    silence.looked(&partitions, looked, Instant::now());
+}
+
+/// Looks through the partitions that have told nothing for long: somebody sweeps them, and whoever
+/// does has them tell what waits there.
+async fn look_at_silent(shared: &Arc<Shared>, silence: &mut Silence) {
+    let partitions = silence.silent(Instant::now());
+    let lanes = if partitions.is_empty() { Vec::new() } else { shared.board().doubt_unused() };
+    let looked = lanes.is_empty() || look::look_at(shared, &lanes, &partitions).await.is_ok();
+    silence.looked(&partitions, looked, Instant::now());
 }

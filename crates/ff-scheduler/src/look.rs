@@ -31,7 +31,19 @@ impl Drop for Looking<'_> {
 /// Looks through all partitions for work of these lanes.
 pub(crate) async fn look(shared: &Arc<Shared>, lanes: &[LaneId]) -> Result<(), EngineError> {
     let mut looking = Looking { shared, lanes, everywhere: false };
-    let mut partitions = shared.backend.partition_config().flow_partitions();
+    let partitions: Vec<_> = shared.backend.partition_config().flow_partitions().collect();
+    look_at(shared, lanes, &partitions).await?;
+    looking.everywhere = true;
+    Ok(())
+}
+
+/// Looks through some partitions for work of these lanes.
+pub(crate) async fn look_at(
+    shared: &Arc<Shared>,
+    lanes: &[LaneId],
+    partitions: &[Partition],
+) -> Result<(), EngineError> {
+    let mut partitions = partitions.iter().copied();
     let mut asked = JoinSet::new();
     loop {
         while asked.len() < ASKED_AT_ONCE {
@@ -45,7 +57,6 @@ pub(crate) async fn look(shared: &Arc<Shared>, lanes: &[LaneId]) -> Result<(), E
             }
         }
     }
-    looking.everywhere = true;
     Ok(())
 }
 

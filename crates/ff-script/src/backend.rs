@@ -20,6 +20,7 @@ mod kinds;
 mod lanes;
 mod listing;
 mod many;
+mod next_task;
 mod owed;
 mod pages;
 mod partition;

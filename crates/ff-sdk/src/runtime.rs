@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ff_core::policy::ExecutionPolicy;
-use ff_core::types::ExecutionKind;
+use ff_core::types::{ExecutionKind, Namespace};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::config::WorkerConfig;
@@ -84,6 +84,8 @@ pub const PANIC: &str = "panic";
 pub struct Worker<S = ()> {
     source: Source,
     config: WorkerConfig,
+    /// Those it takes from; none: any.
+    namespaces: Vec<Namespace>,
     kinds: Arc<Kinds<S>>,
     /// What the kinds say.
     policies: BTreeMap<ExecutionKind, ExecutionPolicy>,
@@ -123,6 +125,15 @@ impl<S> Kinds<S> {
         let rooms: Vec<_> = rooms.filter(|(_, room)| *room > 0).collect();
         let most = rooms.iter().map(|(_, room)| *room).min().unwrap_or(0);
         (rooms.into_iter().map(|(name, _)| name.clone()).collect(), most)
+    }
+
+    /// The kinds that have room once a task of this one is done.
+    fn with_room_after(&self, done: &ExecutionKind) -> Vec<ExecutionKind> {
+        let mut kinds = self.with_room().0;
+        if !kinds.contains(done) && self.by_name.contains_key(done) {
+            kinds.push(done.clone());
+        }
+        kinds
     }
 
     /// Takes one of the kind's places. None if it has no limit, or if more was claimed than asked

@@ -22,14 +22,14 @@ use ff_core::backend::{
     FailOutcome, FailureClass, FailureReason, Frame, FrameKind, Handle, HandleKind,
 };
 use ff_core::contracts::{
-    AppendFrameOutcome, Claimed, InputPage, InputQuery, PassedInput, StreamFrames, Tags,
+    AppendFrameOutcome, Claimed, InputPage, InputQuery, NextTask, PassedInput, StreamFrames, Tags,
 };
 use ff_core::engine_backend::EngineBackend;
 use ff_core::error::{Code, EngineError};
 use ff_core::limits;
 use ff_core::types::{
-    AttemptId, AttemptIndex, ExecutionId, LaneId, LeaseEpoch, LeaseFence, LeaseId, Moment,
-    Namespace, StreamCursor, TimestampMs,
+    AttemptId, AttemptIndex, ExecutionId, ExecutionKind, LaneId, LeaseEpoch, LeaseFence, LeaseId,
+    Moment, Namespace, StreamCursor, TimestampMs,
 };
 use ff_script::until_answered;
 use tokio::sync::OwnedSemaphorePermit;
@@ -44,7 +44,7 @@ use children::Family;
 use frames::Output;
 use lease::Lease;
 use outcome::Landed;
-pub(crate) use outcome::Outcome;
+pub(crate) use outcome::{Outcome, Told};
 use waiting::LatestWait;
 
 /// The header that carries [`ClaimedTask::fence_header_value`] to other systems.
@@ -370,6 +370,22 @@ impl ClaimedTask {
     /// Ends the execution in success, with a result or without.
     pub async fn complete(self, result_payload: Option<Vec<u8>>) -> Result<(), TerminalError> {
         self.settle(&Outcome::Complete(result_payload)).await.map(drop)
+    }
+
+    /// Ends the execution in success, and takes the next one in the same call, if there is one that
+    /// comes next: it has the room of this one. None says nothing but that it is time to claim.
+    pub async fn complete_and_claim_next(
+        self,
+        result_payload: Option<Vec<u8>>,
+    ) -> Result<Option<Self>, TerminalError> {
+        let next = self.next_task(self.shared.kinds());
+        let told = self.tell(&Outcome::Complete(result_payload), next).await?;
+        Ok(told.next)
+    }
+
+    /// What to ask for with the end of this task, of these kinds.
+    pub(crate) fn next_task(&self, kinds: Vec<ExecutionKind>) -> Option<NextTask> {
+        self.shared.next_task(kinds)
     }
 
     /// Ends the attempt as failed. The execution's policy decides about a retry, by the category:

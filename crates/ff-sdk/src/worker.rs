@@ -8,6 +8,7 @@ mod shared;
 mod shutdown;
 mod upkeep;
 
+pub(crate) use claim::new_task;
 pub(crate) use shared::Shared;
 pub use shutdown::ShutdownReport;
 
@@ -23,7 +24,7 @@ use ff_core::contracts::{
 use ff_core::engine_backend::EngineBackend;
 use ff_core::partition::PartitionConfig;
 use ff_core::policy::ExecutionPolicy;
-use ff_core::types::{ExecutionKind, ExecutionRef, LaneId, WaitpointId, WorkerSession};
+use ff_core::types::{ExecutionKind, ExecutionRef, LaneId, Namespace, WaitpointId, WorkerSession};
 use ff_core::work_source::WorkSource;
 use ff_script::ids::{IdSource, SystemIds};
 use tokio::runtime::Handle as Runtime;
@@ -112,14 +113,17 @@ impl FlowFabricWorker {
         config: WorkerConfig,
         connection: &Connection,
     ) -> Result<Self, SdkError> {
-        Self::connect_serving(config, connection, Vec::new()).await
+        let namespaces = config.namespaces();
+        Self::connect_serving(config, connection, Vec::new(), namespaces).await
     }
 
-    /// The same for a worker that has handlers for these kinds alone.
+    /// The same for a worker that has handlers for these kinds alone, and takes from these
+    /// namespaces; from any if none is named.
     pub(crate) async fn connect_serving(
         config: WorkerConfig,
         connection: &Connection,
         kinds: Vec<ExecutionKind>,
+        namespaces: Vec<Namespace>,
     ) -> Result<Self, SdkError> {
         let capabilities = config.validate()?;
         let ids: Arc<dyn IdSource> = Arc::new(SystemIds);
@@ -130,6 +134,7 @@ impl FlowFabricWorker {
             connection: connection.clone(),
             config,
             capabilities,
+            namespaces,
             ids,
             clock: StoreClock::default(),
             status: watch::Sender::new(WorkerStatus::Running),
@@ -190,7 +195,7 @@ impl FlowFabricWorker {
 
     /// A client over the same connection, which submits in this worker's namespace.
     pub fn client(&self) -> Client {
-        Client::new(&self.shared.connection).with_namespace(self.shared.config.namespace.clone())
+        Client::new(&self.shared.connection).with_namespace(self.shared.config.home())
     }
 
     /// Tells the defaults of kinds that this worker serves: what a submission leaves unsaid is

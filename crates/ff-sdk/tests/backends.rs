@@ -50,6 +50,8 @@ on_every_backend! {
     claim {
         a_waiting_claim_is_woken_by_a_submission
         a_worker_without_room_claims_nothing
+        a_worker_claims_only_in_its_namespace
+        handlers_run_in_the_namespaces_that_are_named
         one_claim_takes_as_many_as_there_is_room_for
         a_claim_that_is_dropped_leaves_nothing_behind
         a_grant_becomes_a_task
@@ -116,6 +118,7 @@ on_every_backend! {
     }
     flows {
         a_member_is_given_what_it_waited_for
+        the_end_of_a_step_brings_the_next_one
         the_only_result_that_is_passed_is_the_payload
         a_repeated_submission_adds_nothing_and_another_one_is_refused
         a_cycle_is_refused_and_named

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use ff_core::contracts::{ReplayExecution, RevokeLease};
 use ff_sdk::{
-    ClaimedTask, Client, Connection, EngineBackend, ExecutionId, FailOutcome, FlowFabricWorker,
-    PublicState, SdkError, SuspendOutcome, TimeoutBehavior,
+    ClaimedTask, Client, Connection, CreateExecution, CreateFlow, EngineBackend, ExecutionId,
+    ExecutionKind, FailOutcome, FlowFabricWorker, GraphDependency, GraphTask, PublicState,
+    SdkError, SubmitGraph, SuspendOutcome, TimeoutBehavior,
 };
 use ff_test_valkey::{Valkey, ValkeyOptions};
 use site::proxy::Proxy;
@@ -101,6 +102,40 @@ async fn every_terminal_call_survives_a_lost_reply(behind: Behind) {
     behind.check(&id, PublicState::Suspended, 5).await;
     let open = behind.site.client.pending_waitpoints(&id).await.expect("listed");
     assert_eq!(open.len(), 1);
+}
+
+/// Two steps, of which the second is freed by the end of the first.
+async fn the_next_task_survives_a_lost_reply(behind: Behind, mark: &str) {
+    let task = |name: &str| {
+        let mut execution = CreateExecution::new(ExecutionKind::new("step"));
+        execution.lane = Some(site::LANE.parse().expect("valid"));
+        GraphTask::new(name, execution)
+    };
+    let mut second = task("second");
+    second.after = vec![GraphDependency::on_success("first")];
+    let flow = CreateFlow::new(ExecutionKind::new("steps"));
+    let graph = SubmitGraph::new(flow, vec![task("first"), second]);
+    behind.site.client.submit_graph(graph).await.expect("accepted");
+    let first = claim(&behind.worker).await;
+    let id = *first.execution_id();
+    behind.proxy.cut_after(mark);
+    let next = first.complete_and_claim_next(None).await.expect("landed").expect("the next one");
+    behind.check(&id, PublicState::Completed, 1).await;
+    assert_eq!(next.lease_epoch().get(), 1, "taken once");
+    let id = *next.execution_id();
+    next.complete(None).await.expect("landed");
+    behind.check(&id, PublicState::Completed, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_next_task_survives_a_lost_reply_from_valkey() {
+    the_next_task_survives_a_lost_reply(Behind::valkey().await, "ff_complete_and_claim_next_v1")
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_next_task_survives_a_lost_reply_over_http() {
+    the_next_task_survives_a_lost_reply(Behind::server().await, "POST /v1/tasks/complete").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ff_core::contracts::TickRequest;
 use ff_core::engine_backend::PartitionBackend;
 use ff_core::error::EngineError;
 use ff_core::partition::{Partition, PartitionConfig};
@@ -75,6 +76,6 @@ impl App {
         &self,
         partition: Partition,
     ) -> Result<TimestampMs, EngineError> {
-        self.backend.tick(partition, 1).await.map(|report| report.now)
+        self.backend.tick(partition, TickRequest::once(1)).await.map(|report| report.now)
     }
 }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::patience::Patience;
 
 /// How often the first partition is asked whether all were seen at its revision.
-const LOOKED_AT_EVERY: Duration = Duration::from_secs(30);
+const LOOKED_AT_EVERY: Duration = Duration::from_secs(60);
 
 /// How often all partitions are looked at, whatever the first one says of them.
 const CHECKED_EVERY: Duration = Duration::from_secs(60 * 60);

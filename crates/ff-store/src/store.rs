@@ -45,6 +45,10 @@ pub enum StoreHost {
     },
 }
 
+/// How much less often further connections of a process look at their server.
+#[cfg(feature = "valkey")]
+const CHECKED_LESS_OFTEN: u32 = 8;
+
 /// Why a store could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -122,7 +126,10 @@ impl Store {
             #[cfg(feature = "valkey")]
             StoreHost::Valkey { config, .. } => {
                 let counts = self.backend.partition_config();
-                Self::connect(config.clone(), counts, &self.secrets).await
+                let mut config = config.clone();
+                // The server is looked at by those that were there before.
+                config.check_interval *= CHECKED_LESS_OFTEN;
+                Self::connect(config, counts, &self.secrets).await
             }
         }
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost, store};
 use ff_backend_valkey::{ValkeyConfig, ValkeyHost};
 use ff_core::backend::Handle;
-use ff_core::contracts::{Claimed, CreateExecution, WorkRequest};
+use ff_core::contracts::{Claimed, CreateExecution, TickRequest, WorkRequest};
 use ff_core::engine_backend::roles::*;
 use ff_core::partition::{Partition, PartitionConfig};
 use ff_core::state::PublicState;
@@ -98,7 +98,7 @@ async fn fill(name: &str) -> Left {
             HELD.with_borrow_mut(|held| *held = Some(claimed.handle));
         }
     }
-    let now = backend.tick(Partition::flow(0), 1).await.expect("ticks").now;
+    let now = backend.tick(Partition::flow(0), TickRequest::once(1)).await.expect("ticks").now;
     let later = execution("delayed", Some(now.plus_millis(500)));
     let delayed = backend.create(later).await.expect("created").execution_id();
     let waiting = backend.create(execution("waiting", None)).await.expect("created").execution_id();
@@ -175,7 +175,7 @@ async fn add_history(dir: &Path) {
     let id = backend.create(execution("again", None)).await.expect("created").execution_id();
     // Some are waiting from before: all of them are taken, and none is renewed.
     while claim(&scheduler, "first", 1).await.handle.execution_id != id {}
-    while backend.tick(id.partition(), 100).await.expect("ticks").lapsed == 0 {}
+    while backend.tick(id.partition(), TickRequest::once(100)).await.expect("ticks").lapsed == 0 {}
     while claim(&scheduler, "second", 600_000).await.handle.execution_id != id {}
     host.close().await;
 }

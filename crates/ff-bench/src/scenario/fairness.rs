@@ -1,9 +1,10 @@
-//! Two tenants of one lane: one submits very many, then the other submits one. How long the one
-//! waits, and how many are taken before it.
+//! Two tenants of one fair lane: one submits very many, then the other submits one. How long the
+//! one waits, and how many are taken before it.
 
 use std::time::{Duration, Instant};
 
 use clap::{Args, value_parser};
+use ff_core::contracts::{LaneOrder, SetLane};
 use ff_sdk::Client;
 
 use super::crew::{Crew, input};
@@ -35,6 +36,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "S", default_value_t = 300)]
     seconds: u64,
 
+    /// Leaves the lane in order, to see the difference.
+    #[arg(long)]
+    in_order: bool,
+
     /// Number of flow partitions.
     #[arg(long, value_name = "P", default_value_t = 256, value_parser = value_parser!(u16).range(1..))]
     partitions: u16,
@@ -47,6 +52,10 @@ const CHUNK: usize = 5_000;
 pub(crate) async fn run(options: &Options) -> Result<Report, Failure> {
     let on = StoreOptions::on(options.host, options.partitions);
     let deployment = Deployment::start(&on).await?;
+    if !options.in_order {
+        let fair = SetLane { order: Some(LaneOrder::Fair), ..SetLane::default() };
+        deployment.client.set_lane(&LANE.parse()?, fair).await?;
+    }
     let many = deployment.client.clone().with_namespace("many".parse()?);
     let one = deployment.client.clone().with_namespace("one".parse()?);
     let crew = vec![Vec::new(); usize::try_from(options.workers)?];
@@ -64,6 +73,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report, Failure> {
     Ok(Report::about("fairness", &on)
         .field("workers", options.workers)
         .field("flood", options.flood)
+        .field("is_fair", !options.in_order)
         .measured("wait_alone_us", alone.wait.map(micros))
         .field("was_taken", behind.wait.is_some())
         .measured("wait_us", behind.wait.map(micros))

@@ -175,7 +175,7 @@ fn head(
 }
 
 /// One of those that executions have.
-fn namespaces(dice: &mut Dice) -> Vec<Namespace> {
+pub(super) fn namespaces(dice: &mut Dice) -> Vec<Namespace> {
     let name = |dice: &mut Dice| dice.pick(&NAMESPACES).parse().expect("a valid name");
     dice.sometimes(20, name).into_iter().collect()
 }
@@ -466,7 +466,9 @@ fn tick(dice: &mut Dice, world: &World) -> Sent {
     let items_max = *dice.pick(&[1, 2, 1000, 1000, 1000]);
     let due = |partition: &Partition| eligible::is_due(*partition, world);
     let partition = *dice.likely(&world.partitions, due).expect("there are partitions");
-    Sent::of(partition, &Tick { items_max, log_length_max: None, settled: Rest(Vec::new()) })
+    let next_look_ms = *dice.pick(&[None, Some(1), Some(1_000), Some(55_000)]);
+    let announce = dice.below(4) == 0;
+    Sent::of(partition, &Tick { next_look_ms, announce, ..Tick::once(items_max) })
 }
 
 fn list(dice: &mut Dice, world: &World) -> Sent {

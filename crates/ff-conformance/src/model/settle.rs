@@ -123,11 +123,7 @@ async fn tick_until_quiet(game: &mut Game<'_>) -> Result<(), String> {
             if ticks == TICKS + members(game) {
                 return Err(format!("{partition} is never done"));
             }
-            game.send(&Sent::of(
-                partition,
-                &Tick { items_max: ITEMS, log_length_max: None, settled: Rest(Vec::new()) },
-            ))
-            .await?;
+            game.send(&Sent::of(partition, &Tick::once(ITEMS))).await?;
             ticks += 1;
         }
     }

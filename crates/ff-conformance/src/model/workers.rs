@@ -10,6 +10,7 @@ use ff_script::calls::worker::{
 use ff_script::wire::{Joined, Rest};
 use uuid::Uuid;
 
+use super::choose::namespaces;
 use super::create::{abilities, kind, lane};
 use super::dice::Dice;
 use super::plan::Op;
@@ -49,6 +50,7 @@ pub(super) fn choose(op: Op, dice: &mut Dice, world: &World) -> Sent {
                 capacity: dice.sometimes(50, |_| 2),
                 process: process(dice),
                 replaces: process(dice),
+                namespaces: Joined(namespaces(dice)),
                 lanes,
             };
             Sent::of(first, &call)

@@ -41,7 +41,8 @@ conformance! {
         assert_eq!(d.call(call).await, CreateBudgetReply::Created { budget_id: id });
         let record = d.budget_record(id).await;
         assert_eq!((record.scope_type, record.scope_id.as_str()), (BudgetScope::Kind, "agent"));
-        assert_eq!((record.name.as_str(), record.on_hard_limit), ("Tokens of agents", OnHardLimit::Ask));
+        assert_eq!(record.name, "Tokens of agents");
+        assert_eq!(record.on_hard_limit, OnHardLimit::Ask);
         assert_eq!(record.next_reset_at, Some(d.now().plus_millis(60_000)));
         assert_eq!((record.created_at, record.reset_count, record.breach_count), (d.now(), 0, 0));
         let limits: Vec<_> = record.dimensions.iter()
@@ -70,7 +71,8 @@ conformance! {
         assert_eq!(d.refused(scope).await, Code::InvalidBudgetScope);
         let raw = ["team", "x", "block", "", "", "a", "1", ""];
         let id_text = id.to_string();
-        let args: Vec<&[u8]> = std::iter::once(id_text.as_str()).chain(raw).map(str::as_bytes).collect();
+        let given = std::iter::once(id_text.as_str()).chain(raw);
+        let args: Vec<&[u8]> = given.map(str::as_bytes).collect();
         assert_eq!(d.raw("ff_create_budget", &args).await.code(), "invalid_budget_scope");
         for wrong in [["a", "0", ""], ["a", "-1", ""], ["a", "1.5", ""], ["a", "", "0"],
             ["a", "5", "6"], ["a b", "1", ""], ["", "1", ""], [".a", "1", ""],

@@ -1,6 +1,6 @@
 //! Executions under budgets: claims pass them, and what is refused waits until there is room.
 
-use ff_conformance::budgets::words;
+use ff_conformance::budgets::{User, words};
 use ff_conformance::record::{events_of, listed_in};
 use ff_conformance::{LEASE_MS, conformance};
 use ff_core::contracts::Condition;
@@ -148,7 +148,7 @@ conformance! {
         d.advance(LEASE_MS + 1).await;
         d.carry_out().await;
         let fresh = d.take_one().await.expect("it is taken over");
-        let call = ff_conformance::budgets::User::from(&stale).report(id, "", words(["tokens", "9"]));
+        let call = User::from(&stale).report(id, "", words(["tokens", "9"]));
         assert_eq!(d.refused(call).await, Code::StaleLease);
         assert_eq!(d.report(&fresh, id, 1).await, Told::Within {});
         assert_eq!(d.tokens(id).await.0, 1);

@@ -12,7 +12,6 @@ use ff_script::calls::describe::ReadPayload;
 use ff_script::calls::suspend::ReadResumeSignalsReply;
 use ff_script::calls::tick::{Tick, TickReply};
 use ff_script::calls::waitpoint::ListPendingWaitpoints;
-use ff_script::wire::Rest;
 
 use super::replay::replay;
 
@@ -32,7 +31,7 @@ fn index_key(d: &Deployment, index: &str) -> Vec<u8> {
 /// One tick of one item: what it did, and when the next is needed.
 async fn tick_one(d: &Deployment) -> (u32, Option<u64>) {
     let TickReply::Ticked { next_due_at, promoted, lapsed, expired, corrected, .. } =
-        d.call(Tick { items_max: 1, log_length_max: None, settled: Rest(Vec::new()) }).await;
+        d.call(Tick::once(1)).await;
     (promoted + lapsed + expired + corrected, next_due_at.map(|at| at.get()))
 }
 

@@ -50,7 +50,7 @@ conformance! {
         let (key, uuid) = (d.home().key(), id.uuid().to_string());
         for words in [
             format!("HSET {key}:deployment format 1"),
-            format!("DEL {key}:q:{LANE}:tests:work {key}:needs:{LANE}"),
+            format!("DEL {key}:q:{LANE}:tests:work {key}:needs:{LANE} {key}:queued"),
             format!("ZADD {key}:q:{LANE} 7 {uuid} 8 {}", d.new_uuid()),
         ] {
             let words: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();

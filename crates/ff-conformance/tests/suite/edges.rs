@@ -232,7 +232,7 @@ conformance! {
         d.host().watch(false);
         let (start, day) = (d.now().get(), limits::EVENT_LOG_AGE_MS_MAX + 1000);
         let left = async || {
-            d.call(Tick { items_max: 1, log_length_max: None, settled: Rest(Vec::new()) }).await;
+            d.call(Tick::once(1)).await;
             log(&d.dump().await, d.home()).len()
         };
         d.set_time(start + 10 * day).await;
@@ -264,7 +264,7 @@ conformance! {
         let mut promoted = 0;
         for _ in 0..3 {
             let TickReply::Ticked { promoted: more, .. } =
-                d.call(Tick { items_max: 1, log_length_max: None, settled: Rest(Vec::new()) }).await;
+                d.call(Tick::once(1)).await;
             promoted += more;
         }
         assert_eq!(promoted, 1, "each call goes on behind what the one before left alone");

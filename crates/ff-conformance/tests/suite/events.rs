@@ -7,7 +7,6 @@ use ff_core::limits;
 use ff_core::types::EventCursor;
 use ff_script::calls::events::{ReadEvents, ReadEventsReply};
 use ff_script::calls::tick::Tick;
-use ff_script::wire::Rest;
 
 async fn events(d: &Deployment, after: Option<EventCursor>) -> (Vec<Event>, Option<EventCursor>) {
     let page = d.read_events(after, 1000).await;
@@ -125,11 +124,11 @@ conformance! {
             d.create_one().await;
         }
         assert_eq!(log(&d.dump().await, d.home()).len(), 601);
-        d.call(Tick { items_max: 1, log_length_max: Some(300), settled: Rest(Vec::new()) }).await;
+        d.call(Tick { log_length_max: Some(300), ..Tick::once(1) }).await;
         let length = log(&d.dump().await, d.home()).len();
         assert!((300..=400).contains(&length), "{length}");
         assert!(raw(d, "0-0", 1).await.2, "the beginning is not there any more");
-        d.call(Tick { items_max: 1, log_length_max: Some(1), settled: Rest(Vec::new()) }).await;
+        d.call(Tick { log_length_max: Some(1), ..Tick::once(1) }).await;
         assert_eq!(log(&d.dump().await, d.home()).len(), length, "nothing was appended since");
     }
 

@@ -1,5 +1,6 @@
 //! Facts that every partition knows: from one revision to the next, and never back.
 
+use ff_conformance::gates::Limits;
 use ff_conformance::{Deployment, conformance, lane};
 use ff_core::error::Code;
 use ff_core::limits;
@@ -142,6 +143,8 @@ conformance! {
         d.call(whole(0, 7, &all)).await;
         let pause = |name| SetLane { paused: Some(true), ..unset(name) };
         assert_eq!(d.refused(pause("a")).await, Code::FactsLimitExceeded);
+        let quota = Limits::at_once(1).note(d.new_policy_id());
+        assert_eq!(d.refused(quota).await, Code::FactsLimitExceeded);
         let policy_json = r#"{"max_replay_count":3}"#.to_owned();
         let kind = |name: &str| name.parse().expect("a kind");
         let set = |name| SetKind {

@@ -86,8 +86,8 @@ conformance! {
     }
 
     async fn a_retry_waits_for_its_time(d: &Deployment) {
-        let mut due = d.listen(Topic::Due).await;
         let held = claim_with(d, &fixed(1, 1500)).await;
+        let mut due = d.listen(Topic::Due).await;
         d.advance(1).await;
         let at = d.now().plus_millis(1500);
         assert_eq!(d.call(held.fail("no", "transient")).await, scheduled(at));

@@ -10,11 +10,13 @@ const OTHER: &str = "00000000-0000-4000-8000-000000000002";
 const CONDITION: &str = r#"{"type":"any","signals":["go"]}"#;
 
 /// The fenced functions, with their own arguments behind the fence.
-pub(crate) const FENCED: [(&str, &[&str]); 10] = [
+pub(crate) const FENCED: [(&str, &[&str]); 12] = [
     ("ff_renew_lease", &["1000"]),
     ("ff_update_progress", &["50", "half"]),
     ("ff_complete_execution", &["result"]),
     ("ff_fail_execution", &["reason", "transient", "detail", "0"]),
+    ("ff_complete_and_claim_next", &["result", "lane", "", "1000", ID]),
+    ("ff_fail_and_claim_next", &["reason", "transient", "detail", "0", "lane", "", "1000", ID]),
     ("ff_cancel_execution", &["reason", "lease_holder"]),
     ("ff_delay_execution", &["+1000"]),
     ("ff_read_resume_signals", &["1", "1000"]),

@@ -51,6 +51,7 @@ mod lease;
 mod library;
 mod list;
 mod mark;
+mod next_task;
 mod patch;
 mod pause;
 mod payloads;
@@ -116,6 +117,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         patch::CASES,
         complete::CASES,
         fail::CASES,
+        next_task::CASES,
         cancel::CASES,
         pause::CASES,
         suspend::CASES,

@@ -9,10 +9,10 @@ use ff_script::host::Topic;
 
 conformance! {
     async fn a_delayed_attempt_goes_on_at_its_time(d: &Deployment) {
-        let mut due = d.listen(Topic::Due).await;
         let mut ready = d.listen(Topic::Ready).await;
         let held = d.create_and_claim().await;
         assert_eq!(ready.lane().await, LANE);
+        let mut due = d.listen(Topic::Due).await;
         d.advance(10).await;
         let at = d.now().plus_millis(2000);
         let reply = d.call(held.delay(at)).await;

@@ -120,6 +120,8 @@ functions! {
     ff_append_frame Recognised
     ff_complete_execution Recognised
     ff_fail_execution Recognised
+    ff_complete_and_claim_next Recognised
+    ff_fail_and_claim_next Recognised
     ff_cancel_execution Recognised
     ff_delay_execution Recognised
     ff_move_to_waiting_children Recognised

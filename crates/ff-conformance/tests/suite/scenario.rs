@@ -115,6 +115,7 @@ pub(crate) fn registration(d: &Deployment) -> RegisterWorker {
         capacity: Some(1),
         process: "boot:1:7:1".to_owned(),
         replaces: String::new(),
+        namespaces: Joined(Vec::new()),
         lanes: Rest(vec![lane("a")]),
     }
 }
@@ -368,6 +369,8 @@ async fn prepare_holder(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         "ff_append_frame" => encode(&held.append(1, &["a", "b"])),
         "ff_complete_execution" => encode(&held.complete(b"result")),
         "ff_fail_execution" => encode(&held.fail("reason", "transient")),
+        "ff_complete_and_claim_next" => encode(&held.complete_and_claim(d, "next")),
+        "ff_fail_and_claim_next" => encode(&held.fail_and_claim(d, "next")),
         "ff_cancel_execution" => {
             let call: CancelExecution = held.cancel("reason");
             encode(&call)
@@ -436,7 +439,7 @@ async fn prepare_timer(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
             held(d).await;
             d.create().delayed_by(10).send().await;
             d.advance(LEASE_MS).await;
-            encode(&Tick { items_max: 1000, log_length_max: None, settled: Rest(Vec::new()) })
+            encode(&Tick::once(1000))
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use ff_conformance::record::{key_of, member_score, record};
 use ff_conformance::{LANE, conformance};
+use ff_core::contracts::TickRequest;
 use ff_core::engine_backend::roles::*;
 use ff_core::error::Code;
 use ff_core::limits;
@@ -157,7 +158,7 @@ conformance! {
         d.advance(limits::RETENTION_MS_DEFAULT).await;
         let mut purged = Vec::new();
         for _ in 0..3 {
-            purged.push(d.backend.tick(d.home(), 4).await.expect("ticks").purged);
+            purged.push(d.backend.tick(d.home(), TickRequest::once(4)).await.expect("ticks").purged);
         }
         assert_eq!(purged, [1, 1, 1]);
         assert!(stream_keys(d, ids[0]).await.is_empty());

@@ -43,7 +43,8 @@ conformance! {
         assert_eq!(d.describe(first).await.delay_until, Some(d.now().plus_millis(100)));
         d.advance(90).await;
         let again = || d.create().debounced("doc-7", 100, 1000);
-        assert_eq!(again().payload(&[7; 300]).reply().await, debounced(first, PublicState::Delayed));
+        let long = again().payload(&[7; 300]).reply().await;
+        assert_eq!(long, debounced(first, PublicState::Delayed));
         assert_eq!(payload(d, first).await, [7; 300]);
         d.advance(10).await;
         d.tick().await;

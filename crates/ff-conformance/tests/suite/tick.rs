@@ -1,15 +1,17 @@
 //! What is due.
 
-use ff_conformance::record::{events_of, hash, key_of, listed_in};
+use ff_conformance::record::{events_of, hash, key_of, listed_in, member_score};
 use ff_conformance::{Deployment, LANE, LEASE_MS, conformance};
 use ff_core::error::Code;
 use ff_core::limits;
 use ff_core::state::PublicState;
 use ff_script::calls::complete::CompleteExecutionReply;
+use ff_script::calls::lane::SetLane;
 use ff_script::calls::tick::{Tick, TickReply};
 use ff_script::calls::worker::RegisterWorker;
-use ff_script::wire::Rest;
+use ff_script::host::Topic;
 
+use super::fact::unset;
 use super::scenario::registration;
 
 async fn next_due(d: &Deployment) -> Option<u64> {
@@ -19,7 +21,7 @@ async fn next_due(d: &Deployment) -> Option<u64> {
 /// How much a tick of a limited size does.
 async fn tick_some(d: &Deployment, items_max: u32) -> u32 {
     let TickReply::Ticked { promoted, lapsed, expired, purged, forgotten, .. } =
-        d.call(Tick { items_max, log_length_max: None, settled: Rest(Vec::new()) }).await;
+        d.call(Tick::once(items_max)).await;
     promoted + lapsed + expired + purged + forgotten
 }
 
@@ -104,7 +106,7 @@ conformance! {
 
     async fn a_tick_tells_how_late_it_is(d: &Deployment) {
         let late = async || {
-            let tick = Tick { items_max: 1, log_length_max: None, settled: Rest(Vec::new()) };
+            let tick = Tick::once(1);
             let TickReply::Ticked { late_ms, .. } = d.call(tick).await;
             late_ms
         };
@@ -210,5 +212,81 @@ conformance! {
         d.advance(10).await;
         assert_eq!(d.tick().await.total(), 0);
         assert_eq!(d.describe(elsewhere).await.public_state(), PublicState::Delayed);
+    }
+
+    async fn the_engine_is_told_of_what_comes_before_its_next_look_only(d: &Deployment) {
+        let mut due = d.listen(Topic::Due).await;
+        d.call(Tick { next_look_ms: Some(40_000), ..Tick::once(1) }).await;
+        let now = d.now();
+        d.create().delayed_by(40_000).send().await;
+        d.create().delayed_by(30_000).send().await;
+        d.create().delayed_by(35_000).send().await;
+        d.create().delayed_by(20_000).send().await;
+        assert_eq!(due.next().await, now.plus_millis(30_000).to_string());
+        assert_eq!(due.next().await, now.plus_millis(20_000).to_string());
+        d.advance(20_000).await;
+        d.call(Tick { next_look_ms: Some(40_000), ..Tick::once(1) }).await;
+        d.create().delayed_by(15_000).send().await;
+        d.create().delayed_by(5_000).send().await;
+        assert_eq!(due.next().await, d.now().plus_millis(5_000).to_string());
+    }
+
+    async fn an_engine_that_is_overdue_is_told_again(d: &Deployment) {
+        let mut due = d.listen(Topic::Due).await;
+        d.call(Tick { next_look_ms: Some(5_000), ..Tick::once(1) }).await;
+        d.advance(5_000).await;
+        d.create().delayed_by(limits::TICK_SWEEP_MS).send().await;
+        d.create().delayed_by(limits::TICK_SWEEP_MS - 1).send().await;
+        let told = d.now().plus_millis(limits::TICK_SWEEP_MS - 1);
+        assert_eq!(due.next().await, told.to_string());
+    }
+
+    async fn a_purge_that_comes_soon_is_told_of(d: &Deployment) {
+        let mut due = d.listen(Topic::Due).await;
+        d.call(Tick { next_look_ms: Some(LEASE_MS), ..Tick::once(1) }).await;
+        d.create().policy(r#"{"retention_ms":2000}"#).send().await;
+        d.call(d.claim(LANE).await.complete(b"")).await;
+        assert_eq!(due.next().await, d.now().plus_millis(2000).to_string());
+        assert_eq!(next_due(d).await, Some(d.now().get() + 2000));
+    }
+
+    async fn a_sweep_tells_again_what_lies_in_the_queues_and_that_this_was_all(d: &Deployment) {
+        let mut ready = d.listen(Topic::Ready).await;
+        d.create().priority(3).send().await;
+        d.create().lane("other").send().await;
+        let (first, other) = (ready.next().await, ready.next().await);
+        d.call(Tick { announce: true, ..Tick::once(1) }).await;
+        let again = |told: &str| format!("0{}", told.strip_prefix('1').expect("one joined"));
+        let mut told = [ready.next().await, ready.next().await];
+        let mut expected = [again(&first), again(&other)];
+        told.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(told, expected);
+        assert_eq!(ready.next().await, "told");
+    }
+
+    async fn a_sweep_tells_nothing_of_paused_lanes_and_forgets_empty_ones(d: &Deployment) {
+        d.create_one().await;
+        d.create().lane("paused").send().await;
+        d.call(SetLane { paused: Some(true), ..unset("paused") }).await;
+        d.call(d.claim(LANE).await.complete(b"")).await;
+        let has = async |lane| {
+            member_score(&d.dump().await, d.home(), "queued", lane).is_some()
+        };
+        assert!(has(LANE).await && has("paused").await);
+        let mut ready = d.listen(Topic::Ready).await;
+        d.call(Tick { announce: true, ..Tick::once(1) }).await;
+        assert_eq!(ready.next().await, "told");
+        assert!(!has(LANE).await && has("paused").await);
+    }
+
+    async fn too_many_queues_are_not_told_of(d: &Deployment) {
+        for number in 0..=limits::ANNOUNCED_MAX {
+            d.create().kind(&format!("kind-{number}")).send().await;
+        }
+        let mut ready = d.listen(Topic::Ready).await;
+        d.call(Tick { announce: true, ..Tick::once(1) }).await;
+        d.create().lane("last").send().await;
+        assert_eq!(ready.lane().await, "last");
     }
 }

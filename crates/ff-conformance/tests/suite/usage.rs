@@ -68,7 +68,8 @@ conformance! {
         let (one, other) = (d.user_of(id).await, d.user_of(id).await);
         d.call(one.report(id, "", words(["cost", "5"]))).await;
         let told = d.call(other.report(id, "", words(["tokens", "1"]))).await;
-        assert!(matches!(told, Told::HardBreach { ref dimension, usage: 5, .. } if dimension == "cost"));
+        let Told::HardBreach { dimension, usage, .. } = told else { panic!("{told:?}") };
+        assert_eq!((dimension.as_str(), usage), ("cost", 5));
     }
 
     async fn at_the_limit_nobody_passes(d: &Deployment) {

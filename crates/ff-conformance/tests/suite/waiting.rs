@@ -2,6 +2,7 @@
 
 use ff_conformance::gates::{Limits, check};
 use ff_conformance::{Deployment, Held, LANE, conformance};
+use ff_core::contracts::TickRequest;
 use ff_core::error::Code;
 use ff_core::types::QuotaPolicyId;
 use ff_script::calls::quota::{CheckAdmissionAndRecordReply, ReleaseAdmissionReply};
@@ -102,7 +103,7 @@ conformance! {
         d.call(waits(policy, 7, 30)).await;
         let openings = free(d, policy, &held).await;
         let owed = async || {
-            let report = d.backend.tick(d.quotas(), 10).await.expect("a tick is never refused");
+            let report = d.backend.tick(d.quotas(), TickRequest::once(10)).await.expect("a tick is never refused");
             report.owed.into_iter().map(|owed| owed.entry).collect::<Vec<_>>()
         };
         use ff_core::engine_backend::roles::*;

@@ -24,8 +24,8 @@ async fn open(d: &Deployment, execution_id: ExecutionId) -> Vec<OpenWaitpoint> {
 
 conformance! {
     async fn early_signals_wait_for_the_suspension(d: &Deployment) {
-        let mut due = d.listen(Topic::Due).await;
         let held = d.create_and_claim().await;
+        let mut due = d.listen(Topic::Due).await;
         let on = d.open_waitpoint(&held, "approval", 9000).await;
         assert_eq!(due.next().await, d.now().plus_millis(9000).to_string());
         assert_eq!(d.deliver(&on, "a").await, "buffered_for_pending_waitpoint");

@@ -3,6 +3,7 @@
 
 use ff_conformance::record::{key_of, listed_in, record, score};
 use ff_conformance::{Deployment, GRANT_MS, Held, HostKind, LANE, LEASE_MS, conformance, instance};
+use ff_core::contracts::TickRequest;
 use ff_core::engine_backend::roles::*;
 use ff_core::error::Code;
 use ff_core::limits;
@@ -54,7 +55,7 @@ conformance! {
         let later = d.create().lane("later").send().await;
         d.claimed(call).await;
         d.advance(10).await;
-        let report = d.backend.tick(d.home(), 1).await.expect("a tick");
+        let report = d.backend.tick(d.home(), TickRequest::once(1)).await.expect("a tick");
         assert_eq!(report.lapsed, 1, "even the smallest tick finds the new one");
         assert_eq!(d.describe(later).await.public_state(), PublicState::Active);
         assert_eq!(listed_in(&d.dump().await, later), ["q:later:tests:work"]);

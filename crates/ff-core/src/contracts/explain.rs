@@ -10,7 +10,7 @@ use crate::capability::CapabilitySet;
 use crate::operation::{Method, Nothing, Operation};
 use crate::state::{BlockingReason, PublicState};
 use crate::types::{
-    BudgetId, ExecutionId, ExecutionKind, LaneId, TimestampMs, WaitpointId, WorkerId,
+    BudgetId, ExecutionId, ExecutionKind, LaneId, Namespace, TimestampMs, WaitpointId, WorkerId,
     WorkerInstanceId,
 };
 
@@ -64,7 +64,10 @@ impl Explanation {
     pub const fn is_without_worker(&self) -> bool {
         matches!(
             self.why,
-            Why::NoWorkerInLane { .. } | Why::NoWorkerForKind { .. } | Why::NoCapableWorker { .. }
+            Why::NoWorkerInLane { .. }
+                | Why::NoWorkerInNamespace { .. }
+                | Why::NoWorkerForKind { .. }
+                | Why::NoCapableWorker { .. }
         )
     }
 }
@@ -167,7 +170,14 @@ pub enum Why {
         /// How many workers are connected.
         connected: u32,
     },
-    /// No connected worker of its lane has a handler for its kind.
+    /// No connected worker of its lane takes from its namespace.
+    NoWorkerInNamespace {
+        /// Its namespace.
+        namespace: Namespace,
+        /// How many take from its lane.
+        in_lane: u32,
+    },
+    /// No connected worker of its lane and namespace has a handler for its kind.
     NoWorkerForKind {
         /// How many take from its lane.
         in_lane: u32,
@@ -300,6 +310,10 @@ impl fmt::Display for Sentence<'_> {
             Why::NoWorkerInLane { connected: 0 } => f.write_str("no worker is connected"),
             Why::NoWorkerInLane { connected } => {
                 write!(f, "no worker takes from lane {lane}; {connected} take from others")
+            }
+            Why::NoWorkerInNamespace { namespace, in_lane } => {
+                write!(f, "no worker takes from namespace {namespace}; ")?;
+                write!(f, "{in_lane} in lane {lane} take from others")
             }
             Why::NoWorkerForKind { in_lane } => {
                 write!(f, "no worker serves {kind}; {in_lane} in lane {lane} serve other kinds")

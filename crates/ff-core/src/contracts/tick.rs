@@ -2,6 +2,27 @@
 
 use crate::types::TimestampMs;
 
+/// What a tick may do in one partition, and what its caller will do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TickRequest {
+    /// Things it may do; more are left to the next one.
+    pub items_max: u32,
+    /// The caller looks at the partition again after this long at the latest, and earlier when a
+    /// push tells it to. Whoever ticks only once says nothing.
+    pub next_look_ms: Option<u64>,
+    /// Tells those who wait for work what lies in the queues, in case that a push was lost.
+    pub announce: bool,
+    /// What the partition owed and was carried out.
+    pub settled: Vec<Vec<u8>>,
+}
+
+impl TickRequest {
+    /// A tick by somebody who does not come back.
+    pub const fn once(items_max: u32) -> Self {
+        Self { items_max, next_look_ms: None, announce: false, settled: Vec::new() }
+    }
+}
+
 /// What one tick did in one partition, and when the next is needed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TickReport {

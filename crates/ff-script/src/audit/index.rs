@@ -20,7 +20,7 @@ type Wanted<'a> = BTreeMap<Cow<'a, [u8]>, i64>;
 pub(super) fn check(contents: &Contents<'_>, found: &mut Findings) {
     let wanted = wanted(contents);
     let none = Wanted::new();
-    // Who was served in a fair lane is no index of executions, nor are the lanes in use, what is
+    // Who was served in a fair lane is no index of executions, nor are lanes, what is
     // owed to others, and budgets with their users. Who waits for a key is listed by since when,
     // which no record tells.
     let is_other = |place: &&Place<'_>| {
@@ -29,6 +29,7 @@ pub(super) fn check(contents: &Contents<'_>, found: &mut Findings) {
             Place::Shares(_)
                 | Place::LaneUses
                 | Place::Outbox
+                | Place::Queued
                 | Place::Turns(_)
                 | Place::Budgets
                 | Place::Users(_)
@@ -61,11 +62,28 @@ fn check_needs(contents: &Contents<'_>, found: &mut Findings) {
                 found.add("I1", contents.key(place), "is not among the needs of its lane");
             }
         }
-        let needs = matches!(place, Place::Needs(_)).then(|| contents.set(place)).flatten();
-        for need in needs.into_iter().flatten().filter(|need| !is_need(need)) {
-            let what = format!("has {}, which is no need", shown(need));
-            found.add("I9", contents.key(place), what);
+        if let Place::Needs(lane) = place {
+            check_needs_of(contents, place, lane, found);
         }
+    }
+    let queued = contents.scores(&Place::Queued);
+    for lane in queued.into_iter().flat_map(Scores::keys) {
+        let name = std::str::from_utf8(lane).unwrap_or_default();
+        if contents.set(&Place::Needs(name)).is_none() {
+            let what = format!("has {}, a lane without needs", shown(lane));
+            found.add("I1", contents.key(&Place::Queued), what);
+        }
+    }
+}
+
+fn check_needs_of(contents: &Contents<'_>, place: &Place<'_>, lane: &str, found: &mut Findings) {
+    for need in contents.set(place).into_iter().flatten().filter(|need| !is_need(need)) {
+        let what = format!("has {}, which is no need", shown(need));
+        found.add("I9", contents.key(place), what);
+    }
+    let queued = contents.scores(&Place::Queued);
+    if queued.is_none_or(|lanes| !lanes.contains_key(lane.as_bytes())) {
+        found.add("I1", contents.key(place), "is of a lane that is not among those with needs");
     }
 }
 

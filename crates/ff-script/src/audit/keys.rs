@@ -167,6 +167,8 @@ places! {
         Attached "attached" Hash;
         /// Every budget.
         Budgets "budgets" SortedSet;
+        /// The lanes that have needs.
+        Queued "queued" SortedSet;
     }
     others {
         /// A long value of an execution.

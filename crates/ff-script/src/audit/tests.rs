@@ -130,6 +130,8 @@ const BREAKS: &[(&str, &str, &str)] = &[
     ("put q:side:n:k zset $c=1002", "I1", "q:side:n:k: lists cccccccc"),
     ("drop needs:main", "I1", "q:main:n:k:cpu,gpu: is not among the needs of its lane"),
     ("put needs:side set nonsense", "I9", "has nonsense, which is no need"),
+    ("drop queued", "I1", "needs:main: is of a lane that is not among those with needs"),
+    ("queued side=0", "I1", "queued: has side, a lane without needs"),
     ("put q:main zset $a=1", "I9", "q:main: no key of ours"),
     // States.
     ("x:$a -la", "I1", "lacks the field la"),
@@ -436,7 +438,7 @@ fn a_store_in_order_has_no_violation() {
     let report = audit(&clean(), &config());
     assert_eq!(
         report.to_string(),
-        "4 partitions, 73 keys, 16 executions: 2 blocked, 2 cancelled, 1 delayed, 1 lapsed, \
+        "4 partitions, 76 keys, 16 executions: 2 blocked, 2 cancelled, 1 delayed, 1 lapsed, \
          2 running, 1 skipped, 3 success, 1 suspended, 3 waiting\nno violation"
     );
     assert!(report.is_clean());

@@ -157,8 +157,8 @@ fn key(usage: UsageDimensions) -> String {
 }
 
 impl<H: Host + ?Sized> ScriptBackend<H> {
-    /// Refuses a policy that names a budget which is not there: no partition of executions knows all
-    /// budgets, so that they are asked for.
+    /// Refuses a policy that names a budget which is not there. No partition of executions knows
+    /// all budgets, so that each is asked for.
     pub(super) async fn check_budgets(&self, policy: &ExecutionPolicy) -> Result<(), EngineError> {
         for budget_id in &policy.budget_ids {
             let call = DescribeBudget { budget_id: *budget_id };

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use ff_core::backend::Handle;
 use ff_core::contracts::{
-    ClaimGrant, ClaimRequest, Claimed, ClaimedNext, GrantedNext, LaneDepth, NextGrant,
-    NextGrantRequest, Owed, QueueHead, TakeFrom, TickReport, WorkerList,
+    ClaimGrant, ClaimRequest, Claimed, ClaimedNext, FinishedNext, GrantedNext, LaneDepth,
+    NextGrant, NextGrantRequest, Owed, QueueHead, TakeFrom, TaskEnd, TickReport, TickRequest,
+    WorkerList,
 };
 use ff_core::engine_backend::{Answer, PartitionBackend};
 use ff_core::error::EngineError;
@@ -36,6 +37,15 @@ impl<H: Host + ?Sized> PartitionBackend for ScriptBackend<H> {
             let claims = self.admit(claims.0).await;
             Ok(ClaimedNext { claimed: Holder::of(&request).all_claimed(claims), next_score })
         })
+    }
+
+    fn finish<'a>(
+        &'a self,
+        handle: &'a Handle,
+        end: TaskEnd,
+        next: ClaimRequest,
+    ) -> Answer<'a, FinishedNext> {
+        Box::pin(ScriptBackend::finish(self, handle, end, next))
     }
 
     fn recall_claims(
@@ -137,15 +147,12 @@ impl<H: Host + ?Sized> PartitionBackend for ScriptBackend<H> {
         Box::pin(async move { Ok(self.do_what_is_owed(partition, owed).await) })
     }
 
-    fn settle(
-        &self,
-        partition: Partition,
-        max: u32,
-        settled: Vec<Vec<u8>>,
-    ) -> Answer<'_, TickReport> {
+    fn tick(&self, partition: Partition, request: TickRequest) -> Answer<'_, TickReport> {
         Box::pin(async move {
+            let TickRequest { items_max, next_look_ms, announce, settled } = request;
             let log_length_max = Some(log_length_max(&self.config));
-            let call = Tick { items_max: max, log_length_max, settled: Rest(settled) };
+            let settled = Rest(settled);
+            let call = Tick { items_max, log_length_max, next_look_ms, announce, settled };
             let TickReply::Ticked {
                 now,
                 next_due_at,
@@ -199,7 +206,7 @@ pub(super) struct Holder<'a> {
 }
 
 impl<'a> Holder<'a> {
-    fn of(request: &'a ClaimRequest) -> Self {
+    pub(super) fn of(request: &'a ClaimRequest) -> Self {
         Self {
             worker_id: &request.worker_id,
             worker_instance_id: &request.worker_instance_id,
@@ -207,7 +214,7 @@ impl<'a> Holder<'a> {
         }
     }
 
-    fn all_claimed(&self, rows: Vec<ClaimRow>) -> Vec<Claimed> {
+    pub(super) fn all_claimed(&self, rows: Vec<ClaimRow>) -> Vec<Claimed> {
         rows.into_iter().map(|row| self.claimed(row)).collect()
     }
 

@@ -5,6 +5,7 @@ use ff_core::contracts::{ChildrenAdded, GraphTask};
 use ff_core::engine_backend::{Answer, Tasks};
 use ff_core::types::Moment;
 
+use super::next_task::fail_outcome;
 use super::{ScriptBackend, held};
 use crate::calls::cancel::CancelExecution;
 use crate::calls::complete::CompleteExecution;
@@ -70,10 +71,7 @@ impl<H: Host + ?Sized> Tasks for ScriptBackend<H> {
             let (FailExecutionReply::Failed { delay_until, .. }
             | FailExecutionReply::FailedBefore { delay_until, .. }) =
                 self.call_on(handle.execution_id, call).await?;
-            Ok(match delay_until {
-                Some(delay_until) => FailOutcome::RetryScheduled { delay_until },
-                None => FailOutcome::TerminalFailed,
-            })
+            Ok(fail_outcome(delay_until))
         })
     }
 

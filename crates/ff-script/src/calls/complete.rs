@@ -1,8 +1,13 @@
-//! Ending in success.
+//! Ending in success, with the next execution or without.
 
+use ff_core::capability::CapabilitySet;
+use ff_core::need::Need;
 use ff_core::state::PublicState;
+use ff_core::types::{ExecutionKind, LaneId, LeaseId, Namespace};
 
+use super::claim::ClaimRow;
 use crate::call::functions;
+use crate::wire::{Joined, Rows};
 
 functions! {
     /// Ends the running attempt and its execution in success, with a result.
@@ -12,4 +17,32 @@ functions! {
         "DUPLICATE" => CompletedBefore { public_state: PublicState },
     }
     refuses held [];
+
+    /// Ends an execution in success, and claims the next one for the same worker: of the queue that
+    /// is named, or of those of the lane that this end put something into.
+    write ff_complete_and_claim_next(CompleteAndClaimNext {
+        held,
+        result: Vec<u8>,
+        lane: LaneId,
+        capabilities: CapabilitySet,
+        lease_ttl_ms: u64,
+        next_lease_id: LeaseId,
+        need: Option<Need>,
+        score_max: Option<i64>,
+        kinds: Joined<ExecutionKind>,
+        namespaces: Joined<Namespace>,
+    })
+    -> CompleteAndClaimNextReply {
+        "OK" => CompletedAndClaimed {
+            public_state: PublicState,
+            claims: Rows<ClaimRow>,
+            next_score: Option<i64>,
+        },
+        "DUPLICATE" => CompletedAndClaimedBefore {
+            public_state: PublicState,
+            claims: Rows<ClaimRow>,
+            next_score: Option<i64>,
+        },
+    }
+    refuses held [InvalidCapabilities, CapabilityMismatch];
 }

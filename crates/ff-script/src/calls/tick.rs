@@ -7,7 +7,13 @@ use crate::wire::Rest;
 
 functions! {
     /// Executes what is due in a partition and tells when it is next needed.
-    write ff_tick(Tick { items_max: u32, log_length_max: Option<u64>, settled: Rest<Vec<u8>> })
+    write ff_tick(Tick {
+        items_max: u32,
+        log_length_max: Option<u64>,
+        next_look_ms: Option<u64>,
+        announce: bool,
+        settled: Rest<Vec<u8>>,
+    })
     -> TickReply {
         "OK" => Ticked {
             now: TimestampMs,
@@ -31,4 +37,17 @@ functions! {
         },
     }
     refuses [];
+}
+
+impl Tick {
+    /// A tick by somebody who does not come back, and keeps the log as long as it may be.
+    pub const fn once(items_max: u32) -> Self {
+        Self {
+            items_max,
+            log_length_max: None,
+            next_look_ms: None,
+            announce: false,
+            settled: Rest(Vec::new()),
+        }
+    }
 }

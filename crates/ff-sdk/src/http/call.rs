@@ -12,6 +12,7 @@ use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 use hyper::body::Bytes;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
 
 use super::transport::Sent;
@@ -197,6 +198,11 @@ impl HttpBackend {
 
     /// Runs a call of an operation and reads its answer.
     pub(super) async fn reply<O: Operation>(&self, call: Call) -> Result<O::Reply, EngineError> {
+        self.read(call).await
+    }
+
+    /// Runs a call and reads its answer.
+    pub(super) async fn read<T: DeserializeOwned>(&self, call: Call) -> Result<T, EngineError> {
         let body = self.run(call).await?.body;
         let json: &[u8] = if body.is_empty() { b"{}" } else { &body };
         serde_json::from_slice(json).map_err(|error| {

@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use ff_api::problem::HttpCode;
 use ff_api::raw::ResultQuery;
-use ff_api::worker::Claim;
-use ff_core::contracts::{AwaitFlow, Claimed, WorkRequest};
+use ff_api::task::{CompleteTask, FailTask, Task, token_of};
+use ff_api::worker::{Claim, ClaimedTasks};
+use ff_core::backend::Handle;
+use ff_core::bytes::Base64;
+use ff_core::contracts::{AwaitFlow, Claimed, Finished, NextTask, TaskEnd, TaskEnded, WorkRequest};
 use ff_core::engine_backend::Answer;
 use ff_core::error::EngineError;
 use ff_core::limits;
@@ -33,6 +36,52 @@ impl WorkSource for HttpBackend {
             let claimed = self.reply::<Claim>(call).await?;
             claimed.tasks.into_iter().map(Claimed::try_from).collect()
         })
+    }
+
+    /// The next lease has an id of the caller's: an answer that was lost is asked for again by it.
+    fn finish<'a>(
+        &'a self,
+        handle: &'a Handle,
+        end: TaskEnd,
+        next: NextTask,
+    ) -> Answer<'a, Finished> {
+        Box::pin(async move {
+            end.validate()?;
+            next.validate()?;
+            let (ended, tasks) = match end {
+                TaskEnd::Complete(result) => {
+                    let tasks = self.complete_and_ask(handle, result, next).await?;
+                    (TaskEnded::Completed, tasks)
+                }
+                TaskEnd::Fail(reason, class) => {
+                    let request =
+                        FailTask { next: Some(next), ..FailTask::new(handle, reason, &class) };
+                    let mut failed = self.send::<FailTask>(Nothing {}, request).await?;
+                    let tasks = std::mem::take(&mut failed.tasks);
+                    (TaskEnded::Failed(failed.into()), tasks)
+                }
+            };
+            let next = tasks.into_iter().next().map(Claimed::try_from).transpose()?;
+            Ok(Finished { ended, next })
+        })
+    }
+}
+
+impl HttpBackend {
+    async fn complete_and_ask(
+        &self,
+        handle: &Handle,
+        result: Option<Vec<u8>>,
+        next: NextTask,
+    ) -> Result<Vec<Task>, EngineError> {
+        let request = CompleteTask {
+            task_token: Some(token_of(handle)),
+            result_base64: result.map(Base64),
+            next: Some(next),
+            ..CompleteTask::default()
+        };
+        let call = Call::of::<CompleteTask>(Nothing {}, &request)?;
+        Ok(self.read::<ClaimedTasks>(call).await?.tasks)
     }
 }
 

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::connection::Connection;
 use crate::error::{SdkError, TerminalError};
-use crate::task::{ClaimedTask, Outcome};
+use crate::task::{ClaimedTask, Outcome, Told};
 use crate::worker::{FlowFabricWorker, ShutdownReport};
 
 /// A wait for work comes back now and then, so that a dead connection is noticed.
@@ -57,11 +57,13 @@ impl<S: Send + Sync + 'static> Worker<S> {
                 worker
             }
             Source::Shared(connection) => {
-                FlowFabricWorker::connect_serving(self.config, &connection, kinds).await?
+                FlowFabricWorker::connect_serving(self.config, &connection, kinds, self.namespaces)
+                    .await?
             }
             Source::Own => {
                 let connection = Connection::open(self.config.backend.clone()).await?;
-                FlowFabricWorker::connect_serving(self.config, &connection, kinds).await?
+                FlowFabricWorker::connect_serving(self.config, &connection, kinds, self.namespaces)
+                    .await?
             }
         };
         if !self.policies.is_empty() {
@@ -140,12 +142,38 @@ fn complain(error: &SdkError) {
     }
 }
 
-/// One attempt, from its claim to its outcome.
+/// Attempts one after the other, as long as the end of each brings the next.
 async fn attempt<S: Send + Sync + 'static>(
     task: ClaimedTask,
     mut place: Option<Place>,
     kinds: Arc<Kinds<S>>,
 ) {
+    let mut next = Some(task);
+    while let Some(task) = next {
+        let kind = task.core().claimed.kind.clone();
+        next = one_attempt(task, &mut place, &kinds).await;
+        let is_same = next.as_ref().is_some_and(|next| next.core().claimed.kind == kind);
+        if !is_same {
+            free(place.take(), &kinds);
+            place = next.as_ref().and_then(|next| kinds.place_for(&next.core().claimed.kind));
+        }
+    }
+}
+
+/// A place that is done with.
+fn free<S>(place: Option<Place>, kinds: &Kinds<S>) {
+    if place.is_some() {
+        drop(place);
+        kinds.freed.notify_one();
+    }
+}
+
+/// One attempt, from its claim to its outcome; gives the task that came with that.
+async fn one_attempt<S: Send + Sync + 'static>(
+    task: ClaimedTask,
+    place: &mut Option<Place>,
+    kinds: &Kinds<S>,
+) -> Option<ClaimedTask> {
     let span = tracing::info_span!(
         "attempt",
         execution_id = %task.execution_id(),
@@ -153,35 +181,37 @@ async fn attempt<S: Send + Sync + 'static>(
         attempt = task.attempt_index().get() + 1,
         lane = %task.lane_id(),
     );
-    let reported = run_to_end(task, &mut place, &kinds);
-    if let Err(error) = reported.instrument(span.clone()).await {
-        span.in_scope(|| tracing::error!(error = %error.source, "the outcome was not reported"));
-    }
-    if place.is_some() {
-        drop(place);
-        kinds.freed.notify_one();
+    let reported = run_to_end(task, place, kinds);
+    match reported.instrument(span.clone()).await {
+        Ok(next) => next,
+        Err(TerminalError { source, .. }) => {
+            span.in_scope(|| tracing::error!(error = %source, "the outcome was not reported"));
+            None
+        }
     }
 }
 
 /// Runs the handler and reports what became of it; again if what it would wait for has come before.
+/// Gives the task that comes next.
 async fn run_to_end<S: Send + Sync + 'static>(
     mut task: ClaimedTask,
     place: &mut Option<Place>,
     kinds: &Kinds<S>,
-) -> Result<(), TerminalError> {
+) -> Result<Option<ClaimedTask>, TerminalError> {
     loop {
         let lost = task.lost();
         let result = tokio::select! {
             result = handle(&task, place, kinds) => result,
             loss = lost => {
                 tracing::warn!(%loss, "the lease was lost; the handler is dropped");
-                return Ok(());
+                return Ok(None);
             }
         };
-        match report(task, result).await? {
-            Some(resumed) => task = resumed,
-            None => return Ok(()),
+        let told = report(task, result, kinds).await?;
+        if !told.landed.keeps_lease() {
+            return Ok(told.next);
         }
+        task = told.task;
     }
 }
 
@@ -210,21 +240,23 @@ async fn handle<S: Send + Sync + 'static>(
 
 /// Reports what became of an attempt for as long as its lease holds. Only a refusal of the output
 /// itself makes a failure of it: any other answer leaves finished work as it is. The task comes
-/// back if it does not have to wait for what it wanted to wait for.
-async fn report(
+/// back if it does not have to wait for what it wanted to wait for; what ends it brings the next.
+async fn report<S>(
     mut task: ClaimedTask,
     result: Result<Vec<u8>, TaskError>,
-) -> Result<Option<ClaimedTask>, TerminalError> {
+    kinds: &Kinds<S>,
+) -> Result<Told, TerminalError> {
     let mut outcome = match result {
         Ok(output) => Outcome::Complete(Some(output)),
         Err(error) => outcome_of(error),
     };
+    let next = task.next_task(kinds.with_room_after(&task.core().claimed.kind));
     let mut pause = FIRST_PAUSE;
     loop {
-        let (back, source) = match task.tell(&outcome).await {
-            Ok((landed, task)) => {
-                tracing::debug!(?landed, "the outcome was reported");
-                return Ok(landed.keeps_lease().then_some(task));
+        let (back, source) = match task.tell(&outcome, next.clone()).await {
+            Ok(told) => {
+                tracing::debug!(landed = ?told.landed, "the outcome was reported");
+                return Ok(told);
             }
             Err(TerminalError { task: Some(back), source }) => (back, source),
             Err(lost) => return Err(lost),

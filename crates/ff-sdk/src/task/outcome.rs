@@ -1,8 +1,10 @@
 //! Reporting what became of an execution. A call whose answer was lost is sent again until the
 //! lease's deadline: the store recognises its repetition by the fence.
 
+use std::sync::Arc;
+
 use ff_core::backend::{FailOutcome, FailureClass, FailureReason};
-use ff_core::contracts::{self, SuspendRequest};
+use ff_core::contracts::{self, NextTask, SuspendRequest, TaskEnd, TaskEnded};
 use ff_core::error::{Code, EngineError};
 use ff_core::types::Moment;
 use tokio::time::Instant;
@@ -10,6 +12,7 @@ use tokio::time::Instant;
 use super::renewal::is_lease_gone;
 use super::{ClaimedTask, TaskCore};
 use crate::error::TerminalError;
+use crate::worker::{Shared, new_task};
 
 /// What a worker reports about its execution.
 pub(crate) enum Outcome {
@@ -50,6 +53,17 @@ impl Outcome {
         }
     }
 
+    /// What it is for whoever asks for the next task with it; none if it cannot be sent so.
+    fn end(&self) -> Option<TaskEnd> {
+        match self {
+            Self::Complete(result) if is_small(result.as_deref()) => {
+                Some(TaskEnd::Complete(result.clone()))
+            }
+            Self::Fail(reason, class) => Some(TaskEnd::Fail(reason.clone(), class.clone())),
+            _ => None,
+        }
+    }
+
     async fn send(&self, core: &TaskCore) -> Result<Landed, EngineError> {
         let (engine, handle) = (core.engine(), &core.claimed.handle);
         let done = match self {
@@ -70,23 +84,46 @@ impl Outcome {
     }
 }
 
+/// An outcome that was reported.
+pub(crate) struct Told {
+    pub(crate) landed: Landed,
+    /// It is over, unless its lease goes on.
+    pub(crate) task: ClaimedTask,
+    /// What its worker goes on with, in its room, if that was asked for.
+    pub(crate) next: Option<ClaimedTask>,
+}
+
+/// What a large result would cost on the way that brings the next task is more than a claim.
+fn is_small(result: Option<&[u8]>) -> bool {
+    result.is_none_or(|bytes| bytes.len() <= 64 * 1024)
+}
+
 impl ClaimedTask {
     /// Reports an outcome and ends the task, or gives it back.
     pub(crate) async fn settle(self, outcome: &Outcome) -> Result<Landed, TerminalError> {
-        self.tell(outcome).await.map(|(landed, _)| landed)
+        self.tell(outcome, None).await.map(|told| told.landed)
     }
 
-    /// Reports an outcome. The task that comes with the answer is over, unless its lease goes on.
-    pub(crate) async fn tell(mut self, outcome: &Outcome) -> Result<(Landed, Self), TerminalError> {
+    /// Reports an outcome, and takes the next task with it if one is asked for.
+    pub(crate) async fn tell(
+        mut self,
+        outcome: &Outcome,
+        next: Option<NextTask>,
+    ) -> Result<Told, TerminalError> {
         if let Some(error) = self.refused_here() {
             self.finish();
             return Err(TerminalError { task: None, source: error.into() });
         }
         self.finish_output().await;
-        match report(&self.core, outcome, &mut self.unresolved).await {
-            Ok(landed) => {
+        let reported = match next.zip(outcome.end()) {
+            Some((next, end)) => self.finish_with_next(outcome.name(), end, next).await,
+            None => report(&self.core, outcome, &mut self.unresolved).await.map(|it| (it, None)),
+        };
+        match reported {
+            Ok((landed, next)) => {
                 self.take_in(&landed);
-                Ok((landed, self))
+                let next = next.and_then(|next| self.make_room_for(next));
+                Ok(Told { landed, task: self, next })
             }
             Err(error) if is_lease_gone(&error) => {
                 self.finish();
@@ -109,6 +146,35 @@ impl ClaimedTask {
         }
     }
 
+    /// Where the answer is awaited, the next lease is renewed at once.
+    async fn finish_with_next(
+        &mut self,
+        name: &'static str,
+        end: TaskEnd,
+        next: NextTask,
+    ) -> Result<(Landed, Option<Self>), EngineError> {
+        let (core, shared) = (&self.core, &self.shared);
+        until_answered(core, name, &mut self.unresolved, || {
+            let (shared, core) = (Arc::clone(shared), Arc::clone(core));
+            let (end, next) = (end.clone(), next.clone());
+            let work = Arc::clone(&shared);
+            work_on(work, async move {
+                let sent = Instant::now();
+                let finished = shared.upkeep.work().finish(core.handle(), end, next).await?;
+                let next = finished.next.map(|claimed| new_task(&shared, claimed, sent));
+                Ok((landed(finished.ended), next))
+            })
+        })
+        .await
+    }
+
+    /// The next task takes over the room of this one. A worker that stops takes none: dropping it
+    /// hands it back.
+    fn make_room_for(&mut self, next: Self) -> Option<Self> {
+        self.shared.check_running().ok()?;
+        self.permit.take().map(|permit| next.with_permit(permit))
+    }
+
     fn take_in(&mut self, landed: &Landed) {
         match landed {
             Landed::Suspended(outcome) if landed.keeps_lease() => {
@@ -125,6 +191,21 @@ impl ClaimedTask {
         let loss = self.core.lease.loss().filter(|_| !self.unresolved)?;
         Some(EngineError::refused(Code::LeaseExpired).in_context(loss.to_string()))
     }
+}
+
+fn landed(ended: TaskEnded) -> Landed {
+    match ended {
+        TaskEnded::Completed => Landed::Done,
+        TaskEnded::Failed(outcome) => Landed::Failed(outcome),
+    }
+}
+
+/// Runs something on the thread that claims.
+async fn work_on<T: Send + 'static>(
+    shared: Arc<Shared>,
+    work: impl Future<Output = Result<T, EngineError>> + Send + 'static,
+) -> Result<T, EngineError> {
+    shared.upkeep.run(work).await
 }
 
 pub(super) async fn report(

@@ -9,7 +9,7 @@ use ff_core::contracts::{
 use ff_core::types::{SuspensionId, WaitpointId, WaitpointToken};
 use ff_script::ids::{IdSource, SystemIds};
 
-use super::outcome::{Landed, Outcome, until_answered};
+use super::outcome::{Landed, Outcome, Told, until_answered};
 use super::{ClaimedTask, TaskCore};
 use crate::error::{Context as _, SdkError, TerminalError};
 
@@ -136,7 +136,7 @@ impl ClaimedTask {
         self,
         request: SuspendRequest,
     ) -> Result<SuspendOutcome, TerminalError> {
-        let (landed, task) = self.tell(&Outcome::suspend(request)).await?;
+        let Told { landed, task, .. } = self.tell(&Outcome::suspend(request), None).await?;
         match landed {
             Landed::Suspended(outcome) => Ok(SuspendOutcome::new(*outcome, task)),
             _ => unreachable!("a suspension is answered with what became of it"),

@@ -248,7 +248,7 @@ fn lease_request(shared: &Shared) -> LeaseRequest {
     LeaseRequest { lease_id, lease_ttl_ms: shared.config.lease_ttl_ms }
 }
 
-fn new_task(shared: &Arc<Shared>, claimed: Claimed, sent: Instant) -> ClaimedTask {
+pub(crate) fn new_task(shared: &Arc<Shared>, claimed: Claimed, sent: Instant) -> ClaimedTask {
     let deadline = shared.lease_deadline(&claimed, sent);
     ClaimedTask::new(claimed, deadline, Arc::clone(shared))
 }

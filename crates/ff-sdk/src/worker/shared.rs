@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ff_core::capability::CapabilitySet;
-use ff_core::contracts::{Claimed, WorkRequest};
+use ff_core::contracts::{Claimed, NextTask, WorkRequest};
 use ff_core::engine_backend::EngineBackend;
 use ff_core::limits;
-use ff_core::types::{ExecutionKind, LeaseId, WorkerSession};
+use ff_core::types::{ExecutionKind, LeaseId, Namespace, WorkerSession};
 use ff_script::ids::IdSource;
 use ff_script::in_flight::InFlight;
 use tokio::runtime::Handle as Runtime;
@@ -28,6 +28,8 @@ use crate::task::TaskCore;
 pub(crate) struct Shared {
     pub(crate) config: WorkerConfig,
     pub(crate) capabilities: CapabilitySet,
+    /// Those it takes from; none: any.
+    pub(crate) namespaces: Vec<Namespace>,
     pub(crate) connection: Connection,
     pub(crate) ids: Arc<dyn IdSource>,
     pub(crate) session: WorkerSession,
@@ -96,11 +98,27 @@ impl Shared {
         let lanes = config.lanes.clone();
         WorkRequest {
             kinds: kinds.to_vec(),
+            namespaces: self.namespaces.clone(),
             capabilities: self.capabilities.clone(),
             count: u32::try_from(count).unwrap_or(u32::MAX),
             wait_ms: u64::try_from(max_wait.as_millis()).unwrap_or(u64::MAX),
             ..WorkRequest::new(worker_id, instance, lanes, config.lease_ttl_ms)
         }
+    }
+
+    /// What to ask for with the end of a task: the same as a claim of one would. None while the
+    /// worker takes nothing.
+    pub(crate) fn next_task(&self, kinds: Vec<ExecutionKind>) -> Option<NextTask> {
+        self.check_running().ok()?;
+        Some(NextTask {
+            lanes: self.config.lanes.clone(),
+            capabilities: self.capabilities.clone(),
+            kinds,
+            namespaces: self.namespaces.clone(),
+            lease_ttl_ms: Some(self.config.lease_ttl_ms),
+            lease_id: Some(LeaseId::from_uuid(self.ids.random())),
+            payload_text: false,
+        })
     }
 
     /// Until when a lease from a call sent at this moment certainly holds. A call that waited got

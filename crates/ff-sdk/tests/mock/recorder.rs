@@ -107,6 +107,15 @@ impl WorkSource for Recorder {
         request.count += *self.too_many.lock().expect("no panic");
         self.pass("claim", || self.work.claim(request))
     }
+
+    fn finish<'a>(
+        &'a self,
+        handle: &'a Handle,
+        end: TaskEnd,
+        next: NextTask,
+    ) -> Answer<'a, Finished> {
+        self.pass("finish", || self.work.finish(handle, end, next))
+    }
 }
 
 /// Passes every method on.

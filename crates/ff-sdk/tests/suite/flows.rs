@@ -53,6 +53,30 @@ fn code(error: &ff_sdk::SdkError) -> Option<Code> {
     error.engine().and_then(EngineError::code)
 }
 
+/// Three, one after the other.
+fn chain() -> Vec<GraphTask> {
+    vec![task("a", "step", &[]), task("b", "step", &["a"]), task("c", "step", &["b"])]
+}
+
+pub(crate) async fn the_end_of_a_step_brings_the_next_one(site: Site) {
+    let flow_id = submitted(&site.client, graph(chain())).await;
+    let worker = site.worker("w-1", 1).await;
+    let first = claim(&worker).await;
+    let second = first.complete_and_claim_next(Some(b"1".to_vec())).await.expect("landed");
+    let second = second.expect("the step that the first one freed");
+    assert_eq!(*second.execution_id(), member(&site.client, &flow_id, "b").await);
+    assert_eq!(worker.capacity(), 0, "it has the room of the one before");
+    let third = second.complete_and_claim_next(Some(b"2".to_vec())).await.expect("landed");
+    let third = third.expect("the step that the second one freed");
+    assert_eq!(third.inputs()[0].name, "b");
+    let none = third.complete_and_claim_next(None).await.expect("landed");
+    assert!(none.is_none(), "nothing is left");
+    assert_eq!(worker.capacity(), 1);
+    let flow = site.client.describe_flow(&flow_id).await.expect("described").expect("there");
+    assert_eq!(flow.public_flow_state, FlowState::Completed);
+    worker.shutdown(LONG).await.expect("stops");
+}
+
 pub(crate) async fn a_member_is_given_what_it_waited_for(site: Site) {
     let flow_id = submitted(&site.client, graph(join())).await;
     let worker = site

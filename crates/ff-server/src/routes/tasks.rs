@@ -4,17 +4,22 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
 use ff_api::frames::AppendFrames;
 use ff_api::task::{
     AddChildrenTask, CancelTask, CompleteTask, DelayTask, FailTask, FailedTask, ProgressTask,
-    RenewTask, WaitChildrenTask,
+    RenewTask, Task, WaitChildrenTask,
 };
+use ff_api::worker::ClaimedTasks;
 use ff_core::argument::{check_bytes, check_payload, check_range};
 use ff_core::backend::{FailOutcome, Handle, LeaseRenewal};
-use ff_core::contracts::{AppendFrameOutcome, ChildrenAdded};
+use ff_core::contracts::{
+    AppendFrameOutcome, ChildrenAdded, Finished, NextTask, TaskEnd, TaskEnded,
+};
+use ff_core::error::EngineError;
 use ff_core::limits;
 
-use crate::answer::{Answered, ok};
+use crate::answer::{self, Answered, ok};
 use crate::app::App;
 use crate::body::{self, Kind};
 use crate::extract::{Asked, TaskHeader, handle, parse_json};
@@ -29,7 +34,9 @@ pub(super) fn routes() -> Vec<Route> {
         json::<RenewTask, _, _>(renew),
         json::<ProgressTask, _, _>(progress),
         json::<AppendFrames, _, _>(append_frames),
-        json::<CompleteTask, _, _>(complete).or_bytes(),
+        json::<CompleteTask, _, _>(complete)
+            .or_bytes()
+            .answers::<ClaimedTasks>(200, "It is completed, and this is the task that comes next."),
         json::<FailTask, _, _>(fail),
         json::<DelayTask, _, _>(delay),
         json::<AddChildrenTask, _, _>(add_children),
@@ -65,24 +72,62 @@ async fn progress(
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn complete(State(app): State<Arc<App>>, header: TaskHeader, request: Request) -> Done {
+async fn complete(
+    State(app): State<Arc<App>>,
+    header: TaskHeader,
+    request: Request,
+) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
     let kind = body::kind(&parts.headers);
     if kind != Kind::Json && header.0.is_none() {
         return Err(body::not_json());
     }
     let whole = body::read(&app, &parts.headers, body, body::PAYLOAD_BODY_BYTES).await?;
-    let (handle, result) = match kind {
+    let (handle, result, next) = match kind {
         Kind::Json => {
             let mut request: CompleteTask = parse_json(&whole.bytes)?;
             let handle = handle(&app, header, request.task_token.take())?;
-            (handle, request.into_result()?)
+            let next = request.next.take();
+            (handle, request.into_result()?, next)
         }
-        Kind::Other | Kind::Unsaid => (handle(&app, header, None)?, Some(whole.bytes.into())),
+        Kind::Other | Kind::Unsaid => (handle(&app, header, None)?, Some(whole.bytes.into()), None),
     };
     check_payload(result.as_ref().map_or(0, Vec::len), limits::RESULT_BYTES_MAX)?;
-    app.backend.complete(&handle, result).await?;
-    Ok(ended(&app, &handle, Outcome::Completed))
+    let Some(next) = next else {
+        app.backend.complete(&handle, result).await?;
+        return Ok(ended(&app, &handle, Outcome::Completed).into_response());
+    };
+    let (_, tasks) = finish(&app, &handle, TaskEnd::Complete(result), next).await?;
+    app.metrics.outcome(&handle, Outcome::Completed);
+    Ok(answer::Json(StatusCode::OK, ClaimedTasks { tasks }).into_response())
+}
+
+/// Ends a task and takes the next one. A server that is about to stop hands nothing out.
+async fn finish(
+    app: &App,
+    handle: &Handle,
+    end: TaskEnd,
+    next: NextTask,
+) -> Result<(TaskEnded, Vec<Task>), Refusal> {
+    next.validate()?;
+    if app.is_draining() {
+        return Ok((finish_only(app, handle, end).await?, Vec::new()));
+    }
+    let with_text = next.payload_text;
+    let Finished { ended, next } = app.work.finish(handle, end, next).await?;
+    app.metrics.claimed(next.as_slice());
+    Ok((ended, next.map(|claimed| Task::new(claimed, with_text)).into_iter().collect()))
+}
+
+async fn finish_only(app: &App, handle: &Handle, end: TaskEnd) -> Result<TaskEnded, EngineError> {
+    match end {
+        TaskEnd::Complete(result) => {
+            app.backend.complete(handle, result).await.map(|()| TaskEnded::Completed)
+        }
+        TaskEnd::Fail(reason, class) => {
+            app.backend.fail(handle, reason, class).await.map(TaskEnded::Failed)
+        }
+    }
 }
 
 async fn append_frames(
@@ -100,14 +145,23 @@ async fn fail(
     Asked(mut request, _): Asked<FailTask>,
 ) -> Answered<FailedTask> {
     let handle = handle(&app, header, request.task_token.take())?;
+    let next = request.next.take();
     let (reason, class) = request.into_failure()?;
-    let outcome = app.backend.fail(&handle, reason, class).await?;
+    let end = TaskEnd::Fail(reason, class);
+    let (ended, tasks) = match next {
+        Some(next) => finish(&app, &handle, end, next).await?,
+        None => (finish_only(&app, &handle, end).await?, Vec::new()),
+    };
+    let outcome = match ended {
+        TaskEnded::Failed(outcome) => outcome,
+        TaskEnded::Completed => FailOutcome::TerminalFailed,
+    };
     let counted = match outcome {
         FailOutcome::RetryScheduled { .. } => Outcome::Retried,
         FailOutcome::TerminalFailed => Outcome::Failed,
     };
     app.metrics.outcome(&handle, counted);
-    ok(outcome.into())
+    ok(FailedTask { tasks, ..outcome.into() })
 }
 
 async fn delay(

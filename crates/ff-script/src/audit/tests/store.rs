@@ -10,6 +10,7 @@ ff:{fp:0}:workers hash w-1=$a:w:1000:8000:cpu~main~side
 ff:{fp:0}:due zset w:w-1=8000
 all zset $a=1000 $b=1001 $c=1002 $d=1003 $e=1004 $f=1005
 needs:main set n:k:cpu,gpu
+queued zset main=0
 q:main:n:k:cpu,gpu zset $a=-1999999999000
 leases zset $b=2400
 due zset $d=3000 $e=9000 s:$c:0=2500
@@ -52,6 +53,7 @@ ff:{fp:2}:wp:$e hash execution=$c attempt=0 key=early created_at=1500 state=pend
     expires_at=7000
 ff:{fp:3}:all zset $a=1000 $b=1000 $c=1000 $d=1000 $e=1000
 ff:{fp:3}:needs:main set n:k
+ff:{fp:3}:queued zset main=0
 ff:{fp:3}:q:main:n:k zset $b=1000
 ff:{fp:3}:due zset f:$f=9000
 ff:{fp:3}:ended:success zset $a=253402300799999
@@ -84,6 +86,7 @@ ff:{fp:3}:x:$e:in list $a:1:f:0:
 pub(super) const CHILDREN: &str = "
 ff:{fp:0}:all zset $a=1000 $b=1000 $c=1000
 ff:{fp:0}:needs:main set n:k
+ff:{fp:0}:queued zset main=0
 ff:{fp:0}:q:main:n:k zset $c=1000
 ff:{fp:0}:ended:success zset $b=253402300799999
 ff:{fp:0}:flows zset $d=0

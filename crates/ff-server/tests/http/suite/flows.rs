@@ -77,6 +77,35 @@ pub(crate) fn a_whole_graph_runs_with_what_is_passed(client: &Client) {
     assert!(ended["completed_at"].is_u64(), "{ended}");
 }
 
+pub(crate) fn the_end_of_a_step_brings_the_next_one(client: &Client) {
+    let lane = "steps";
+    let id = submit_graph(
+        client,
+        &graph(&[task("a", lane, &[]), task("b", lane, &["a"]), task("c", lane, &["b"])]),
+    );
+    let first = claim(client, lane);
+    let end = json!({
+        "task_token": token(&first), "result_text": "1",
+        "next": {"lease_id": "00000000-0000-4000-8000-0000000000b1", "payload_text": true},
+    });
+    let answer = client.post("/v1/tasks/complete", &end).expect(200).json();
+    let second = list(&answer["tasks"])[0].clone();
+    assert_eq!(second["execution_id"], member(client, &id, "b")["execution_id"]);
+    assert_eq!((&second["payload_text"], &second["lane"]), (&json!("1"), &json!(lane)));
+    assert_eq!(second["lease_ttl_ms"], first["lease_ttl_ms"]);
+    assert_eq!(second["worker_instance_id"], first["worker_instance_id"]);
+    let again = client.post("/v1/tasks/complete", &end).expect(200).json();
+    assert_eq!(again["tasks"][0]["task_token"], second["task_token"], "as the first time");
+    let retried =
+        json!({"task_token": token(&second), "reason": "no", "is_final": true, "next": {}});
+    let failed = client.post("/v1/tasks/fail", &retried).expect(200).json();
+    assert_eq!(failed, json!({"retry_scheduled": false}), "nothing comes next");
+    assert_eq!(describe(client, &id)["public_flow_state"], "failed");
+    let wrong = json!({"task_token": token(&second), "next": {"lease_ttl_ms": 0}});
+    let problem = client.post("/v1/tasks/complete", &wrong).problem(400, "invalid_input");
+    assert!(text(&problem["detail"]).contains("lease"), "{problem}");
+}
+
 pub(crate) fn a_graph_is_the_same_by_its_key_and_refused_with_another_content(client: &Client) {
     let mut keyed = join("keyed");
     keyed["key"] = json!("clip-7");

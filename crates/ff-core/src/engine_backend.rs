@@ -13,8 +13,8 @@ use crate::partition::{Partition, PartitionConfig};
 use crate::types::{LaneId, WorkerId};
 
 pub use crate::contracts::{
-    Approvals, Budgets, Executions, Flows, Grants, Holds, Kinds, Lanes, Reads, Signals, Streams,
-    Suspensions, Tasks, Workers,
+    Approvals, Budgets, Executions, Flows, Grants, Holds, Kinds, Lanes, Quotas, Reads, Signals,
+    Streams, Suspensions, Tasks, Workers,
 };
 
 /// What a call answers in the end.
@@ -38,6 +38,7 @@ pub trait EngineBackend:
     + Lanes
     + Kinds
     + Budgets
+    + Quotas
 where
     Self: 'static,
 {
@@ -112,7 +113,7 @@ const _: fn(&dyn PartitionBackend) -> &dyn EngineBackend = |store| store;
 pub mod roles {
     pub use super::{
         Approvals as _, Budgets as _, EngineBackend as _, Executions as _, Flows as _, Grants as _,
-        Holds as _, Kinds as _, Lanes as _, PartitionBackend as _, Reads as _, Signals as _,
-        Streams as _, Suspensions as _, Tasks as _, Workers as _,
+        Holds as _, Kinds as _, Lanes as _, PartitionBackend as _, Quotas as _, Reads as _,
+        Signals as _, Streams as _, Suspensions as _, Tasks as _, Workers as _,
     };
 }

@@ -1,12 +1,14 @@
 //! What an execution's submitter decides about retries, time, routing and keeping. Everything is
 //! optional; what is absent is left out of the JSON and has the default of [`crate::limits`].
 
+mod quota;
 mod retry;
 mod stream;
 mod validate;
 
 use crate::ToSchema;
 pub use crate::capability::{CapabilityError, CapabilitySet};
+pub use quota::QuotaUse;
 pub use retry::{Backoff, RetryPolicy};
 pub use stream::{DurabilityMode, StreamPolicy};
 pub use validate::PolicyError;
@@ -65,6 +67,8 @@ pub struct ExecutionPolicy {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = crate::schema::Reservation)]
     pub reserve_usage: BTreeMap<String, u64>,
+    /// Under whose limits it runs.
+    pub quota: Option<QuotaUse>,
 }
 
 /// How long things may take.
@@ -182,7 +186,8 @@ mod tests {
             r#""stream_policy":{"durability_mode":"summary","retention_maxlen":50,"#,
             r#""retention_bytes":1000,"retention_ttl_ms":0},"#,
             r#""budget_ids":["00000000-0000-4000-8000-000000000007"],"#,
-            r#""reserve_usage":{"tokens":100}}"#,
+            r#""reserve_usage":{"tokens":100},"#,
+            r#""quota":{"policy_id":"00000000-0000-4000-8000-000000000007","key":"a"}}"#,
         );
         assert_eq!(parse(json).and_then(|policy| policy.to_json()).as_deref(), Ok(json));
     }

@@ -24,6 +24,7 @@ mod next_task;
 mod owed;
 mod pages;
 mod partition;
+mod quotas;
 mod reads;
 mod secrets;
 mod signals;
@@ -35,6 +36,7 @@ mod upgrade;
 mod verdicts;
 mod workers;
 
+pub use admission::AdmissionCounters;
 pub use completions::Completions;
 pub use facts::FactsInstalled;
 pub use secrets::{
@@ -96,6 +98,7 @@ pub struct ScriptBackend<H: ?Sized = dyn Host> {
     following: Arc<Following<H>>,
     /// The list of workers, for those who only look.
     workers: workers::Known,
+    admission: AdmissionCounters,
 }
 
 impl<H: Host + ?Sized> ScriptBackend<H> {
@@ -106,7 +109,8 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         let following = Following::new(Arc::clone(&host));
         let (lanes, secrets) = (RwLock::default(), WaitpointSecrets::default());
         let workers = workers::Known::default();
-        let backend = Self { host, config, lanes, losses, secrets, following, workers };
+        let admission = AdmissionCounters::default();
+        let backend = Self { host, config, lanes, losses, secrets, following, workers, admission };
         backend.open_deployment().await?;
         Ok(backend)
     }
@@ -120,6 +124,11 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         };
         let OpenDeploymentReply::Opened { format, .. } = self.call(FIRST, open).await?;
         if format < limits::STORE_FORMAT { self.upgrade().await } else { Ok(()) }
+    }
+
+    /// Which claims were refused by gates.
+    pub fn admission(&self) -> &AdmissionCounters {
+        &self.admission
     }
 
     /// The host underneath.

@@ -7,6 +7,7 @@ mod follow;
 mod hold;
 mod lanes;
 mod list;
+mod quotas;
 mod result;
 mod signal;
 mod submit;

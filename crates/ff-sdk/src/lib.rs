@@ -75,18 +75,19 @@ pub use ff_core::contracts::{
     ANY_SIGNAL, AppendFrameOutcome, Approval, ApprovalChoice, ApprovalDecision, ApprovalList,
     ApprovalRequest, AttemptRecord, BudgetCreated, BudgetDeleted, BudgetEvent, BudgetPage,
     BudgetRecord, BudgetReset, BudgetScope, BudgetUsagePage, ClaimGrant, Condition,
-    ConditionMatcher, CreateBudget, Created, DeliverSignal, DimensionLimits, DimensionUsage,
-    ExecutionSnapshot, ExecutionState, ExecutionSummary, ExecutionUsage, Explanation,
-    HeldExecution, HoldSummary, KindChanged, KindList, KindOutcome, KindRecord, KindsRegistered,
-    LaneChanged, LaneDepth, LaneList, LaneOrder, LanePage, LaneQuery, LaneSettings,
-    ListBudgetUsage, ListBudgets, ListFilter, ListHeld, ListHeldPage, ListSuspended,
+    ConditionMatcher, CreateBudget, CreateQuota, Created, DeliverSignal, DimensionLimits,
+    DimensionUsage, ExecutionSnapshot, ExecutionState, ExecutionSummary, ExecutionUsage,
+    Explanation, HeldExecution, HoldSummary, KindChanged, KindList, KindOutcome, KindRecord,
+    KindsRegistered, LaneChanged, LaneDepth, LaneList, LaneOrder, LanePage, LaneQuery,
+    LaneSettings, ListBudgetUsage, ListBudgets, ListFilter, ListHeld, ListHeldPage, ListSuspended,
     ListSuspendedPage, MAX_TAIL_BLOCK_MS, NearWorker, OnHardLimit, OpenUpstream, OpenWaitpoint,
-    Output, OutputCursor, PartitionFailure, PendingWaitpoint, ReclaimGrant, RegisterKinds,
-    ReplayExecution, ReportUsageResult, ResumeSignal, ResumedBy, Resumption,
-    RotateWaitpointSecretRequest, RotateWaitpointSecretResponse, STREAM_READ_HARD_CAP, SetDefaults,
-    SetKind, SetLane, Signal, SignalOutcome, StreamFrame, StreamFrames, SuspendRequest,
-    SuspendedExecutionEntry, SuspensionReason, TimeoutBehavior, UpdateBudget, UsageDimensions,
-    UsedAmount, WaitpointKind, WaitpointSpec, WaitpointState, Why, WorkerRecord,
+    Output, OutputCursor, PartitionFailure, PendingWaitpoint, QuotaCreated, QuotaDeleted,
+    QuotaEntry, QuotaHolder, QuotaHolders, QuotaHoldersQuery, QuotaLimits, QuotaQuery, QuotaRecord,
+    ReclaimGrant, RegisterKinds, ReplayExecution, ReportUsageResult, ResumeSignal, ResumedBy,
+    Resumption, RotateWaitpointSecretRequest, RotateWaitpointSecretResponse, STREAM_READ_HARD_CAP,
+    SetDefaults, SetKind, SetLane, Signal, SignalOutcome, StreamFrame, StreamFrames,
+    SuspendRequest, SuspendedExecutionEntry, SuspensionReason, TimeoutBehavior, UpdateBudget,
+    UsageDimensions, UsedAmount, WaitpointKind, WaitpointSpec, WaitpointState, Why, WorkerRecord,
 };
 pub use ff_core::contracts::{
     AddEdge, AddFlowMember, CancelFlow, CancelFlowPolicy, CancelFlowResult, CancelFlowWait,
@@ -102,14 +103,14 @@ pub use ff_core::engine_backend::EngineBackend;
 pub use ff_core::error::{Code, EngineError, ErrorClass, ErrorKind};
 pub use ff_core::partition::PartitionConfig;
 pub use ff_core::policy::{
-    Backoff, DurabilityMode, ExecutionPolicy, RetryPolicy, StreamPolicy, SuspensionPolicy,
-    TimeoutPolicy,
+    Backoff, DurabilityMode, ExecutionPolicy, QuotaUse, RetryPolicy, StreamPolicy,
+    SuspensionPolicy, TimeoutPolicy,
 };
 pub use ff_core::state::PublicState;
 pub use ff_core::types::{
     Approver, AttemptId, AttemptIndex, BudgetId, EdgeId, EventCursor, ExecutionId, ExecutionKind,
-    ExecutionRef, FlowId, LaneId, LeaseEpoch, LeaseFence, LeaseId, Namespace, SignalId,
-    StreamCursor, SuspensionId, ThrottleKey, TimestampMs, WaitpointHmac, WaitpointId,
+    ExecutionRef, FlowId, LaneId, LeaseEpoch, LeaseFence, LeaseId, Namespace, QuotaPolicyId,
+    SignalId, StreamCursor, SuspensionId, ThrottleKey, TimestampMs, WaitpointHmac, WaitpointId,
     WaitpointToken, WorkerId, WorkerInstanceId,
 };
 pub use ff_core::value::Value;

@@ -147,6 +147,7 @@ pub(crate) async fn render(app: &App) -> String {
     metrics.render_work(&mut text);
     metrics.render_problems(&mut text);
     render_engine(app, &mut text);
+    render_admission(app, &mut text);
     render_store(app, &mut text);
     process::render(&mut text);
     metrics.depths.render(app, &mut text).await;
@@ -204,6 +205,15 @@ impl Metrics {
             text.sample("ff_store_errors_total", &[("kind", kind)], count(kind));
         }
     }
+}
+
+/// Claims that gates refused.
+fn render_admission(app: &App, text: &mut Text) {
+    let admission = app.store.backend().admission();
+    let about = "Claims that a quota refused, by reason.";
+    text.family("ff_quota_hit_total", "counter", about);
+    text.sample("ff_quota_hit_total", &[("reason", "rate")], admission.rate());
+    text.sample("ff_quota_hit_total", &[("reason", "concurrency")], admission.concurrency());
 }
 
 fn render_engine(app: &App, text: &mut Text) {

@@ -12,6 +12,7 @@ mod frame_stream;
 mod grants;
 mod health;
 mod lanes;
+mod quotas;
 mod reads;
 mod streams;
 mod tasks;
@@ -47,6 +48,7 @@ pub(crate) fn all() -> Vec<Route> {
         streams::routes(),
         workers::routes(),
         lanes::routes(),
+        quotas::routes(),
         claims::routes(),
         tasks::routes(),
         budgets::routes(),

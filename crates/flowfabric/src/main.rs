@@ -10,6 +10,7 @@ mod remote;
 mod signals;
 
 mod progress_bar;
+mod quota;
 mod screen;
 mod table;
 mod terminal;
@@ -138,6 +139,9 @@ enum Command {
     /// Make, list, show, change and reset budgets: how much may be used.
     #[command(subcommand)]
     Budget(budget::Command),
+    /// Limit how many executions begin within a window, and run at a time.
+    #[command(subcommand)]
+    Quota(quota::Command),
     /// Change the keys that waitpoint tokens are signed with.
     #[command(subcommand)]
     Secret(secret::Command),
@@ -228,6 +232,7 @@ fn run(Cli { command, remote, json, .. }: Cli) -> Result<(), Failure> {
         Command::Waits(options) => waits::run(&remote, json, &options),
         Command::Flow(command) => flow::run(&remote, json, &command),
         Command::Lane(command) => lane::run(&remote, json, &command),
+        Command::Quota(command) => quota::run(&remote, json, &command),
         Command::Kind(command) => kind::run(&remote, json, &command),
         Command::Budget(command) => budget::run(&remote, json, &command),
         Command::Secret(command) => secret::run(&remote, json, &command),

@@ -130,6 +130,7 @@ fn policy(dice: &mut Dice) -> ExecutionPolicy {
         max_signals_per_execution: None,
         budget_ids: Vec::new(),
         reserve_usage: Default::default(),
+        quota: None,
     }
 }
 

@@ -58,6 +58,7 @@ mod payloads;
 mod policy;
 mod progress;
 mod quota;
+mod quota_deaths;
 mod reopening;
 mod repeats;
 mod replay;
@@ -137,6 +138,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         gate::CASES,
         waiting::CASES,
         quota::CASES,
+        quota_deaths::CASES,
         describe::CASES,
         list::CASES,
         flow::CASES,

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use super::{Backoff, ExecutionPolicy, RetryPolicy, StreamPolicy, SuspensionPolicy, TimeoutPolicy};
+use super::{
+    Backoff, ExecutionPolicy, QuotaUse, RetryPolicy, StreamPolicy, SuspensionPolicy, TimeoutPolicy,
+};
 use crate::contracts::check_dimension;
 use crate::limits;
 
@@ -24,7 +26,7 @@ fn got(value: &str) -> String {
 }
 
 impl PolicyError {
-    fn new(path: &str, rule: impl Into<String>, value: impl fmt::Display) -> Self {
+    pub(super) fn new(path: &str, rule: impl Into<String>, value: impl fmt::Display) -> Self {
         Self { path: path.to_owned(), rule: rule.into(), value: value.to_string() }
     }
 
@@ -65,6 +67,7 @@ impl ExecutionPolicy {
         self.stream_policy.as_ref().map_or(Ok(()), StreamPolicy::validate)?;
         self.suspension_policy.as_ref().map_or(Ok(()), SuspensionPolicy::validate)?;
         self.check_budgets()?;
+        self.quota.as_ref().map_or(Ok(()), QuotaUse::validate)?;
         let signals = self.max_signals_per_execution;
         let given = [
             ("max_signals_per_execution", signals, 1..=limits::SIGNALS_MAX),

@@ -2,6 +2,8 @@
 //! let it pass. All are asked at the same time, which is the one round trip that gates cost; one
 //! refusal, or one that could not be asked, undoes the claim.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use ff_core::error::{Code, EngineError};
 use ff_core::partition::Partition;
 use ff_core::types::{BudgetId, TimestampMs};
@@ -15,6 +17,33 @@ use crate::gate::Gate;
 use crate::host::Host;
 use crate::together::together;
 use crate::wire::Rest;
+
+/// How many claims were refused, and why, since this process opened the store.
+#[derive(Debug, Default)]
+pub struct AdmissionCounters {
+    rate: AtomicU64,
+    concurrency: AtomicU64,
+}
+
+impl AdmissionCounters {
+    /// Claims that the rate of a quota refused.
+    pub fn rate(&self) -> u64 {
+        self.rate.load(Ordering::Relaxed)
+    }
+
+    /// Claims that the concurrency of a quota refused.
+    pub fn concurrency(&self) -> u64 {
+        self.concurrency.load(Ordering::Relaxed)
+    }
+
+    fn count(&self, refusal: &Refusal) {
+        let counter = match refusal.code {
+            Code::ConcurrencyLimitExceeded => &self.concurrency,
+            _ => &self.rate,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
 
 /// Why a gate did not let a claim pass.
 struct Refusal {
@@ -89,6 +118,7 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
 
     /// Undoes a claim that was refused. If that fails, nobody runs it: its lease runs out.
     async fn undo(&self, claim: &ClaimRow, refusal: &Refusal) {
+        self.admission.count(refusal);
         let call = BlockExecutionForAdmission {
             execution_id: claim.execution_id,
             lease_id: claim.lease_id.to_string(),

@@ -22,7 +22,8 @@ use ff_core::object::Object;
 use ff_core::operation::{Nothing, Operation};
 use ff_core::partition::PartitionConfig;
 use ff_core::types::{
-    AttemptIndex, BudgetId, ExecutionId, FlowId, GrantId, Moment, RequestId, WorkerSession,
+    AttemptIndex, BudgetId, ExecutionId, FlowId, GrantId, Moment, QuotaPolicyId, RequestId,
+    WorkerSession,
 };
 use ff_script::ids::{IdSource, SystemIds};
 use futures_core::future::BoxFuture;
@@ -261,6 +262,32 @@ impl Reads for HttpBackend {
             let answered = found(self.run(Call::of::<ReadPayload>(id, &Nothing {})?).await)?;
             Ok(answered.map(|answered| answered.body.into()))
         })
+    }
+}
+
+impl Quotas for HttpBackend {
+    sends! {
+        update_quota(on, it): UpdateQuota;
+        delete_quota(on): DeleteQuota;
+        list_quotas(): ListQuotas;
+    }
+
+    fn create_quota(&self, mut request: CreateQuota) -> Answer<'_, QuotaCreated> {
+        let minted = || QuotaPolicyId::from_uuid(SystemIds.ordered());
+        request.quota_policy_id.get_or_insert_with(minted);
+        self.send::<CreateQuota>(Nothing {}, request)
+    }
+
+    fn describe_quota(&self, on: QuotaPolicyId, query: QuotaQuery) -> Told<'_, DescribeQuota> {
+        self.send::<DescribeQuota>(on, query)
+    }
+
+    fn list_quota_holders(
+        &self,
+        on: QuotaPolicyId,
+        query: QuotaHoldersQuery,
+    ) -> Told<'_, ListQuotaHolders> {
+        self.send::<ListQuotaHolders>(on, query)
     }
 }
 

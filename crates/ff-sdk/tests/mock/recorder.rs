@@ -10,8 +10,8 @@ use ff_core::error::EngineError;
 use ff_core::operation::Nothing;
 use ff_core::partition::PartitionConfig;
 use ff_core::types::{
-    AttemptIndex, BudgetId, ExecutionId, ExecutionKind, FlowId, LaneId, Moment, WaitpointId,
-    WorkerInstanceId,
+    AttemptIndex, BudgetId, ExecutionId, ExecutionKind, FlowId, LaneId, Moment, QuotaPolicyId,
+    WaitpointId, WorkerInstanceId,
 };
 use ff_core::work_source::WorkSource;
 use ff_sdk::Connection;
@@ -271,6 +271,17 @@ impl Lanes for Recorder {
     pass_on! {
         fn describe_lane<'a>(lane: LaneId) -> LaneDepth;
         fn set_lane<'a>(lane: LaneId, request: SetLane) -> LaneChanged;
+    }
+}
+
+impl Quotas for Recorder {
+    pass_on! {
+        fn create_quota<'a>(request: CreateQuota) -> QuotaCreated;
+        fn describe_quota<'a>(id: QuotaPolicyId, query: QuotaQuery) -> QuotaRecord;
+        fn update_quota<'a>(id: QuotaPolicyId, request: UpdateQuota) -> QuotaCreated;
+        fn delete_quota<'a>(id: QuotaPolicyId) -> QuotaDeleted;
+        fn list_quotas<'a>() -> QuotaList;
+        fn list_quota_holders<'a>(id: QuotaPolicyId, query: QuotaHoldersQuery) -> QuotaHolders;
     }
 }
 

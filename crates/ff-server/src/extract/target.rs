@@ -11,7 +11,8 @@ use ff_core::contracts::{AttemptOf, EdgeOf};
 use ff_core::error::EngineError;
 use ff_core::operation::Nothing;
 use ff_core::types::{
-    BudgetId, ExecutionId, ExecutionKind, ExecutionRef, FlowId, LaneId, WorkerId, WorkerInstanceId,
+    BudgetId, ExecutionId, ExecutionKind, ExecutionRef, FlowId, LaneId, QuotaPolicyId, WorkerId,
+    WorkerInstanceId,
 };
 use utoipa::ToSchema;
 
@@ -100,6 +101,15 @@ impl Target for BudgetId {
 
     async fn read(parts: &mut Parts, app: &Arc<App>) -> Result<On<Self>, Refusal> {
         Ok(On(id(parts, app, 0, "budget_id").await?, None))
+    }
+}
+
+impl Target for QuotaPolicyId {
+    type Schema = Self;
+    const ABOUT: Option<&'static str> = Some("The quota policy.");
+
+    async fn read(parts: &mut Parts, app: &Arc<App>) -> Result<On<Self>, Refusal> {
+        Ok(On(id(parts, app, 0, "quota_policy_id").await?, None))
     }
 }
 

@@ -16,11 +16,12 @@ local BUDGETS = { keys.BUDGETS }
 -- The id of an execution, which lives in another partition than this one.
 local function execution()
   return arg.custom('execution_id', function(text)
-    if #text > 48 or not string.find(text, '^{fp:%d+}:[%x-]+$')
-      or #string.match(text, '}:(.*)$') ~= 36 then
-      return nil, 'must be the id of an execution, as in {fp:7}:<uuid>'
+    local index, uuid = string.match(text, '^{fp:(%d+)}:(.*)$')
+    if index and #index <= 5 and (index == '0' or string.sub(index, 1, 1) ~= '0')
+      and arg.is_uuid(uuid) then
+      return text
     end
-    return text
+    return nil, 'must be the id of an execution, as in {fp:7}:<uuid>'
   end)
 end
 

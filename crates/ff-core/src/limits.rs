@@ -162,6 +162,8 @@ limits! {
     SENT_MS_AGO_MAX = 10 * MINUTE_MS;
     /// Bounds the time of one create call inside the store.
     CREATE_BATCH_MAX = 256;
+    /// Completions in one call, for the same reason.
+    COMPLETE_BATCH_MAX = 256;
     /// The arguments of one execution in such a call: those of now, and room for later ones.
     CREATE_WIDTH_MAX = 32;
     /// More tokens than this is a configuration mistake.

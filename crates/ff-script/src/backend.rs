@@ -4,6 +4,7 @@ mod admission;
 mod approvals;
 mod budgets;
 mod children;
+mod complete_many;
 mod completions;
 mod everywhere;
 mod executions;

@@ -37,7 +37,7 @@ macro_rules! modules {
 
 modules! {
     "kernel/number" "kernel/time" "kernel/keys" "kernel/reply" "kernel/arg" "kernel/writes"
-    "kernel/define" "kernel/json" "kernel/pack"
+    "kernel/define" "kernel/batch" "kernel/json" "kernel/pack"
     "model/field" "model/record" "model/blob" "model/event" "model/state" "model/log"
     "model/capability" "model/need" "model/fact" "model/lane" "model/fair" "model/outbox"
     "model/gate" "model/index" "model/runnable" "model/flow" "model/commit" "model/due" "model/stream"

@@ -1,6 +1,7 @@
 //! The worker: connects, takes work, and leaves in order.
 
 mod claim;
+mod complete_many;
 mod flows;
 mod process;
 mod registry;

@@ -27,6 +27,7 @@ macro_rules! on_backend {
 
 on_every_backend! {
     task {
+        several_are_completed_at_once
         a_completed_execution_has_the_bytes_of_its_result
         a_task_knows_everything_about_its_execution
         a_failed_attempt_is_followed_by_another_if_the_policy_says_so

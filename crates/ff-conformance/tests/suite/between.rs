@@ -215,6 +215,7 @@ functions! {
     ff_append_frame Take "stale_owner_cannot_append"
     ff_complete_execution ReplayAndTake "DUPLICATE"
     ff_fail_execution Take "DUPLICATE"
+    ff_complete_executions ReplayAndTake "OK"
     ff_complete_and_claim_next ReplayAndTake "DUPLICATE"
     ff_fail_and_claim_next Take "DUPLICATE"
     ff_cancel_execution ReplayAndTake "ALREADY_SATISFIED"

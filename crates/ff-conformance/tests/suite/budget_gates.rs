@@ -54,7 +54,9 @@ conformance! {
             assert_eq!(d.tokens(id).await.1, 40, "{end}");
             match end {
                 "fail" => drop(d.call(held.fail("broken", "")).await),
-                "delay" => drop(d.call(held.delay(d.now().plus_millis(1_000_000))).await),
+                "delay" => {
+                    d.call(held.delay(d.now().plus_millis(1_000_000))).await;
+                }
                 "suspend" => drop(d.suspend_held(&held, &Condition::any_signal()).await),
                 "lapse" => d.advance(LEASE_MS + 1).await,
                 _ => drop(d.call(held.cancel("enough")).await),

@@ -120,6 +120,7 @@ functions! {
     ff_append_frame Recognised
     ff_complete_execution Recognised
     ff_fail_execution Recognised
+    ff_complete_executions Nothing
     ff_complete_and_claim_next Recognised
     ff_fail_and_claim_next Recognised
     ff_cancel_execution Recognised

@@ -14,6 +14,7 @@ use ff_script::calls::cancel::CancelExecution;
 use ff_script::calls::change::{ChangePriority, SetExecutionTags};
 use ff_script::calls::claim::{ClaimExecution, ClaimResumedExecution, ReclaimExecution};
 use ff_script::calls::claim_next::RecallClaims;
+use ff_script::calls::complete::CompleteExecutions;
 use ff_script::calls::create::CreateExecutions;
 use ff_script::calls::deployment::{
     FinishUpgrade, ForgetLane, ListLanes, OpenDeployment, RegisterLane, UpgradeLane,
@@ -369,6 +370,7 @@ async fn prepare_holder(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         "ff_append_frame" => encode(&held.append(1, &["a", "b"])),
         "ff_complete_execution" => encode(&held.complete(b"result")),
         "ff_fail_execution" => encode(&held.fail("reason", "transient")),
+        "ff_complete_executions" => encode(&CompleteExecutions::of([&held.complete(b"result")])),
         "ff_complete_and_claim_next" => encode(&held.complete_and_claim(d, "next")),
         "ff_fail_and_claim_next" => encode(&held.fail_and_claim(d, "next")),
         "ff_cancel_execution" => {

@@ -100,10 +100,9 @@ literals! {
     }
 }
 
-impl Default for OnHardLimit {
-    fn default() -> Self {
-        Self::Block
-    }
+/// What happens at a hard limit if nothing else is said.
+const fn block() -> OnHardLimit {
+    OnHardLimit::Block
 }
 
 /// The limits of one dimension.
@@ -139,7 +138,7 @@ pub struct CreateBudget {
     #[schema(max_length = 128)]
     pub scope_id: String,
     /// What happens at a hard limit; `block` if absent.
-    #[serde(default)]
+    #[serde(default = "block")]
     pub on_hard_limit: OnHardLimit,
     /// After this time it begins anew, again and again; never if absent.
     #[schema(minimum = 1, maximum = 34_560_000_000u64)]

@@ -39,7 +39,8 @@ impl AdmissionCounters {
     fn count(&self, refusal: &Refusal) {
         let counter = match refusal.code {
             Code::ConcurrencyLimitExceeded => &self.concurrency,
-            _ => &self.rate,
+            Code::RateLimitExceeded => &self.rate,
+            _ => return,
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }

@@ -29,7 +29,7 @@ use crate::ids::{IdSource, SystemIds};
 use crate::wire::Rest;
 
 /// Bytes of one batch call: keeps the store's longest pause far below a lease.
-const BATCH_BYTES_MAX: usize = 1 << 20;
+pub(super) const BATCH_BYTES_MAX: usize = 1 << 20;
 
 /// The id of a change from outside: every one has one, so that its repetition is recognised.
 pub(super) fn named(request_id: Option<RequestId>) -> Option<RequestId> {

@@ -343,6 +343,13 @@ impl Tasks for HttpBackend {
         Box::pin(async move { self.run(call).await.map(drop) })
     }
 
+    fn complete_many(
+        &self,
+        completions: Vec<Completion>,
+    ) -> BoxFuture<'_, Vec<Result<(), EngineError>>> {
+        Box::pin(self.complete_all(completions))
+    }
+
     fn fail<'a>(
         &'a self,
         handle: &'a Handle,

@@ -169,6 +169,14 @@ impl Tasks for Recorder {
         fn add_children<'a>(handle: &'a Handle, tasks: Vec<GraphTask>) -> ChildrenAdded;
         fn wait_children<'a>(handle: &'a Handle) -> ();
     }
+
+    fn complete_many(
+        &self,
+        completions: Vec<Completion>,
+    ) -> BoxFuture<'_, Vec<Result<(), EngineError>>> {
+        self.calls.lock().expect("no panic").push("complete_many");
+        self.engine.complete_many(completions)
+    }
 }
 
 impl Streams for Recorder {

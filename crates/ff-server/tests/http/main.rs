@@ -128,6 +128,7 @@ on_every_store! {
     children::children_that_cannot_be_are_refused_with_their_place,
     flows::a_whole_graph_runs_with_what_is_passed,
     flows::the_end_of_a_step_brings_the_next_one,
+    work::several_tasks_are_completed_in_one_request,
     flows::a_graph_is_the_same_by_its_key_and_refused_with_another_content,
     flows::what_cannot_run_is_refused_with_its_place,
     flows::a_flow_is_made_step_by_step,

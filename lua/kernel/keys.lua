@@ -61,6 +61,7 @@ local function build(key, family)
     left_alone = {},                      -- index -> entries at its head that ticks do not know
     look_at = 0,                          -- when the engine looks here next, if that is known
     purge_at = 0, purges_read_at = 0,     -- the next purge, and when that was found out
+    listeners = 0,                        -- how many heard of work here when it was last told
     first_read = nil, read = nil,         -- what this call has read: an execution, others by uuid
     waitpoints = nil, flows_read = nil,   -- and waitpoints and flows, by id
     facts_read = nil,                     -- and facts, by name

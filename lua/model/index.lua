@@ -240,7 +240,10 @@ local function write_live(call, w, x, name, queued)
   list_suspended(call, p, x)
   list_parked(call, p, x)
   if x.quota_id or x.budgets then list_at_gate(call, p, x) end
-  if ENDED[x.was] then call('ZREM', p.ended[x.was], uuid) end
+  if ENDED[x.was] then
+    call('ZREM', p.ended[x.was], uuid)
+    p.purge_at = 0
+  end
 end
 
 -- Writes a changed record, its entries in the indexes and its event, and collects the pushes that

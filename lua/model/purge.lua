@@ -27,6 +27,7 @@ end
 local function forget(w, p, uuid, outcome)
   w[#w + 1] = { 'ZREM', p.ended[outcome], uuid }
   w[#w + 1] = { 'ZREM', p.all, uuid }
+  p.purge_at = 0
 end
 
 local function leave(w, p, x, until_ms)

@@ -168,8 +168,8 @@ conformance! {
         d.backend.register_worker(registration).await.expect("joins");
         let told = why(d, id).await;
         assert!(told.is_without_worker(), "{told:?}");
-        let expected = format!("no worker takes from namespace tests; 1 in lane {own} take from others");
-        assert_eq!(told.summary, expected);
+        let summary = format!("namespace tests; 1 in lane {own} take from others");
+        assert_eq!(told.summary, format!("no worker takes from {summary}"));
     }
 
     async fn the_place_in_the_queue_counts_all_partitions(d: &Deployment) {

@@ -91,7 +91,7 @@ conformance! {
         d.advance(1).await;
         let at = d.now().plus_millis(1500);
         assert_eq!(d.call(held.fail("no", "transient")).await, scheduled(at));
-        assert_eq!(due.next().await, at.to_string());
+        due.hears(&at.to_string()).await;
         let described = d.describe(held.id).await;
         assert_eq!(described.public_state(), PublicState::Delayed);
         assert_eq!(described.state.attempt_state, AttemptState::PendingRetryAttempt);

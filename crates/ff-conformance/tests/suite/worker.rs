@@ -132,8 +132,8 @@ conformance! {
         let namespaces = Joined(vec!["a".parse().expect("a name"), "b".parse().expect("a name")]);
         for kinds in [Joined(Vec::new()), Joined(vec!["k".parse().expect("a name")])] {
             let kind = if kinds.0.is_empty() { "" } else { "k" };
-            let call = RegisterWorker { kinds, namespaces: namespaces.clone(), ..register(session) };
-            d.call(call).await;
+            let namespaces = namespaces.clone();
+            d.call(RegisterWorker { kinds, namespaces, ..register(session) }).await;
             let row = workers(d).await.remove(0);
             assert_eq!((row[6].as_str(), row[11].as_str()), (kind, "a\nb"));
         }

@@ -75,6 +75,7 @@ end
 -- What is read from now on is read anew.
 function writes.forget(p)
   p.first_read, p.read, p.waitpoints, p.flows_read, p.facts_read = nil, nil, nil, nil, nil
+  p.throttled, p.turns_taken = nil, nil
 end
 
 -- Writes what was collected so far, and the call goes on. The pushes wait.

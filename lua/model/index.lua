@@ -180,7 +180,7 @@ local function write_ended(call, w, x, name)
   if before then call('ZREM', before, uuid) end
   if x.was == 'suspended' then call('ZREM', p.suspended, uuid) end
   if x.was_parked_at then call('ZREM', p.parked, uuid) end
-  if x.quota_id then list_at_gate(call, p, x) end
+  if x.quota_id or x.budgets then list_at_gate(call, p, x) end
   call('ZADD', ended, purge_at, uuid)
   if not x.flow_id and purge_at < p.purge_at then p.purge_at = purge_at end
   due(w, purge_at)
@@ -245,7 +245,7 @@ local function write_live(call, w, x, name, queued)
   if before and before ~= after then call('ZREM', before, uuid) end
   list_suspended(call, p, x)
   list_parked(call, p, x)
-  if x.quota_id then list_at_gate(call, p, x) end
+  if x.quota_id or x.budgets then list_at_gate(call, p, x) end
   if ENDED[x.was] then
     call('ZREM', p.ended[x.was], uuid)
     p.purge_at = 0
@@ -269,7 +269,9 @@ function index.write(w, x)
     else
       write_live(redis.call, w, x, name, queued)
     end
-    if x.quota_id and was == 'running' and x.state ~= was then gate.release(w, x) end
+    if was == 'running' and x.state ~= was and (x.quota_id or x.budgets) then
+      gate.release(w, x)
+    end
   end
   if x.event then append(w.p, x.event) end
 end

@@ -21,7 +21,7 @@ local REMEMBERED_MS = limit.purged_remembered_ms
 local function delete(w, key)
   w[#w + 1] = { 'DEL', keys.blob(key, 'payload'), keys.blob(key, 'result'),
     keys.blob(key, 'policy'), keys.blob(key, 'detail'), keys.tags(key), keys.attempts(key),
-    keys.undo(key), key }
+    keys.undo(key), keys.budgets(key), key }
 end
 
 local function forget(w, p, uuid, outcome)

@@ -72,7 +72,7 @@ end
 
 -- Nobody passes a gate that was closed meanwhile.
 local function held_back(w, p, x, now)
-  if not x.quota_id or not gate.park_if_closed(p, x) then return false end
+  if not (x.quota_id or x.budgets) or not gate.park_if_closed(p, x) then return false end
   record.set(x, 'transition_at', now)
   commit(w, x, 'blocked', x.park_reason)
   return true

@@ -16,8 +16,8 @@ use ff_core::operation::{Input, Nothing, Operation};
 use ff_core::schema;
 use ff_core::state::AttemptType;
 use ff_core::types::{
-    AttemptIndex, ExecutionId, ExecutionKind, LaneId, LeaseFence, Moment, Namespace, TimestampMs,
-    WorkerId, WorkerInstanceId,
+    AttemptIndex, BudgetId, ExecutionId, ExecutionKind, LaneId, LeaseFence, Moment, Namespace,
+    TimestampMs, WorkerId, WorkerInstanceId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -94,6 +94,9 @@ pub struct Task {
     /// Its children, in the order in which they were added.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<ChildResult>,
+    /// The budgets that apply to it, which it may report to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub budget_ids: Vec<BudgetId>,
     /// The kind of worker that holds it.
     pub worker_id: WorkerId,
     /// The process that holds it.
@@ -133,6 +136,7 @@ impl Task {
             resumption: claimed.resumption,
             inputs: claimed.inputs,
             children: claimed.children,
+            budget_ids: claimed.budget_ids,
             worker_id: handle.worker_id.clone(),
             worker_instance_id: handle.worker_instance_id.clone(),
         }
@@ -158,6 +162,7 @@ impl TryFrom<Task> for Claimed {
             resumption: task.resumption,
             inputs: task.inputs,
             children: task.children,
+            budget_ids: task.budget_ids,
         })
     }
 }
@@ -559,6 +564,7 @@ mod tests {
             resumption: None,
             inputs: Vec::new(),
             children: Vec::new(),
+            budget_ids: Vec::new(),
         }
     }
 

@@ -15,11 +15,14 @@ pub use validate::PolicyError;
 
 pub(crate) use validate::{CATEGORY_RULE, is_category};
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::contracts::TimeoutBehavior;
 use crate::json_object::serde_as_object;
 use crate::limits;
+use crate::types::BudgetId;
 
 /// The settings of one execution, fixed when it is created.
 #[serde_with_macros::skip_serializing_none]
@@ -55,6 +58,15 @@ pub struct ExecutionPolicy {
     pub dedup_window_ms: Option<u64>,
     /// What is kept of its output.
     pub stream_policy: Option<StreamPolicy>,
+    /// Budgets that apply to it, besides those of its namespace, lane, kind and flow.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 16)]
+    pub budget_ids: Vec<BudgetId>,
+    /// How much each attempt reserves, by dimension, of every budget with a hard limit for it; what
+    /// it does not use goes back. Nothing if absent.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = crate::schema::Reservation)]
+    pub reserve_usage: BTreeMap<String, u64>,
     /// Under whose limits it runs.
     pub quota: Option<QuotaUse>,
 }
@@ -168,6 +180,8 @@ mod tests {
             r#""ageing_ms":60000,"dedup_window_ms":1000,"#,
             r#""stream_policy":{"durability_mode":"summary","retention_maxlen":50,"#,
             r#""retention_bytes":1000,"retention_ttl_ms":0},"#,
+            r#""budget_ids":["00000000-0000-4000-8000-000000000007"],"#,
+            r#""reserve_usage":{"tokens":100},"#,
             r#""quota":{"policy_id":"00000000-0000-4000-8000-000000000007","key":"a"}}"#,
         );
         assert_eq!(parse(json).and_then(|policy| policy.to_json()).as_deref(), Ok(json));

@@ -2,6 +2,7 @@
 
 mod admission;
 mod approvals;
+mod budgets;
 mod children;
 mod complete_many;
 mod completions;
@@ -33,6 +34,7 @@ mod streams;
 mod suspensions;
 mod tasks;
 mod upgrade;
+mod verdicts;
 mod workers;
 
 pub use admission::AdmissionCounters;

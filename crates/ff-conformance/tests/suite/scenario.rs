@@ -47,7 +47,7 @@ use super::approval;
 use super::fact;
 use super::hold::{hold, let_go};
 use super::replay::replay;
-use super::{scenario_flows, scenario_gates};
+use super::{scenario_budgets, scenario_flows, scenario_gates};
 
 /// Retries and limits, so that every timer of an execution can be reached.
 const POLICY: &str = r#"{"retry_policy":{"max_retries":9,"backoff":{"type":"fixed","delay_ms":500}},
@@ -407,7 +407,10 @@ async fn prepare_holder(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
             let tags = Rest(vec!["a.b".to_owned(), "c".to_owned()]);
             encode(&SetExecutionTags { execution_id: held.id, request_id: request(d), tags })
         }
-        other => panic!("{other} needs a scenario"),
+        other => match scenario_budgets::prepare(d, other).await {
+            Some(args) => args,
+            None => panic!("{other} needs a scenario"),
+        },
     }
 }
 

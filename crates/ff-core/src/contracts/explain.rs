@@ -10,7 +10,7 @@ use crate::capability::CapabilitySet;
 use crate::operation::{Method, Nothing, Operation};
 use crate::state::{BlockingReason, PublicState};
 use crate::types::{
-    ExecutionId, ExecutionKind, LaneId, Namespace, TimestampMs, WaitpointId, WorkerId,
+    BudgetId, ExecutionId, ExecutionKind, LaneId, Namespace, TimestampMs, WaitpointId, WorkerId,
     WorkerInstanceId,
 };
 
@@ -131,6 +131,30 @@ pub enum Why {
         note: String,
         /// Since when.
         held_at: TimestampMs,
+    },
+    /// Another execution has its singleton key.
+    Singleton {
+        /// The one that has it.
+        execution_id: ExecutionId,
+    },
+    /// A budget has no room for it.
+    Budget {
+        /// The budget.
+        budget_id: BudgetId,
+        /// Its name for people; may be empty.
+        name: String,
+        /// The dimension that is full, what is used of it, what is promised, and its limit.
+        dimension: Option<String>,
+        /// What is used of it.
+        used: u64,
+        /// What is promised to executions that run.
+        reserved: u64,
+        /// Its hard limit.
+        limit: u64,
+        /// When the budget begins anew.
+        opens_at: Option<TimestampMs>,
+        /// The latest of those that run under it.
+        holders: Vec<ExecutionId>,
     },
     /// Nothing of its lane is handed out.
     LanePaused,
@@ -263,6 +287,21 @@ impl fmt::Display for Sentence<'_> {
                 f.write_str("held")?;
                 by(f, requested_by)?;
                 if note.is_empty() { Ok(()) } else { write!(f, ": {note}") }
+            }
+            Why::Singleton { execution_id } => {
+                write!(f, "waits for its turn: {execution_id} has its singleton key")
+            }
+            Why::Budget { budget_id, name, dimension, used, reserved, limit, .. } => {
+                f.write_str("waits for the budget ")?;
+                if name.is_empty() {
+                    write!(f, "{budget_id}")?
+                } else {
+                    f.write_str(name)?
+                }
+                match dimension {
+                    Some(of) => write!(f, ": {used} of {limit} {of} are used, {reserved} reserved"),
+                    None => f.write_str(", which has room again"),
+                }
             }
             Why::LanePaused => write!(f, "lane {lane} is paused"),
             Why::Reserved { worker_instance_id, .. } => {

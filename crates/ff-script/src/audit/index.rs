@@ -20,9 +20,20 @@ type Wanted<'a> = BTreeMap<Cow<'a, [u8]>, i64>;
 pub(super) fn check(contents: &Contents<'_>, found: &mut Findings) {
     let wanted = wanted(contents);
     let none = Wanted::new();
-    // Who was served in a fair lane is no index of executions, nor are lanes and what is owed.
+    // Who was served in a fair lane is no index of executions, nor are lanes, what is
+    // owed to others, and budgets with their users. Who waits for a key is listed by since when,
+    // which no record tells.
     let is_other = |place: &&Place<'_>| {
-        matches!(place, Place::Shares(_) | Place::LaneUses | Place::Queued | Place::Outbox)
+        matches!(
+            place,
+            Place::Shares(_)
+                | Place::LaneUses
+                | Place::Outbox
+                | Place::Queued
+                | Place::Turns(_)
+                | Place::Budgets
+                | Place::Users(_)
+        )
     };
     let indexes = contents.places.keys().filter(|place| !is_other(place));
     for place in indexes {

@@ -191,6 +191,9 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         position: usize,
         execution: contracts::CreateExecution,
     ) -> Result<Item, EngineError> {
+        if let Some(policy) = &execution.policy {
+            self.check_budgets(policy).await?;
+        }
         let is_fresh = execution.execution_id.is_none();
         let call = CreateExecution::try_from(execution.place(SystemIds.ordered(), &self.config)?)?;
         self.register_lane(&call.lane).await?;
@@ -261,7 +264,8 @@ fn created(reply: CreateExecutionReply) -> Created {
         CreateExecutionReply::Created { execution_id, public_state } => {
             Created::Created { execution_id, public_state }
         }
-        CreateExecutionReply::Duplicate { execution_id, public_state } => {
+        CreateExecutionReply::Duplicate { execution_id, public_state }
+        | CreateExecutionReply::Debounced { execution_id, public_state } => {
             Created::Duplicate { execution_id, public_state }
         }
     }

@@ -60,6 +60,8 @@ macro_rules! on_every_store {
 on_every_store! {
     submit::a_submission_is_created_once_and_found_again,
     submit::an_idempotency_key_is_the_same_execution,
+    submit::a_debounced_submission_is_the_same_execution_with_another_payload,
+    submit::a_singleton_is_skipped_or_queued_and_lives_where_its_key_does,
     submit::a_bulk_answers_every_item_on_its_own,
     submit::bytes_come_back_as_they_were,
     submit::four_mebibytes_come_back_as_they_were,
@@ -98,6 +100,9 @@ on_every_store! {
     wrong::stale_tokens_are_refused_by_their_code,
     health::health_readiness_and_metrics_answer,
     health::lanes_events_and_the_deployment_can_be_read,
+    budgets::a_budget_is_made_read_changed_listed_reset_and_removed,
+    budgets::a_wrong_budget_is_refused_with_the_reason,
+    budgets::a_task_reports_under_its_lease_and_a_full_budget_blocks,
     lanes::a_paused_lane_hands_nothing_out_until_it_is_resumed,
     lanes::a_lane_is_limited_shared_and_listed_with_its_settings,
     lanes::what_a_submission_leaves_unsaid_is_taken_from_its_kind,

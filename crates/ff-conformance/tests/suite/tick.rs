@@ -276,15 +276,23 @@ conformance! {
         assert!(has(LANE).await && has("paused").await);
         let mut ready = d.listen(Topic::Ready).await;
         d.call(Tick { announce: true, ..Tick::once(1) }).await;
-        assert_eq!(ready.next().await, "told");
+        // What was pushed before the sweep may still come; what it tells begins with a zero.
+        loop {
+            let told = ready.next().await;
+            assert!(!told.starts_with("0:"), "{told}");
+            if told == "told" {
+                break;
+            }
+        }
         assert!(!has(LANE).await && has("paused").await);
     }
 
     async fn too_many_queues_are_not_told_of(d: &Deployment) {
+        let mut ready = d.listen(Topic::Ready).await;
         for number in 0..=limits::ANNOUNCED_MAX {
             d.create().kind(&format!("kind-{number}")).send().await;
+            assert_eq!(ready.lane().await, LANE);
         }
-        let mut ready = d.listen(Topic::Ready).await;
         d.call(Tick { announce: true, ..Tick::once(1) }).await;
         d.create().lane("last").send().await;
         assert_eq!(ready.lane().await, "last");

@@ -478,8 +478,7 @@ impl Operation for AddChildrenTask {
     const REFUSES: &'static [u16] = &[400, 404, 409, 413];
 }
 
-/// Gives the execution back until its children have ended; then the same attempt goes on, with any
-/// worker. At once if it has none.
+/// Gives the execution back until its children have ended; then the same attempt goes on.
 #[serde_with_macros::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

@@ -40,7 +40,7 @@ local function park(w, p, x, a, now)
   if name then
     record.set(x, 'park_reason', a.blocking_reason)
     if a.blocking_detail ~= '' then record.set(x, 'park_note', a.blocking_detail) end
-    gate.close(w, p, name, a.opens_at)
+    gate.close(w, p, name, a.opens_at, x)
   else
     parking.forbid(x, a.blocking_reason, '', a.blocking_detail, now)
   end

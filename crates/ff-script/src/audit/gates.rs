@@ -147,7 +147,7 @@ fn wrong_holders<'a>(
 
 /// A change of a policy must find the gates that somebody waits for.
 fn wrong_waiting(contents: &Contents<'_>, gate: &str) -> Option<&'static str> {
-    let Some(id) = gate.strip_prefix("q:").and_then(|rest| rest.get(..36)) else { return None };
+    let id = gate.strip_prefix("q:").and_then(|rest| rest.get(..36))?;
     let place = contents.places.keys().find(|it| matches!(it, Place::Awaited(of) if *of == id));
     let listed = place
         .and_then(|place| contents.scores(place))

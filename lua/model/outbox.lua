@@ -5,7 +5,7 @@
 -- acknowledgement that comes late removes nothing but what it is about:
 --
 --   release:<uuid>:<epoch>:<used>:<gates>  a lease is over, and what the gates gave it goes back
---   forget:<uuid>:<gates>                  the execution is gone, and so may be what they know of it
+--   forget:<uuid>:<gates>                  the execution is gone, and what they know of it may go
 --   wait:<uuid>:<epoch>:<when>:<gate>      it closed a gate, and waits there
 --   open:<number>:<partition>:<count>:<gate>  so many may pass a gate in a partition
 --

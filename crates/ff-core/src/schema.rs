@@ -128,7 +128,8 @@ described! {
     "Id" "A hyphenated lower-case UUID."
         for [
             types::AttemptId, types::EdgeId, types::FlowId, types::GrantId, types::LeaseId,
-            types::QuotaPolicyId, types::RequestId, types::SignalId, types::SuspensionId, types::WaitpointId,
+            types::QuotaPolicyId,
+            types::RequestId, types::SignalId, types::SuspensionId, types::WaitpointId,
             types::WorkerSession
         ] = text().pattern(Some(UUID));
     "WaitpointToken" "The right to signal a waitpoint."

@@ -21,8 +21,10 @@ EXECUTION_ID = re.compile(r"^\{fp:(\d+)\}:")
 PAYLOADS = ("payload", "payload_text", "payload_base64")
 RESULTS = ("result", "result_text", "result_base64")
 DELAYS = ("delay_until", "delay_ms")
+KEYED = ("idempotency_key", "debounce", "singleton")
 NUMBERS = ("wait_ms", "partition")
 OPAQUE = ("cursor",)
+BUDGETS = ("/v1/budgets", "/v1/budgets/{budget_id}")
 MANY = ("/v1/executions/cancel", "/v1/executions/replay")
 
 
@@ -86,9 +88,18 @@ def agree(body):
     grow(body.get("policy"))
     for names in (PAYLOADS, RESULTS, DELAYS):
         keep_one(body, names)
-    if body.get("idempotency_key") is not None:
+    keep_one(body, KEYED)
+    if any(body.get(name) is not None for name in KEYED):
         # The key decides the partition, and the id must be on it.
         body.pop("execution_id", None)
+    debounce = body.get("debounce")
+    if debounce:
+        # It is a delay, and waits at least as long as that.
+        for name in DELAYS:
+            body.pop(name, None)
+        debounce["max_wait_ms"] = max(debounce["delay_ms"], debounce["max_wait_ms"])
+    # Budgets that a policy names must be there.
+    (body.get("policy") or {}).pop("budget_ids", None)
     leases = list(dict.fromkeys(body.get("lease_ids") or []))
     if leases:
         # Each lease has an id of its own.
@@ -139,8 +150,8 @@ def order(body):
     for number, task in enumerate(body["tasks"]):
         if task["name"] in names:
             task["name"] = "task %d" % number
-        for name in ("execution_id", "idempotency_key"):
-            # The flow has them.
+        for name in ("execution_id",) + KEYED:
+            # The flow has them, or they are for what is no member of one.
             task["execution"].pop(name, None)
         agree(task["execution"])
         after = {}
@@ -162,6 +173,17 @@ def order(body):
     if body.get("key") is not None:
         # The key decides the flow's id.
         body["flow"].pop("flow_id", None)
+
+
+def fit_budget(body):
+    """A scope is named as what it is, and a soft limit is at most the hard one."""
+    if "scope_type" in body:
+        body["scope_type"], body["scope_id"] = "kind", "fuzz"
+    for limits in (body.get("dimensions") or {}).values():
+        if limits.get("hard") and limits.get("soft"):
+            limits["soft"] = min(limits["soft"], limits["hard"])
+    if "scope_type" in body and not body["dimensions"]:
+        body["dimensions"] = {"tokens": {"hard": 1}}
 
 
 def home_of(flow_id):
@@ -200,6 +222,8 @@ def fit_headers(case):
                 body.pop(name, None)
         return
     headers.setdefault("FlowFabric-Kind", "fuzz")
+    for name in ("FlowFabric-Debounce", "FlowFabric-Singleton"):
+        headers.pop(name, None)
     for name in ("FlowFabric-Policy", "FlowFabric-Tags"):
         if name in headers and not is_json(headers[name]):
             del headers[name]
@@ -239,6 +263,8 @@ def before_call(context, case, kwargs):
         name_kinds(case.body)
     if case.operation.path == "/v1/lanes/{lane}" and isinstance(case.body, dict):
         take_turns(case.body)
+    if case.operation.path in BUDGETS and isinstance(case.body, dict):
+        fit_budget(case.body)
     if case.operation.path in MANY and isinstance(case.body, dict):
         select(case.body, case.operation.path)
     if case.operation.path == "/v1/flows/graph" and isinstance(case.body, dict):

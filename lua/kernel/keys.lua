@@ -32,6 +32,8 @@ local function build(key, family)
     facts = key .. ':facts',              -- hash: what every partition knows (model/fact.lua)
     shares = key .. ':shares:',           -- + lane, zset: who was served when (model/fair.lua)
     idempotency = key .. ':idem',         -- hash: namespace:key
+    throttles = key .. ':throttles',      -- hash: who has a key (model/throttle.lua)
+    turns = key .. ':turns:',             -- + namespace:kind:key, zset: who waits for it
     flow = key .. ':f:',                  -- + id, hash: a flow (model/flow.lua)
     flows = key .. ':flows',              -- zset: every flow, by id
     owing = key .. ':owing',              -- zset: flows that owe an end to members, by id
@@ -50,15 +52,20 @@ local function build(key, family)
     window = key .. ':window:',           -- + gate, zset: whom the window let pass, by when
     waiting = key .. ':waiting:',         -- + gate, zset: partitions that wait (model/waiting.lua)
     openings = key .. ':openings:',       -- + gate, hash: what was opened for them
+    attached = key .. ':attached',        -- hash: budgets of flows and executions to come
+    budgets = key .. ':budgets',          -- zset: every budget, by id (budgets only)
+    budget = key .. ':budget:',           -- + id, hash: a budget (model/budget.lua)
     ended = {},                           -- outcome -> zset: what is over, by purge time
     untrimmed = 0,                        -- appends to the log since it was last trimmed
     trim_at = 0,                          -- when the log is next looked at for old events
     left_alone = {},                      -- index -> entries at its head that ticks do not know
     look_at = 0,                          -- when the engine looks here next, if that is known
     purge_at = 0, purges_read_at = 0,     -- the next purge, and when that was found out
+    listeners = 0,                        -- how many heard of work here when it was last told
     first_read = nil, read = nil,         -- what this call has read: an execution, others by uuid
     waitpoints = nil, flows_read = nil,   -- and waitpoints and flows, by id
     facts_read = nil,                     -- and facts, by name
+    throttled = nil, turns_taken = nil,   -- and who has the keys of throttles
     facts_revision = nil, facts_known = nil, facts_count = 0, -- what calls have read of them
     ready_channel = key .. ':ready',
     ended_channel = key .. ':ended',
@@ -91,10 +98,17 @@ function keys.blob(record, name) return record .. ':' .. name end        -- stri
 function keys.tags(record) return record .. ':tags' end                   -- hash
 function keys.attempts(record) return record .. ':attempts' end           -- list: past attempts
 function keys.undo(record) return record .. ':undo' end  -- string: what a refused claim puts back
+function keys.budgets(record) return record .. ':budgets' end             -- string: its budgets
 function keys.waitpoints(record) return record .. ':waitpoints' end       -- hash: its waitpoints
 
 -- Of a quota policy: the gates that somebody waits for, by since when.
 function keys.awaited(policy) return policy .. ':awaited' end             -- zset
+
+-- Of a budget: who has used it, by when last; what each of them has; what happened to it.
+function keys.users(budget) return budget .. ':users' end                 -- zset: execution ids
+function keys.usage(budget, execution) return budget .. ':of:' .. execution end  -- hash
+function keys.reports(usage) return usage .. ':reports' end                -- hash, by their keys
+function keys.happened(budget) return budget .. ':events' end             -- list, oldest first
 
 function keys.signals(waitpoint) return waitpoint .. ':signals' end       -- hash: its signals
 

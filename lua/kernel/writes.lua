@@ -75,6 +75,7 @@ end
 -- What is read from now on is read anew.
 function writes.forget(p)
   p.first_read, p.read, p.waitpoints, p.flows_read, p.facts_read = nil, nil, nil, nil, nil
+  p.throttled, p.turns_taken = nil, nil
 end
 
 -- Writes what was collected so far, and the call goes on. The pushes wait.
@@ -124,13 +125,15 @@ end
 
 -- Wakes those who wait. The store may refuse a push, and what was done stays done: whoever missed
 -- it looks by himself sooner or later.
+local function send(p, channel, message)
+  local heard = redis.pcall('SPUBLISH', channel, message)
+  if channel == p.ready_channel and type(heard) == 'number' then p.listeners = heard end
+end
+
 local function wake(w)
   local pushes = w.pushes
-  if not pushes then
-    redis.pcall('SPUBLISH', w.channel, w.message)
-    return
-  end
-  for i = 1, #pushes, 2 do redis.pcall('SPUBLISH', pushes[i], pushes[i + 1]) end
+  if not pushes then return send(w.p, w.channel, w.message) end
+  for i = 1, #pushes, 2 do send(w.p, pushes[i], pushes[i + 1]) end
 end
 
 -- Writes everything, and then sends the pushes.

@@ -18,6 +18,7 @@ local PIECES = {
   policy = { 'policy', 'policy2', 'policy3', 'policy4' },
   detail = { 'detail', 'detail2', 'detail3', 'detail4' },
   idempotency = { 'idempotency', 'idempotency2', 'idempotency3', 'idempotency4' },
+  throttle = { 'throttle', 'throttle2', 'throttle3', 'throttle4' },
 }
 
 function blob.put(x, w, name, bytes)

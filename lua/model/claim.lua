@@ -76,7 +76,7 @@ end
 -- Takes the execution: a paused attempt goes on, otherwise a new one begins.
 function claim.take(w, x, a, lease_id, now)
   local kind
-  if x.quota_id then
+  if x.quota_id or x.budgets then
     undo.keep(w, x, undo.snapshot(x))
     record.drop(x, { 'passes' })
   end

@@ -9,7 +9,7 @@ local log = require('model.log')
 
 return function(w, x, name, why)
   -- What a closed gate holds back is not claimable.
-  if x.quota_id and gate.concerns(x) then gate.park_if_closed(w.p, x) end
+  if (x.quota_id or x.budgets) and gate.concerns(x) then gate.park_if_closed(w.p, x) end
   if not x.changed then
     x.changed = true
     w[#w + 1] = x

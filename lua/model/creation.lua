@@ -18,7 +18,10 @@ local purge = require('model.purge')
 local quota = require('model.quota')
 local runnable = require('model.runnable')
 local state = require('model.state')
+local attachment = require('model.attachment')
+local gate = require('model.gate')
 local tags = require('model.tags')
+local throttle = require('model.throttle')
 
 local creation = {}
 
@@ -41,9 +44,15 @@ creation.ARGS = {
   arg.text('correlation_id', limit.correlation_id_bytes_max),
 }
 
+-- What is no member of a flow may be throttled.
+creation.ARGS_ALONE = {}
+for i = 1, #creation.ARGS do creation.ARGS_ALONE[i] = creation.ARGS[i] end
+creation.ARGS_ALONE[#creation.ARGS + 1] = throttle.arg()
+
 creation.GIVES = {
   OK = { 'execution_id', 'public_state' },
   DUPLICATE = { 'execution_id', 'public_state' },
+  DEBOUNCED = { 'execution_id', 'public_state' },
   idempotency_conflict = { 'execution_id' },
   invalid_policy_json = { 'text' },
   invalid_capabilities = { 'text' },
@@ -103,6 +112,7 @@ local function build(w, p, a, compiled, now, join)
   local x = (join and record.new_member or record.new)(p, a.execution_id)
   if join then join(x) end
   if a.delay_until then runnable.delay(x, a.delay_until, 'delay') end
+  if a.throttle then throttle.join(w, x, a, now) end
   put(x, runnable.state(x, now), a.namespace, a.lane, a.kind, now)
   x.need_known = a.need_known
   if a.priority > 0 then record.set(x, 'priority', a.priority) end
@@ -119,6 +129,8 @@ local function build(w, p, a, compiled, now, join)
     blob.put(x, w, 'idempotency', a.idempotency_key)
   end
   policy.store(x, compiled)
+  local budgets = attachment.of(w, p, a, compiled.budget_ids, x.flow_id)
+  if budgets then gate.set_budgets(w, x, budgets, compiled.reserves or '') end
   blob.put(x, w, 'payload', a.payload)
   if a.policy_json ~= '' then blob.put(x, w, 'policy', a.policy_json) end
   return x
@@ -130,6 +142,18 @@ local function write(w, x, pairs_of_tags)
     w[#w + 1] = { 'HSET', keys.tags(x.key), unpack(pairs_of_tags) }
   end
   commit(w, x, 'created', x.delay_until and 'delayed')
+end
+
+-- The answer to a submission that another execution under its throttle's key stands for; nil if a
+-- new one is made. What the call has created itself it finds first.
+local function throttled(w, p, a, now)
+  if not a.throttle then return nil end
+  local wrong = throttle.wrong(a)
+  if wrong then return reply.refuse('invalid_input', wrong) end
+  local own = duplicate(p, a, a.execution_id, now)
+  if own then return own end
+  local x, word = throttle.instead(w, p, a, now)
+  return x and { 1, word, p.tag .. x.uuid, state.public(x) }
 end
 
 -- A full lane takes nothing new; what is asked for again is answered as it was.
@@ -180,8 +204,8 @@ end
 function creation.create(p, a, now, w)
   local compiled, tag_pairs = creation.compile(p, a)
   if not compiled then return tag_pairs end
-  local before = remembered(p, a, now) or refused_by_lane(p, a, now)
-    or enlist(p, a, now)
+  local before = remembered(p, a, now) or throttled(w, p, a, now)
+    or refused_by_lane(p, a, now) or enlist(p, a, now)
   if before then return before end
   local x = build(w, p, a, compiled, now)
   write(w, x, tag_pairs)

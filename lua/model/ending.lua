@@ -7,6 +7,7 @@ local edge = require('model.edge')
 local parking = require('model.parking')
 local record = require('model.record')
 local stream = require('model.stream')
+local throttle = require('model.throttle')
 local waitpoint = require('model.waitpoint')
 
 local ending = {}
@@ -28,6 +29,7 @@ function ending.finish(w, x, now, outcome, cause)
   -- Who reads along and has seen nothing yet is told by the push of the ended execution.
   if x.frames then stream.close(w, x, now) end
   put(x, outcome, now)
+  if x.throttle then throttle.ended(w, x, now) end
   local why = outcome .. ':' .. cause .. ':' .. (x.namespace or '')
   commit(w, x, 'ended', x.flow_id and why .. ':' .. x.flow_id or why)
   if x.parent then children.ended(w, x, now) end

@@ -39,6 +39,10 @@ return {
   replays_max = 'mp',
   retention_ms = 're',
   remembered_until = 'iu',   -- when the idempotency key stops to count; it is kept until then
+  budgets = 'bg',            -- how many budgets it has (model/gate.lua)
+  budget_awaited = 'ba',     -- the one it waits for, or waited for last
+  debounce_until = 'db',     -- when a debounced execution runs at the latest
+  awaits_turn = 'aw',        -- 1 while another one has its singleton key (model/throttle.lua)
   attempt_count = 'ac',
   attempt_id = 'ai',         -- absent: the id of the lease that began it
   attempt_type = 'ty',       -- absent: initial
@@ -112,5 +116,6 @@ return {
   result = 'out', result2 = 'out2', result3 = 'out3', result4 = 'out4',
   detail = 'de', detail2 = 'de2', detail3 = 'de3', detail4 = 'de4',
   policy = 'po', policy2 = 'po2', policy3 = 'po3', policy4 = 'po4',
+  throttle = 'th', throttle2 = 'th2', throttle3 = 'th3', throttle4 = 'th4',
   idempotency = 'id', idempotency2 = 'id2', idempotency3 = 'id3', idempotency4 = 'id4',
 }

@@ -225,7 +225,8 @@ function flow.due_at(f, now)
   if f.walk then return now end
   if f.ended_at then
     return math.max(flow.number(f, 'kept_until'), flow.number(f, 'ended_at')
-      + number.stored(f.retention_ms, limit.retention_ms_default))
+      + number.stored(f.retention_ms, f.state == 'failed' and limit.failed_retention_ms_default
+        or limit.retention_ms_default))
   end
   if flow.holds(f) then
     return flow.number(f, 'changed_at') + limit.graph_abandoned_ms

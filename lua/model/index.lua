@@ -26,6 +26,7 @@ local stored, push, due, append = number.stored, writes.push, writes.due, log.ap
 local CLAIMABLE, ENDED, LIVE = state.CLAIMABLE, state.ENDED, state.LIVE
 local STRICT_STEP = 1000000000000
 local RETENTION_MS = limit.retention_ms_default
+local FAILED_RETENTION_MS = limit.failed_retention_ms_default
 
 -- Lowest first. A priority step outweighs any age unless the policy says how much age it is worth.
 local function score_in_order(x)
@@ -130,11 +131,16 @@ local function timed_before(p, x)
   return nil
 end
 
+-- How long an end of this kind is kept where nobody says anything.
+function index.retention_ms(word)
+  return (word == 'failed' or word == 'expired') and FAILED_RETENTION_MS or RETENTION_MS
+end
+
 -- What is over is kept for its retention, and while its idempotency key may still be asked for.
 function index.purge_at(x)
   -- What belongs to a flow goes with it.
   if x.flow_id then return limit.timestamp_ms_max end
-  local kept, at = RETENTION_MS, stored(x.ended_at, 0)
+  local kept, at = index.retention_ms(x.state), stored(x.ended_at, 0)
   if x.retention_ms then kept = stored(x.retention_ms, RETENTION_MS) end
   if x.remembered_until then return math.max(at + kept, stored(x.remembered_until, 0)) end
   return at + kept
@@ -174,9 +180,9 @@ local function write_ended(call, w, x, name)
   if before then call('ZREM', before, uuid) end
   if x.was == 'suspended' then call('ZREM', p.suspended, uuid) end
   if x.was_parked_at then call('ZREM', p.parked, uuid) end
-  if x.quota_id then list_at_gate(call, p, x) end
+  if x.quota_id or x.budgets then list_at_gate(call, p, x) end
   call('ZADD', ended, purge_at, uuid)
-  if purge_at < p.purge_at then p.purge_at = purge_at end
+  if not x.flow_id and purge_at < p.purge_at then p.purge_at = purge_at end
   due(w, purge_at)
   push(w, p.ended_channel, uuid)
 end
@@ -239,8 +245,11 @@ local function write_live(call, w, x, name, queued)
   if before and before ~= after then call('ZREM', before, uuid) end
   list_suspended(call, p, x)
   list_parked(call, p, x)
-  if x.quota_id then list_at_gate(call, p, x) end
-  if ENDED[x.was] then call('ZREM', p.ended[x.was], uuid) end
+  if x.quota_id or x.budgets then list_at_gate(call, p, x) end
+  if ENDED[x.was] then
+    call('ZREM', p.ended[x.was], uuid)
+    p.purge_at = 0
+  end
 end
 
 -- Writes a changed record, its entries in the indexes and its event, and collects the pushes that
@@ -260,7 +269,9 @@ function index.write(w, x)
     else
       write_live(redis.call, w, x, name, queued)
     end
-    if x.quota_id and was == 'running' and x.state ~= was then gate.release(w, x) end
+    if was == 'running' and x.state ~= was and (x.quota_id or x.budgets) then
+      gate.release(w, x)
+    end
   end
   if x.event then append(w.p, x.event) end
 end

@@ -74,6 +74,15 @@ function need.missing(text, has)
   return capability.missing(string.match(text, '^[^:]*:[^:]*:(.*)$'), has)
 end
 
+-- Tells those who look for work, if they are several, what is the best of a queue after one of them
+-- has taken from it; the empty text if nothing is left.
+function need.push_left(w, queue, score)
+  local listeners = w.p.listeners
+  if listeners < 2 then return end
+  writes.push(w, w.p.ready_channel,
+    'left:' .. number.text(listeners) .. ':' .. score .. ':' .. queue)
+end
+
 -- Tells those who wait for work that so many joined a queue, none better than this score.
 function need.push(w, queue, score, count)
   writes.push(w, w.p.ready_channel,

@@ -9,6 +9,9 @@ local parking = {}
 
 parking.BY_OPERATOR = 'paused_by_operator'
 
+-- Another one has its singleton key.
+parking.BY_POLICY = 'paused_by_policy'
+
 -- All that is known of it.
 parking.FIELDS = { 'park_reason', 'parked_at', 'parked_by', 'park_note' }
 
@@ -21,7 +24,10 @@ function parking.forbid(x, reason, by, note, now)
   if note ~= '' then record.set(x, 'park_note', note) end
 end
 
--- It may be claimed again.
-function parking.allow(x) record.drop(x, parking.FIELDS) end
+-- It may be claimed again, unless it is not its turn.
+function parking.allow(x, now)
+  record.drop(x, parking.FIELDS)
+  if x.awaits_turn then parking.forbid(x, parking.BY_POLICY, '', '', now) end
+end
 
 return parking

@@ -6,6 +6,7 @@ local arg = require('kernel.arg')
 local json = require('kernel.json')
 local limit = require('kernel.limit')
 local record = require('model.record')
+local amount = require('model.amount')
 local capability = require('model.capability')
 local retry = require('model.retry')
 local stream = require('model.stream')
@@ -208,6 +209,40 @@ local function quota(s, value, path)
   end
 end
 
+-- Budgets by their ids, each once.
+local function budget_ids(s, value, path)
+  if type(value) ~= 'table' or value.kind ~= 'list' then return wrong(s, path, 'must be a list') end
+  if #value > limit.budgets_max then
+    return wrong(s, path, 'must have at most ' .. limit.budgets_max .. ' entries')
+  end
+  local list = {}
+  for i = 1, #value do
+    if type(value[i]) ~= 'string' or not arg.is_uuid(value[i]) then
+      return wrong(s, path, 'entries must be lower-case hyphenated uuids')
+    end
+    list[i] = value[i]
+  end
+  s.out.budget_ids = list
+end
+
+-- How much of each dimension is reserved while an attempt runs.
+local function reserve_usage(s, value, path)
+  if type(value) ~= 'table' or value.kind ~= 'object' then
+    return wrong(s, path, 'must be an object')
+  end
+  local words = {}
+  for i = 1, #value.keys do
+    local number_of = value.values[value.keys[i]]
+    if type(number_of) ~= 'number' or number_of % 1 ~= 0 then
+      return wrong(s, path, 'must have whole numbers')
+    end
+    words[2 * i - 1], words[2 * i] = value.keys[i], string.format('%.0f', number_of)
+  end
+  local list, rule = amount.list(words)
+  if not list then return wrong(s, path, rule) end
+  s.out.reserves = amount.text(list)
+end
+
 local duration = { 1, limit.delay_ms_max }
 
 local POLICY = object {
@@ -230,6 +265,8 @@ local POLICY = object {
   stream_policy = stream_policy,
   routing_requirements = object { required_capabilities = required_capabilities },
   quota = quota,
+  budget_ids = budget_ids,
+  reserve_usage = reserve_usage,
 }
 
 local NONE = {}

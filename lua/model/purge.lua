@@ -21,12 +21,13 @@ local REMEMBERED_MS = limit.purged_remembered_ms
 local function delete(w, key)
   w[#w + 1] = { 'DEL', keys.blob(key, 'payload'), keys.blob(key, 'result'),
     keys.blob(key, 'policy'), keys.blob(key, 'detail'), keys.tags(key), keys.attempts(key),
-    keys.undo(key), key }
+    keys.undo(key), keys.budgets(key), key }
 end
 
 local function forget(w, p, uuid, outcome)
   w[#w + 1] = { 'ZREM', p.ended[outcome], uuid }
   w[#w + 1] = { 'ZREM', p.all, uuid }
+  p.purge_at = 0
 end
 
 local function leave(w, p, x, until_ms)

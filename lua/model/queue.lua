@@ -72,7 +72,7 @@ end
 
 -- Nobody passes a gate that was closed meanwhile.
 local function held_back(w, p, x, now)
-  if not x.quota_id or not gate.park_if_closed(p, x) then return false end
+  if not (x.quota_id or x.budgets) or not gate.park_if_closed(p, x) then return false end
   record.set(x, 'transition_at', now)
   commit(w, x, 'blocked', x.park_reason)
   return true
@@ -147,11 +147,12 @@ function queue.walk(w, p, a, names, now, count, visit)
   local step, looked, strange = count + 1, 0, 0
   local most = a.score_max and fair.score_max(p, a.lane, a.score_max)
   local queues = open_all(p, names, step)
-  local q = best_of(queues)
+  local q, touched = best_of(queues), nil
   while q and looked < limit.claim_scan_max and strange < limit.strange_scan_max
     and (not most or q.score <= most) do
     local uuid, from = q.uuid, q
     advance(p, q, step)
+    touched = (looked == 0 or touched == from) and from
     local goes_on = look_at(w, p, from, uuid, now, visit)
     if goes_on == nil then strange = strange + 1 else looked = looked + 1 end
     q = best_of(queues)
@@ -160,7 +161,11 @@ function queue.walk(w, p, a, names, now, count, visit)
   if most ~= a.score_max then
     fair.catch_up(w, p, a.lane, q and math.min(q.score, most) or most)
   end
-  return q and string.format('%.0f', q.score) or ''
+  local next_score = q and string.format('%.0f', q.score) or ''
+  if touched then
+    need.push_left(w, touched.name, touched.uuid and string.format('%.0f', touched.score) or '')
+  end
+  return next_score
 end
 
 return queue

@@ -17,7 +17,7 @@ local LISTING = { state = true, lane = true, priority = true, ageing_ms = true, 
 -- must know of them all need not ask for each.
 local UNCOMMON = { attempt_id = true, retention_ms = true, remembered_until = true, frames = true,
   waitpoint_count = true, pending_waitpoints = true, flow_id = true, park_reason = true,
-  quota_id = true }
+  quota_id = true, budgets = true, throttle = true }
 
 -- Empty records. Naming the fields that most functions use gives the table its size at once, a
 -- power of two; growing it field by field costs more than all the rest of a read.

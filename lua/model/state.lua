@@ -142,6 +142,9 @@ local PARKED_TEXTS = {
 }
 
 local function parked_detail(x)
+  if x.awaits_turn and x.park_reason == 'paused_by_policy' then
+    return 'waits until the one before it under its singleton key is over'
+  end
   local text = PARKED_TEXTS[x.park_reason]
   if text then return text .. (x.park_note and ': ' .. x.park_note or '') end
   local by = x.parked_by and ' by ' .. x.parked_by or ''

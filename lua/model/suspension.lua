@@ -8,6 +8,7 @@ local attempt = require('model.attempt')
 local commit = require('model.commit')
 local condition = require('model.condition')
 local ending = require('model.ending')
+local outbox = require('model.outbox')
 local record = require('model.record')
 local runnable = require('model.runnable')
 local signal = require('model.signal')
@@ -168,6 +169,21 @@ function suspension.refusal(x, one, now)
   return over and 'waitpoint_closed' or nil
 end
 
+-- What was decided about the limit of a budget: it is raised, once for this wait, or the execution
+-- has failed. Gives whether it goes on.
+local function budget_decided(w, x, one, told, now)
+  if told.name ~= 'rejected' then
+    outbox.owe(w, 'raise:' .. one.budget)
+    return true
+  end
+  waitpoint.close(w, w.p, x, one, now, 'rejected', 'signal', told.name)
+  record.drop(x, WAIT)
+  record.set(x, 'failure_reason', 'budget_rejected: ' .. one.budget)
+  record.set(x, 'failure_category', 'budget_exceeded')
+  ending.finish(w, x, now, 'failed', 'budget_rejected')
+  return false
+end
+
 -- Counts a signal for the wait; gives its effect.
 function suspension.signalled(w, x, one, told, now)
   local tree = condition.read(one.condition or '')
@@ -184,6 +200,9 @@ function suspension.signalled(w, x, one, told, now)
     return 'appended_to_waitpoint'
   end
   waitpoint.set(w, one, { 'satisfied', table.concat(met, ',') })
+  if one.budget and not budget_decided(w, x, one, told, now) then
+    return 'resume_condition_satisfied'
+  end
   suspension.resume(w, x, one, now, 'signal', told.name, number.stored(one.delay_ms, 0))
   return 'resume_condition_satisfied'
 end

@@ -12,6 +12,7 @@
 --                 the suspension, once there is one; `worker` is the process that asked for it
 --   approval, decisions                   what approvers are asked; the numbers of the signals that
 --                                         are their decisions, comma-joined (model/decision.lua)
+--   budget        which budget asks, behind the number of the question (verb/stop.lua)
 --   condition, progress                   model/condition.lua
 --   count, matched, bytes, last_signal_at its signals so far (model/signal.lua)
 --   satisfied     the numbers of the signals that ended the wait, comma-joined

@@ -6,6 +6,8 @@
 --   an empty line, if there is more to tell
 --   running:capacity:heard_at:process
 --   a kind on each further line
+--   an empty line, if it takes from some namespaces only
+--   a namespace on each further line
 --
 -- No label contains a colon, and neither capabilities nor labels contain a line's end.
 
@@ -22,9 +24,11 @@ local function pack(entry)
   local head = table.concat({ entry.session, entry.worker_id, number.text(entry.registered_at),
     number.text(entry.expires_at), entry.capabilities .. '\n' .. entry.lanes }, ':')
   if not entry.heard_at then return head end
+  local namespaces = entry.namespaces ~= '' and '\n\n' .. entry.namespaces or ''
   -- Without lanes the first line's end is there already.
   return head .. (entry.lanes == '' and '\n' or '\n\n') .. table.concat({ entry.running,
     entry.capacity, number.text(entry.heard_at), entry.process .. '\n' .. entry.kinds }, ':')
+    .. namespaces
 end
 
 -- The part before the empty line, and the one behind it, if there is one.
@@ -39,7 +43,9 @@ local function unpack_load(entry, text)
     string.match(text, '^(%d*):(%d*):(%d+):([^\n]*)\n(.*)$')
   if not running then return end
   entry.running, entry.capacity, entry.heard_at = running, capacity, tonumber(heard_at)
-  entry.process, entry.kinds = process, kinds
+  entry.process = process
+  entry.kinds, entry.namespaces = split(kinds)
+  entry.namespaces = entry.namespaces or ''
 end
 
 local function unpack_entry(text)
@@ -49,7 +55,7 @@ local function unpack_entry(text)
   if not session then return nil end
   local entry = { session = session, worker_id = id, registered_at = tonumber(registered_at),
     expires_at = tonumber(expires_at), capabilities = capabilities, lanes = lanes, running = '',
-    capacity = '', process = '', kinds = '' }
+    capacity = '', process = '', kinds = '', namespaces = '' }
   if rest then unpack_load(entry, rest) end
   return entry
 end

@@ -2,6 +2,7 @@
 -- answer.
 
 local arg = require('kernel.arg')
+local batch = require('kernel.batch')
 local blob = require('model.blob')
 local define = require('kernel.define').define
 local limit = require('kernel.limit')
@@ -39,13 +40,30 @@ local function complete(p, a, now, w, x)
   return reply.ok('completed'), x
 end
 
+local ARGS = lease.args { arg.bytes('result', limit.result_bytes_max) }
+
+local function complete_one(p, a, now, w)
+  return (complete(p, a, now, w, read(p, a.execution_id)))
+end
+
 define {
   name = 'ff_complete_execution',
   doc = 'Ends the running attempt and its execution in success, with a result.',
   flags = { 'allow-oom' },
-  args = lease.args { arg.bytes('result', limit.result_bytes_max) },
+  args = ARGS,
   gives = lease.gives { OK = { 'public_state' }, DUPLICATE = { 'public_state' } },
-  run = function(p, a, now, w) return (complete(p, a, now, w, read(p, a.execution_id))) end,
+  run = complete_one,
+}
+
+define {
+  name = 'ff_complete_executions',
+  doc = 'Ends several executions of one partition in success; each gets an answer of its own.',
+  flags = { 'allow-oom' },
+  args = batch.args(limit.result_bytes_max, limit.complete_batch_max),
+  gives = batch.GIVES,
+  run = function(p, a, now, w)
+    return batch.run(p, a, now, w, ARGS, limit.complete_batch_max, complete_one)
+  end,
 }
 
 define {

@@ -9,6 +9,7 @@ local edge = require('model.edge')
 local index = require('model.index')
 local runnable = require('model.runnable')
 local state = require('model.state')
+local throttle = require('model.throttle')
 
 local read_upstream = record.reader { 'member_name' }
 
@@ -36,7 +37,8 @@ local function position(p, x)
 end
 
 local EXPLAINED = { 'now', 'position', 'queue_length', 'score', 'reserved_for', 'reserved_until',
-  'needed', 'edges', 'satisfied', 'upstreams', 'children', 'open_children', 'unsealed' }
+  'needed', 'edges', 'satisfied', 'upstreams', 'children', 'open_children', 'unsealed',
+  'turn_of', 'budget_awaited' }
 
 define {
   name = 'ff_explain_execution',
@@ -50,10 +52,12 @@ define {
     local rank, length, score = position(p, x)
     local blocked = x.state == 'blocked' and not runnable.has_begun(x)
     local needed, edges, satisfied = runnable.dependencies(x)
+    local ahead = throttle.ahead(p, x)
     return reply.ok(unpack(reply.row(EXPLAINED, { now, rank, length, score, x.grant_instance_id,
       x.grant_expires_at, needed or 0, edges or 0, satisfied or 0,
       blocked and open_upstreams(p, x) or {}, x.children or 0, x.open_children or 0,
-      x.state == 'held' and 1 or 0 })))
+      x.state == 'held' and 1 or 0, ahead and p.tag .. ahead,
+      x.state == 'parked' and x.budgets and x.budget_awaited })))
   end,
 }
 

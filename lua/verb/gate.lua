@@ -58,6 +58,7 @@ define {
     arg.text('blocking_reason', 64),
     arg.text('blocking_detail', limit.reason_bytes_max),
     arg.optional(arg.int('opens_at', 0, limit.timestamp_ms_max)),
+    arg.optional(arg.uuid('budget_id')),
   },
   gives = {
     OK = { 'public_state' },
@@ -74,6 +75,9 @@ define {
   run = function(p, a, now, w)
     local x = record.read(p, a.execution_id)
     if not x then return reply.refuse('execution_not_found') end
+    if a.budget_id and gate.has_budget(x, a.budget_id) then
+      record.set(x, 'budget_awaited', a.budget_id)
+    end
     if not state.PARKED[a.blocking_reason]
       or gate.is_reason(a.blocking_reason) and not gate.waits_at(x, a.blocking_reason) then
       return reply.refuse('invalid_blocking_reason')
@@ -94,7 +98,7 @@ define {
 local function unpark(w, x, now)
   local reason = x.park_reason
   parking.allow(x)
-  if x.quota_id then record.set(x, 'passes', '1') end
+  if x.quota_id or x.budgets then record.set(x, 'passes', '1') end
   record.drop(x, attempt.GRANT)
   runnable.place(x, now)
   record.set(x, 'transition_at', now)

@@ -84,7 +84,7 @@ define {
     if not x then return reply.refuse('execution_not_found') end
     if request.seen(x, a) or not is_held(x) then return reply.already(state.public(x)) end
     if flow.stopped(p, x) then return reply.refuse('flow_cancelled') end
-    parking.allow(x)
+    parking.allow(x, now)
     request.note(x, a)
     replace(w, x, now, 'unparked', parking.BY_OPERATOR .. ':' .. a.requested_by)
     return reply.ok(state.public(x))

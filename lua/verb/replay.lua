@@ -16,6 +16,7 @@ local state = require('model.state')
 local edge = require('model.edge')
 local flow = require('model.flow')
 local reopening = require('model.reopening')
+local throttle = require('model.throttle')
 
 -- What belongs to the run that is over. The failure stays until the next attempt begins, because
 -- it is part of the last attempt's story.
@@ -53,6 +54,7 @@ local function reopen(w, x, a, now, deadline_at)
   if f and flow.holds(f) then record.set(x, 'held', '1') end
   if must_wait(x, f) then record.set(x, 'waits_again', '1') end
   record.set(x, 'next_attempt', 'replay')
+  if x.throttle then throttle.reopened(w, x, now) end
   runnable.place(x, now)
   record.set(x, 'transition_at', now)
   record.set(x, 'replay_count', number.one_more(x.replay_count))

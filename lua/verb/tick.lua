@@ -102,14 +102,14 @@ end
 
 -- The time of the next purge. Members of a flow go with it, which has a time of its own.
 local function next_purge(p, now)
-  if not is_purge_unknown(p, now) then return p.purge_at end
-  local at = NEVER
-  for i = 1, #state.OUTCOMES do
-    local other = score_behind(p.ended[state.OUTCOMES[i]], 0)
-    if other and other < limit.timestamp_ms_max then at = math.min(at, other) end
+  if is_purge_unknown(p, now) then
+    local at = NEVER
+    for i = 1, #state.OUTCOMES do
+      at = math.min(at, score_behind(p.ended[state.OUTCOMES[i]], 0) or NEVER)
+    end
+    p.purge_at, p.purges_read_at = at, now
   end
-  p.purge_at, p.purges_read_at = at, now
-  return at
+  return p.purge_at < limit.timestamp_ms_max and p.purge_at or NEVER
 end
 
 -- The next time anything is due here, behind so many entries of `leases` and `due` that are left

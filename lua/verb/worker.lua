@@ -33,13 +33,12 @@ local function process(name)
   end)
 end
 
-local KINDS = arg.labels('kinds', limit.kind_bytes_max, limit.kinds_max)
-
 -- Names joined by colons, or nothing; parsed into lines.
-local function kinds()
-  return arg.custom('kinds', function(text)
+local function names(name, bytes_max, count_max)
+  local labels = arg.labels(name, bytes_max, count_max)
+  return arg.custom(name, function(text)
     if text == '' then return text end
-    local _, wrong = KINDS.parse(text)
+    local _, wrong = labels.parse(text)
     if wrong then return nil, wrong end
     return (string.gsub(text, ':', '\n'))
   end)
@@ -58,7 +57,7 @@ local function new_entry(a, before, now)
     lanes = table.concat(a.lanes, '\n'),
     running = a.running and number.text(a.running) or '',
     capacity = a.capacity and number.text(a.capacity) or '', heard_at = now, process = a.process,
-    kinds = a.kinds }
+    kinds = a.kinds, namespaces = a.namespaces }
 end
 
 define {
@@ -71,11 +70,12 @@ define {
     arg.uuid('session'),
     arg.text('capabilities', limit.capabilities_bytes_max),
     ttl(),
-    kinds(),
+    names('kinds', limit.kind_bytes_max, limit.kinds_max),
     tasks('running'),
     tasks('capacity'),
     process('process'),
     process('replaces'),
+    names('namespaces', limit.namespace_bytes_max, limit.namespaces_max),
     arg.rest(arg.label('lanes', limit.lane_bytes_max), 0, limit.lanes_max),
   },
   gives = {
@@ -136,7 +136,7 @@ define {
 }
 
 local ROW = { 'worker_instance_id', 'worker_id', 'registered_at', 'expires_at', 'capabilities',
-  'lanes', 'kinds', 'running', 'capacity', 'heard_at', 'process' }
+  'lanes', 'kinds', 'running', 'capacity', 'heard_at', 'process', 'namespaces' }
 
 define {
   name = 'ff_list_workers',
@@ -150,7 +150,7 @@ define {
       local entry = entries[names[i]]
       rows[i] = reply.row(ROW, { names[i], entry.worker_id, entry.registered_at, entry.expires_at,
         entry.capabilities, entry.lanes, entry.kinds, entry.running, entry.capacity,
-        entry.heard_at, entry.process })
+        entry.heard_at, entry.process, entry.namespaces })
     end
     return reply.ok(rows)
   end,

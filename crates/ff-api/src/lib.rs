@@ -36,6 +36,7 @@ pub mod frame_stream;
 pub mod frames;
 pub mod grant;
 pub mod task;
+pub mod usage;
 pub mod wait;
 pub mod worker;
 

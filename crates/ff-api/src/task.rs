@@ -10,18 +10,20 @@ use ff_core::contracts::{
     Resumption, Tags,
 };
 use ff_core::error::EngineError;
+use ff_core::object::Object;
 use ff_core::operation::{Input, Nothing, Operation};
 #[cfg(feature = "openapi")]
 use ff_core::schema;
 use ff_core::state::AttemptType;
 use ff_core::types::{
-    AttemptIndex, ExecutionId, ExecutionKind, LaneId, LeaseFence, Moment, Namespace, TimestampMs,
-    WorkerId, WorkerInstanceId,
+    AttemptIndex, BudgetId, ExecutionId, ExecutionKind, LaneId, LeaseFence, Moment, Namespace,
+    TimestampMs, WorkerId, WorkerInstanceId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::ToSchema;
+use crate::problem::Problem;
 
 /// The token of a handle.
 pub fn token_of(handle: &Handle) -> String {
@@ -92,6 +94,9 @@ pub struct Task {
     /// Its children, in the order in which they were added.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<ChildResult>,
+    /// The budgets that apply to it, which it may report to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub budget_ids: Vec<BudgetId>,
     /// The kind of worker that holds it.
     pub worker_id: WorkerId,
     /// The process that holds it.
@@ -131,6 +136,7 @@ impl Task {
             resumption: claimed.resumption,
             inputs: claimed.inputs,
             children: claimed.children,
+            budget_ids: claimed.budget_ids,
             worker_id: handle.worker_id.clone(),
             worker_instance_id: handle.worker_instance_id.clone(),
         }
@@ -156,6 +162,7 @@ impl TryFrom<Task> for Claimed {
             resumption: task.resumption,
             inputs: task.inputs,
             children: task.children,
+            budget_ids: task.budget_ids,
         })
     }
 }
@@ -247,6 +254,60 @@ impl CompleteTask {
     /// The result, if there is one.
     pub fn into_result(self) -> Result<Option<Vec<u8>>, EngineError> {
         bytes::one_of("result", self.result_base64, self.result_text, self.result.as_deref())
+    }
+}
+
+/// Ends several tasks with their results, each on its own: one refusal does not affect the others.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BulkComplete {
+    /// The ends, at most 1000. Each names its task; none asks for the next one.
+    #[schema(value_type = Vec<CompleteTask>, min_items = 1, max_items = 1000)]
+    pub tasks: Vec<Object<CompleteTask>>,
+}
+
+impl Operation for BulkComplete {
+    type Target = Nothing;
+    type Request = Self;
+    type Reply = BulkCompleted;
+
+    const PATH: &'static str = "/v1/tasks/complete/bulk";
+    const NAME: &'static str = "completeTasks";
+    const SUMMARY: &'static str = "Ends several tasks with their results, each on its own.";
+    const ANSWERS: &'static str = "One answer for each, in the order of the request.";
+}
+
+/// The answers to several ends, in the order of the request.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BulkCompleted {
+    /// One for each.
+    pub results: Vec<BulkEnd>,
+}
+
+/// What became of one end.
+#[serde_with_macros::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BulkEnd {
+    /// Whether the task is completed.
+    pub completed: bool,
+    /// Why it is not.
+    pub problem: Option<Problem>,
+}
+
+impl From<Result<(), EngineError>> for BulkEnd {
+    fn from(answer: Result<(), EngineError>) -> Self {
+        let problem = answer.err().map(|error| Problem::from(&error));
+        Self { completed: problem.is_none(), problem }
+    }
+}
+
+impl From<BulkEnd> for Result<(), EngineError> {
+    fn from(end: BulkEnd) -> Self {
+        match end.problem {
+            None if end.completed => Ok(()),
+            None => Err(EngineError::corrupt("bulk answer", "results", "an empty item")),
+            Some(problem) => Err(problem.into()),
+        }
     }
 }
 
@@ -503,6 +564,7 @@ mod tests {
             resumption: None,
             inputs: Vec::new(),
             children: Vec::new(),
+            budget_ids: Vec::new(),
         }
     }
 

@@ -1,8 +1,11 @@
 //! Building new executions: everything has a default.
 
+use ff_core::contracts::{Debounce, IfTaken, Singleton, Throttle};
 use ff_core::error::EngineError;
 use ff_core::partition::Partition;
-use ff_core::types::{ExecutionId, ExecutionKind, IdempotencyKey, LaneId, Namespace, TimestampMs};
+use ff_core::types::{
+    ExecutionId, ExecutionKind, IdempotencyKey, LaneId, Namespace, ThrottleKey, TimestampMs,
+};
 use ff_script::calls::create::{CreateExecution, CreateExecutionReply};
 
 use crate::deployment::Deployment;
@@ -35,6 +38,7 @@ impl Deployment {
             dedup_ms: None,
             content_digest: String::new(),
             sent_ms_ago: None,
+            throttle: None,
             correlation_id: String::new(),
         };
         NewExecution { deployment: self, call }
@@ -146,6 +150,20 @@ impl NewExecution<'_> {
     pub fn idempotency(mut self, key: &str, digest: &str) -> Self {
         self.call.idempotency_key = Some(IdempotencyKey::try_new(key).expect("a valid key"));
         self.call.content_digest = digest.to_owned();
+        self
+    }
+
+    /// Debounced under this key.
+    pub fn debounced(mut self, key: &str, delay_ms: u64, max_wait_ms: u64) -> Self {
+        let key = ThrottleKey::new(key);
+        self.call.throttle = Some(Throttle::Debounce(Debounce { key, delay_ms, max_wait_ms }));
+        self
+    }
+
+    /// The only one under this key.
+    pub fn singleton(mut self, key: &str, if_taken: IfTaken) -> Self {
+        let key = ThrottleKey::new(key);
+        self.call.throttle = Some(Throttle::Singleton(Singleton { key, if_taken }));
         self
     }
 

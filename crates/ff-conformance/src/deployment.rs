@@ -106,7 +106,11 @@ impl Deployment {
 
     /// Where a function is called: the home of what it is about.
     fn place_of(&self, function: &str) -> Partition {
-        if OF_QUOTAS.contains(&function) { self.quotas() } else { self.home() }
+        match function {
+            function if OF_QUOTAS.contains(&function) => self.quotas(),
+            function if OF_BUDGETS.contains(&function) => self.budgets(),
+            _ => self.home(),
+        }
     }
 
     /// A fresh uuid. They grow, and are the same in every run.
@@ -290,6 +294,23 @@ const OF_QUOTAS: [&str; 10] = [
     "ff_forget_admission",
     "ff_await_gates",
     "ff_settle_openings",
+];
+
+/// Functions that are called on partitions of budgets.
+const OF_BUDGETS: [&str; 13] = [
+    "ff_create_budget",
+    "ff_update_budget",
+    "ff_delete_budget",
+    "ff_reset_budget",
+    "ff_raise_budget",
+    "ff_describe_budget",
+    "ff_list_budgets",
+    "ff_list_budget_usage",
+    "ff_report_usage_and_check",
+    "ff_reserve_usage",
+    "ff_check_budget_and_reserve",
+    "ff_release_budget",
+    "ff_forget_usage",
 ];
 
 /// These partitions, and those of quotas and budgets beside the first.

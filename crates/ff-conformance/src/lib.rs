@@ -9,6 +9,7 @@
 //! * [`coverage`] remembers every outcome, so that one that never occurred fails the run.
 
 pub mod answer;
+pub mod budgets;
 mod cases;
 mod children;
 mod clock;

@@ -33,6 +33,11 @@ impl Listener {
         message.split(':').nth(2).expect("it names a lane").to_owned()
     }
 
+    /// Waits for this very message. What was published a moment before may come first.
+    pub async fn hears(&mut self, message: &str) {
+        while self.next().await != message {}
+    }
+
     /// The message of the next wake-up in one of the test's partitions.
     pub async fn next(&mut self) -> String {
         loop {

@@ -116,6 +116,18 @@ const BUGS: &[Bug] = &[
         wrong: "",
     },
     Bug {
+        what: "those who share a fair lane are not told apart",
+        module: "model/fair",
+        right: "if by == 'namespace' then return x.namespace or '' end",
+        wrong: "if by == 'namespace' then return '' end",
+    },
+    Bug {
+        what: "all of one tenant have the same turn",
+        module: "model/fair",
+        right: "math.max(first, latest + cost(settings, key))",
+        wrong: "math.max(first, latest)",
+    },
+    Bug {
         what: "a claim takes of any namespace",
         module: "model/need",
         right: "(not a.namespaces or a.namespaces[namespace])",

@@ -4,6 +4,7 @@
 
 mod approvals;
 mod attempt_streams;
+mod budgets;
 mod children;
 mod condition;
 mod create;
@@ -35,13 +36,16 @@ mod streams;
 mod suspensions;
 mod tags;
 mod tasks;
+mod throttle;
 mod tick;
+mod usage;
 mod waits;
 mod work;
 mod workers;
 
 pub use approvals::*;
 pub use attempt_streams::*;
+pub use budgets::*;
 pub use children::*;
 pub use condition::*;
 pub use create::*;
@@ -73,7 +77,9 @@ pub use streams::*;
 pub use suspensions::*;
 pub use tags::*;
 pub use tasks::*;
+pub use throttle::*;
 pub use tick::*;
+pub use usage::*;
 pub use waits::*;
 pub use work::*;
 pub use workers::*;

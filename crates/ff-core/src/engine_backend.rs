@@ -13,8 +13,8 @@ use crate::partition::{Partition, PartitionConfig};
 use crate::types::{LaneId, WorkerId};
 
 pub use crate::contracts::{
-    Approvals, Executions, Flows, Grants, Holds, Kinds, Lanes, Quotas, Reads, Signals, Streams,
-    Suspensions, Tasks, Workers,
+    Approvals, Budgets, Executions, Flows, Grants, Holds, Kinds, Lanes, Quotas, Reads, Signals,
+    Streams, Suspensions, Tasks, Workers,
 };
 
 /// What a call answers in the end.
@@ -37,6 +37,7 @@ pub trait EngineBackend:
     + Reads
     + Lanes
     + Kinds
+    + Budgets
     + Quotas
 where
     Self: 'static,
@@ -111,8 +112,8 @@ const _: fn(&dyn PartitionBackend) -> &dyn EngineBackend = |store| store;
 /// Every call of a backend whose type is known: `use ff_core::engine_backend::roles::*`.
 pub mod roles {
     pub use super::{
-        Approvals as _, EngineBackend as _, Executions as _, Flows as _, Grants as _, Holds as _,
-        Kinds as _, Lanes as _, PartitionBackend as _, Quotas as _, Reads as _, Signals as _,
-        Streams as _, Suspensions as _, Tasks as _, Workers as _,
+        Approvals as _, Budgets as _, EngineBackend as _, Executions as _, Flows as _, Grants as _,
+        Holds as _, Kinds as _, Lanes as _, PartitionBackend as _, Quotas as _, Reads as _,
+        Signals as _, Streams as _, Suspensions as _, Tasks as _, Workers as _,
     };
 }

@@ -53,6 +53,30 @@ limits! {
     KIND_BYTES_MAX = 128;
     /// Room for a digest or a composed business key.
     IDEMPOTENCY_KEY_BYTES_MAX = 256;
+    /// A throttle's key is part of a name that is stored in short pieces.
+    THROTTLE_KEY_BYTES_MAX = 128;
+    /// A dimension is a word such as tokens or cost_usd_micros.
+    DIMENSION_BYTES_MAX = 64;
+    /// Dimensions of one budget: more than anybody looks at.
+    DIMENSIONS_MAX = 64;
+    /// What one report, limit or reservation may be: a thousand of them still add up exactly.
+    USAGE_MAX = 1_000_000_000_000;
+    /// Reports of one execution that are told apart by their keys.
+    USAGE_KEYS_MAX = 10_000;
+    /// A report's own name: a step, a request.
+    USAGE_KEY_BYTES_MAX = 128;
+    /// Budgets that one execution may have, and those of one scope.
+    BUDGETS_MAX = 16;
+    /// Executions of a budget that one step of a tick looks at.
+    USERS_STEP = 64;
+    /// A scope is a name or an id.
+    BUDGET_SCOPE_BYTES_MAX = 128;
+    /// What happened to a budget lately, for people.
+    BUDGET_EVENTS_MAX = 100;
+    /// A name for people.
+    BUDGET_NAME_BYTES_MAX = 128;
+    /// How long those who run may go on after a hard limit before they are stopped.
+    BUDGET_GRACE_MS = 30_000;
     /// Log positions are two numbers and a separator; more than this is not one of ours.
     EVENT_CURSOR_BYTES_MAX = 48;
     /// Keeps a record's hash in the store's compact form: longer values get a key of their own.
@@ -138,6 +162,8 @@ limits! {
     SENT_MS_AGO_MAX = 10 * MINUTE_MS;
     /// Bounds the time of one create call inside the store.
     CREATE_BATCH_MAX = 256;
+    /// Completions in one call, for the same reason.
+    COMPLETE_BATCH_MAX = 256;
     /// The arguments of one execution in such a call: those of now, and room for later ones.
     CREATE_WIDTH_MAX = 32;
     /// More tokens than this is a configuration mistake.
@@ -348,6 +374,8 @@ limits! {
     DELAY_MS_MAX = 400 * DAY_MS;
     /// Ended executions are kept a day unless the policy says otherwise.
     RETENTION_MS_DEFAULT = DAY_MS;
+    /// What failed or expired is kept a week: somebody will look into it, and may replay it.
+    FAILED_RETENTION_MS_DEFAULT = 7 * DAY_MS;
     /// Keeping longer than a year is the archive's work.
     RETENTION_MS_MAX = 366 * DAY_MS;
     /// A repeated submission is recognised for a day unless the policy says otherwise.

@@ -15,11 +15,14 @@ pub use validate::PolicyError;
 
 pub(crate) use validate::{CATEGORY_RULE, is_category};
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::contracts::TimeoutBehavior;
 use crate::json_object::serde_as_object;
 use crate::limits;
+use crate::types::BudgetId;
 
 /// The settings of one execution, fixed when it is created.
 #[serde_with_macros::skip_serializing_none]
@@ -55,6 +58,15 @@ pub struct ExecutionPolicy {
     pub dedup_window_ms: Option<u64>,
     /// What is kept of its output.
     pub stream_policy: Option<StreamPolicy>,
+    /// Budgets that apply to it, besides those of its namespace, lane, kind and flow.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 16)]
+    pub budget_ids: Vec<BudgetId>,
+    /// How much each attempt reserves, by dimension, of every budget with a hard limit for it; what
+    /// it does not use goes back. Nothing if absent.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = crate::schema::Reservation)]
+    pub reserve_usage: BTreeMap<String, u64>,
     /// Under whose limits it runs.
     pub quota: Option<QuotaUse>,
 }
@@ -133,11 +145,6 @@ impl ExecutionPolicy {
         self.max_replay_count.unwrap_or(limits::REPLAYS_DEFAULT)
     }
 
-    /// How long the execution is kept after its end.
-    pub fn retention_or_default_ms(&self) -> u64 {
-        self.retention_ms.unwrap_or(limits::RETENTION_MS_DEFAULT)
-    }
-
     /// How long its idempotency key is remembered.
     pub fn dedup_window_or_default_ms(&self) -> u64 {
         self.dedup_window_ms.unwrap_or(limits::DEDUP_MS_DEFAULT)
@@ -173,6 +180,8 @@ mod tests {
             r#""ageing_ms":60000,"dedup_window_ms":1000,"#,
             r#""stream_policy":{"durability_mode":"summary","retention_maxlen":50,"#,
             r#""retention_bytes":1000,"retention_ttl_ms":0},"#,
+            r#""budget_ids":["00000000-0000-4000-8000-000000000007"],"#,
+            r#""reserve_usage":{"tokens":100},"#,
             r#""quota":{"policy_id":"00000000-0000-4000-8000-000000000007","key":"a"}}"#,
         );
         assert_eq!(parse(json).and_then(|policy| policy.to_json()).as_deref(), Ok(json));
@@ -182,7 +191,6 @@ mod tests {
     fn defaults_hold_where_nothing_is_said() {
         let policy = ExecutionPolicy::default();
         assert_eq!((policy.reclaim_limit(), policy.replay_limit()), (100, 10));
-        assert_eq!(policy.retention_or_default_ms(), 86_400_000);
         assert_eq!(policy.dedup_window_or_default_ms(), 86_400_000);
         assert!(policy.required_capabilities().is_empty());
     }
@@ -211,6 +219,8 @@ mod tests {
             r#"{"retry_policy":{"backoff":{"type":"fixed","delay_ms":1,"jitter":true}}}"#,
             r#"{"routing_requirements":{"required_capabilities":{"0":"gpu"}}}"#,
             r#"{"routing_requirements":{"required_capabilities":["a b"]}}"#,
+            r#"{"routing_requirements":{"preferred_locality":"eu"}}"#,
+            r#"{"routing_requirements":{"isolation_level":"vm"}}"#,
             r#"{"routing_requirements":7}"#,
             r#"{"routing_requirements":[]}"#,
             r#"{"timeout_policy":[1]}"#,

@@ -42,6 +42,7 @@ const EVENT_CURSOR: &str = "^(0|[1-9][0-9]{0,18})-(0|[1-9][0-9]{0,18})$";
 const STREAM_CURSOR: &str = "^(start|end|[0-9]+(-[0-9]+)?)$";
 const TAG_KEY: &str = "^[a-z][a-z0-9_]*\\.[^.\\x00-\\x1f\\x7f][^\\x00-\\x1f\\x7f]*$";
 
+const DIMENSION: &str = "^[A-Za-z0-9_][A-Za-z0-9_.-]*$";
 const TAG_FILTER: &str = "^[a-z][a-z0-9_]*\\.[^.=\\x00-\\x1f\\x7f][^=\\x00-\\x1f\\x7f]*(=.*)?$";
 
 /// The largest number that every reader of JSON keeps whole.
@@ -120,6 +121,29 @@ fn tags() -> ObjectBuilder {
         .additional_properties(Some(AdditionalProperties::RefOr(RefOr::T(value.into()))))
 }
 
+fn dimension() -> ObjectBuilder {
+    let bytes_max = limits::DIMENSION_BYTES_MAX as usize;
+    text().min_length(Some(1)).max_length(Some(bytes_max)).pattern(Some(DIMENSION))
+}
+
+/// Values by dimension.
+fn by_dimension(value: impl Into<Schema>) -> ObjectBuilder {
+    ObjectBuilder::new()
+        .schema_type(Type::Object)
+        .property_names(Some(Schema::from(dimension())))
+        .max_properties(Some(limits::DIMENSIONS_MAX as usize))
+        .additional_properties(Some(AdditionalProperties::RefOr(RefOr::T(value.into()))))
+}
+
+fn limits_of_dimensions() -> ObjectBuilder {
+    let one = ObjectBuilder::new()
+        .schema_type(Type::Object)
+        .property("hard", number(1, limits::USAGE_MAX))
+        .property("soft", number(1, limits::USAGE_MAX))
+        .additional_properties(Some(AdditionalProperties::FreeForm(false)));
+    by_dimension(one)
+}
+
 described! {
     "ExecutionId" "The id of an execution: its partition and a UUID, as in {fp:7}:550e8400-e29b-41d4-a716-446655440000."
         for [types::ExecutionId] = text().pattern(Some(EXECUTION_ID));
@@ -127,9 +151,9 @@ described! {
         for [types::ExecutionRef] = text().pattern(Some(EXECUTION_REF));
     "Id" "A hyphenated lower-case UUID."
         for [
-            types::AttemptId, types::EdgeId, types::FlowId, types::GrantId, types::LeaseId,
-            types::QuotaPolicyId,
-            types::RequestId, types::SignalId, types::SuspensionId, types::WaitpointId,
+            types::AttemptId, types::BudgetId, types::EdgeId, types::FlowId, types::GrantId,
+            types::LeaseId, types::QuotaPolicyId, types::RequestId, types::SignalId,
+            types::SuspensionId, types::WaitpointId,
             types::WorkerSession
         ] = text().pattern(Some(UUID));
     "WaitpointToken" "The right to signal a waitpoint."
@@ -148,6 +172,8 @@ described! {
         for [types::Namespace] = name(limits::NAMESPACE_BYTES_MAX);
     "WorkerName" "The name of a kind of worker, or of a worker process."
         for [types::WorkerId, types::WorkerInstanceId] = name(limits::WORKER_BYTES_MAX);
+    "ThrottleKey" "What submissions have in common that are held together or apart."
+        for [types::ThrottleKey] = name(limits::THROTTLE_KEY_BYTES_MAX);
     "IdempotencyKey" "The client's own name for a submission."
         for [types::IdempotencyKey] = name(limits::IDEMPOTENCY_KEY_BYTES_MAX);
     "TimestampMs" "Milliseconds since the Unix epoch."
@@ -217,8 +243,14 @@ forms! {
     Base64 "Bytes as base64 with padding."
         = text().pattern(Some(BASE64))
             .format(Some(SchemaFormat::Custom("byte".to_owned())));
+    BudgetLimits "The limits of a budget, by dimension: its hard limit, its soft one, or both."
+        = limits_of_dimensions();
     Tags "Labels. A key is a lower-case word, a dot and a name, as in team.owner."
         = tags();
+    Reservation "How much of what is reserved, by dimension."
+        = by_dimension(number(0, limits::USAGE_MAX));
+    Amounts "How much of what, by dimension."
+        = by_dimension(number(0, limits::USAGE_MAX)).min_properties(Some(1));
     AnyJson "Any JSON value."
         = ObjectBuilder::new().schema_type(utoipa::openapi::schema::SchemaType::AnyValue);
 }

@@ -18,7 +18,7 @@ pub use execution_id::{ExecutionId, ExecutionIdParseError, PartitionOutOfRange};
 pub use execution_ref::{ExecutionRef, ExecutionRefParseError};
 pub use moment::Moment;
 pub use names::{
-    ExecutionKind, IdempotencyKey, LaneId, NameError, NameRule, Namespace, WorkerId,
+    ExecutionKind, IdempotencyKey, LaneId, NameError, NameRule, Namespace, ThrottleKey, WorkerId,
     WorkerInstanceId,
 };
 pub use numbers::{AttemptIndex, LeaseEpoch, TimestampMs};

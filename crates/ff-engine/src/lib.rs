@@ -52,8 +52,8 @@ pub struct EngineConfig {
     /// Things one tick may do; more are left to the next one, which follows at once.
     pub batch: u32,
     /// How often engines that share a store say that they are alive. One that died is missed after
-    /// four times that, and its partitions are then ticked by others. One that is alone does so four
-    /// times less often, so that it may be missed later by one that has just come.
+    /// four times that, and its partitions are then ticked by others. One that is alone does so
+    /// four times less often, so that one that has just come may miss it later.
     pub beat: Duration,
 }
 

@@ -2,12 +2,15 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ff_core::limits;
 use ff_core::need::Need;
 use ff_core::types::LaneId;
+use tokio::time::Instant;
 
 use crate::lane::{Knowledge, Lane, OVERTAKE_MS, Pick, Picks};
+use crate::preference::Preference;
 use crate::worker::{Ability, Waiter};
 
 /// Memory for what nobody uses at the moment, in queues of partitions: about 64 MiB. A lane that
@@ -16,6 +19,9 @@ const SIZE_MAX: usize = 256 * 1024;
 
 /// Lanes that are known at a time, if nobody uses them.
 const LANES_MAX: usize = 4096;
+
+/// How long it counts that others look for work.
+const OTHERS_KNOWN: Duration = Duration::from_secs(10);
 
 /// Partitions that one claim asks at the same time.
 const ASKED_AT_ONCE_MAX: usize = 16;
@@ -27,6 +33,9 @@ pub(crate) struct Board {
     heard: u64,
     uses: u64,
     waiters: u64,
+    preference: Preference,
+    /// How many others look for work on the store, and when that was heard.
+    others: Option<(u32, Instant)>,
 }
 
 /// A queue of a partition that is asked, and for how many.
@@ -65,23 +74,58 @@ pub(crate) struct Choice {
     pub(crate) score_max: Option<i64>,
 }
 
-/// A push: `count:score:lane:need`.
+/// A push about a queue.
 pub(crate) struct News<'a> {
     lane: &'a str,
     queue: &'a str,
-    score: i64,
-    count: u32,
+    what: Told,
+}
+
+/// What a push tells of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    /// So many joined it, none better than this score: `count:score:lane:need`.
+    Joined { count: u32, score: i64 },
+    /// Somebody took from it, and this is its best one now: `left:listeners:score:lane:need`.
+    Left { listeners: u32, score: Option<i64> },
+}
+
+/// A queue of which somebody is told later.
+pub(crate) struct Later {
+    lane: LaneId,
+    queue: String,
 }
 
 impl<'a> News<'a> {
     pub(crate) fn parse(message: &'a [u8]) -> Option<Self> {
-        let mut parts = std::str::from_utf8(message).ok()?.splitn(4, ':');
-        let (count, score) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-        Some(Self { lane: parts.next()?, queue: parts.next()?, score, count })
+        let text = std::str::from_utf8(message).ok()?;
+        match text.strip_prefix("left:") {
+            Some(text) => {
+                let mut parts = text.splitn(4, ':');
+                let listeners = parts.next()?.parse().ok()?;
+                let score = match parts.next()? {
+                    "" => None,
+                    score => Some(score.parse().ok()?),
+                };
+                let (lane, queue) = (parts.next()?, parts.next()?);
+                Some(Self { lane, queue, what: Told::Left { listeners, score } })
+            }
+            None => {
+                let mut parts = text.splitn(4, ':');
+                let (count, score) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+                let (lane, queue) = (parts.next()?, parts.next()?);
+                Some(Self { lane, queue, what: Told::Joined { count, score } })
+            }
+        }
     }
 }
 
 impl Board {
+    /// Knows nothing yet.
+    pub(crate) fn preferring(preference: Preference) -> Self {
+        Self { preference, ..Self::default() }
+    }
+
     /// Somebody begins to look for work in these lanes.
     pub(crate) fn enter(&mut self, lanes: Arc<[LaneId]>, ability: Ability) -> Arc<Waiter> {
         self.waiters += 1;
@@ -136,6 +180,7 @@ impl Board {
     fn choose(&mut self, lanes: &[LaneId], ability: &Ability, most: usize, bytes: u64) -> Vec<Ask> {
         self.uses += 1;
         let first = self.uses as usize % lanes.len().max(1);
+        let preference = self.preference.of_claim(self.uses);
         let (mut asks, mut most, mut bytes) = (Vec::new(), most, bytes);
         for name in lanes[first..].iter().chain(&lanes[..first]) {
             let Some(lane) = self.lanes.get_mut(name) else { continue };
@@ -144,7 +189,8 @@ impl Board {
             if count == 0 || asks.len() >= ASKED_AT_ONCE_MAX {
                 break;
             }
-            let picks = lane.pick(ability, count, ASKED_AT_ONCE_MAX - asks.len());
+            let partitions = ASKED_AT_ONCE_MAX - asks.len();
+            let picks = lane.pick(ability, count, partitions, preference);
             let expected = lane.expected_bytes();
             for ask in self.asks(name, picks) {
                 most -= ask.count();
@@ -206,16 +252,54 @@ impl Board {
         }
     }
 
-    /// So many joined a queue of a partition.
-    pub(crate) fn hear(&mut self, partition: u16, news: &News<'_>) {
+    /// Something happened to a queue of a partition. Where others hear of it too, those who wait
+    /// are to be called later: answers when, and for what.
+    pub(crate) fn hear(
+        &mut self,
+        partition: u16,
+        news: &News<'_>,
+        now: Instant,
+    ) -> Option<(Duration, Later)> {
         self.heard += 1;
         let heard = self.heard;
-        let Some(lane) = LaneId::try_new(news.lane).ok().and_then(|name| self.lanes.get_mut(&name))
-        else {
-            return;
+        if let Told::Left { listeners, .. } = news.what {
+            self.others = Some((listeners.saturating_sub(1), now));
+        }
+        let others = self.others(now);
+        let name = LaneId::try_new(news.lane).ok()?;
+        let lane = self.lanes.get_mut(&name)?;
+        lane.is_shared = others > 0;
+        let count = match news.what {
+            Told::Joined { count, score } => {
+                let known = lane.add(news.queue, partition, score, count, heard);
+                if known { count.max(1) } else { 0 }
+            }
+            Told::Left { score, .. } => {
+                lane.left(news.queue, partition, score, heard);
+                u32::from(score.is_some())
+            }
         };
-        if lane.add(news.queue, partition, news.score, news.count, heard) {
-            let called = lane.waiting_for(news.queue, news.count.max(1));
+        let called = lane.waiting_for(news.queue, count);
+        if others == 0 {
+            self.call(called);
+            return None;
+        }
+        let delay = self.preference.delay(partition, others);
+        let later = Later { lane: name, queue: news.queue.to_owned() };
+        (!called.is_empty()).then_some((delay, later))
+    }
+
+    /// How many others look for work on this store, as far as it was heard lately.
+    fn others(&self, now: Instant) -> u32 {
+        let fresh = self.others.filter(|(_, heard_at)| now - *heard_at < OTHERS_KNOWN);
+        fresh.map_or(0, |(others, _)| others)
+    }
+
+    /// Calls one who waits for what is in a queue, if it is still known to be there.
+    pub(crate) fn call_for(&mut self, partition: u16, later: &Later) {
+        let Some(lane) = self.lanes.get(&later.lane) else { return };
+        if lane.has(&later.queue, partition) {
+            let called = lane.waiting_for(&later.queue, 1);
             self.call(called);
         }
     }
@@ -225,7 +309,9 @@ impl Board {
     /// asked, so that not all who wait ask for it in vain.
     pub(crate) fn answered(&mut self, ask: &Ask, bytes: Option<u64>, next_score: Option<i64>) {
         let Some(lane) = self.lanes.get_mut(&ask.lane) else { return };
+        lane.asked(&ask.queue, ask.partition);
         lane.correct(&ask.queue, ask.partition, next_score, ask.heard);
+        lane.learn(ask.scores.iter().copied().max(), bytes.is_some(), next_score);
         if let Some(bytes) = bytes {
             lane.saw_payload(bytes);
             self.pass_on(ask, u32::from(next_score.is_some()));
@@ -236,6 +322,7 @@ impl Board {
     pub(crate) fn failed(&mut self, ask: &Ask) {
         let heard = self.heard;
         let Some(lane) = self.lanes.get_mut(&ask.lane) else { return };
+        lane.asked(&ask.queue, ask.partition);
         for score in &ask.scores {
             lane.add(&ask.queue, ask.partition, *score, 1, heard);
         }
@@ -337,7 +424,11 @@ impl Board {
 
 /// The greatest score that may be taken, with what is left elsewhere.
 fn score_max(picks: &Picks) -> Option<i64> {
-    picks.next.map(|score| score.saturating_add(OVERTAKE_MS))
+    // What was preferred may be taken although something older is known.
+    let picked = picks.picks.iter().flat_map(|pick| &pick.scores).copied().max();
+    // If nothing is known elsewhere, there is no bound.
+    let next = picks.next?;
+    Some(next.saturating_add(OVERTAKE_MS)).max(picked)
 }
 
 /// How many bytes an answer may still carry.

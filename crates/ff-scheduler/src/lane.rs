@@ -7,10 +7,24 @@ use ff_core::limits;
 use ff_core::need::Need;
 
 use crate::heads::Heads;
+use crate::preference::Preference;
 use crate::worker::{Ability, Waiter};
 
 /// What one may overtake another by. The function takes no notice of it where scores are ranks.
 pub(crate) const OVERTAKE_MS: i64 = limits::OVERTAKE_MS as i64;
+
+/// The widest window in which a partition is preferred, where several look for work: with what a
+/// push takes, the second that one may overtake another by.
+const WINDOW_SHARED_MS: i64 = 500;
+
+/// The first window after somebody else was faster.
+const WINDOW_MIN_MS: i64 = 16;
+
+/// Partitions among which one is preferred.
+const NEAR_MAX: usize = 256;
+
+/// For how many claims a lane that gives its best alone is taken at its word.
+const STRICT_CLAIMS: u32 = 1_000;
 
 /// How much of a lane is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,8 +49,17 @@ pub(crate) struct Lane {
     pub(crate) users: u32,
     /// When it was last used, by the count of uses.
     pub(crate) used: u64,
+    /// Queues of partitions that are being asked, and by how many.
+    asked: HashMap<(Arc<str>, u16), u32>,
     /// The largest payload of late.
     payload_bytes: Option<u64>,
+    /// Others take from it as well.
+    pub(crate) is_shared: bool,
+    /// Within how many milliseconds of the best a partition is preferred. It grows when others were
+    /// faster, and shrinks when they were not.
+    window_ms: i64,
+    /// Claims for which the best alone will do: the lane does not give anything else.
+    strict: u32,
 }
 
 /// What is known of one need in all partitions.
@@ -72,26 +95,40 @@ impl Lane {
 
     /// Takes the best out that such a worker could take, up to so many from up to so many
     /// partitions: somebody asks for them.
-    pub(crate) fn pick(&mut self, ability: &Ability, most: usize, partitions: usize) -> Picks {
+    pub(crate) fn pick(
+        &mut self,
+        ability: &Ability,
+        most: usize,
+        partitions: usize,
+        preference: Preference,
+    ) -> Picks {
+        self.strict = self.strict.saturating_sub(1);
+        let window_ms = if self.strict > 0 { 0 } else { self.window_ms };
         let suitable = self.queues.iter_mut().filter(|(_, queue)| ability.suits(&queue.need));
         let mut suitable: Vec<_> = suitable.collect();
         let mut found = Picks::default();
         for _ in 0..=most {
             let bests = suitable.iter_mut().filter_map(|one| Some((one.1.best()?, one)));
-            let Some(((score, partition), (text, queue))) = bests.min_by_key(|(best, _)| *best)
-            else {
-                return found;
-            };
-            found.next = Some(score);
+            let Some((best, (text, queue))) = bests.min_by_key(|(best, _)| *best) else { break };
+            found.next = Some(best.0);
+            let partition = queue.preferred(best, window_ms, preference);
             if !found.take(text, queue, partition, most, partitions) {
-                return found;
+                break;
             }
         }
+        self.note_asked(&found);
         found
+    }
+
+    fn note_asked(&mut self, found: &Picks) {
+        for pick in &found.picks {
+            *self.asked.entry((Arc::clone(&pick.queue), pick.partition)).or_default() += 1;
+        }
     }
 
     /// Takes the best one of a partition out, unless one elsewhere comes before it.
     pub(crate) fn pick_in(&mut self, partition: u16, ability: &Ability) -> Picks {
+        let window_ms = if self.strict > 0 { OVERTAKE_MS } else { self.window_ms.max(OVERTAKE_MS) };
         let suitable = self.queues.iter_mut().filter(|(_, queue)| ability.suits(&queue.need));
         let mut suitable: Vec<_> = suitable.collect();
         let elsewhere =
@@ -99,12 +136,33 @@ impl Lane {
         let heads = suitable.iter_mut().filter_map(|one| Some((one.1.best_in(partition)?, one)));
         let mut found = Picks::default();
         if let Some((score, (text, queue))) = heads.min_by_key(|(score, _)| *score)
-            && elsewhere.is_none_or(|other| score <= other.saturating_add(OVERTAKE_MS))
+            && elsewhere.is_none_or(|other| score <= other.saturating_add(window_ms))
         {
             found.take(text, queue, partition, 1, 1);
         }
         found.next = suitable.iter().filter_map(|(_, queue)| Some(queue.best()?.0)).min();
+        self.note_asked(&found);
         found
+    }
+
+    /// A queue that was asked has answered, or never will.
+    pub(crate) fn asked(&mut self, queue: &Arc<str>, partition: u16) {
+        let key = (Arc::clone(queue), partition);
+        if let Some(count) = self.asked.get_mut(&key) {
+            *count -= 1;
+            if *count == 0 {
+                self.asked.remove(&key);
+            }
+        }
+    }
+
+    /// Somebody took from a queue, whose best one is this now. Who asks it at the moment is told
+    /// more by its answer.
+    pub(crate) fn left(&mut self, queue: &str, partition: u16, next: Option<i64>, at: u64) {
+        let asked = self.asked.keys().any(|(name, of)| *of == partition && **name == *queue);
+        if !asked {
+            self.correct(queue, partition, next, at);
+        }
     }
 
     /// So many joined a queue, none better than this score. False if the text is no need.
@@ -127,6 +185,26 @@ impl Lane {
     /// A queue told what its best one is, when so much had been heard.
     pub(crate) fn correct(&mut self, queue: &str, partition: u16, next: Option<i64>, at: u64) {
         self.change(queue, partition, |heads| heads.correct(next, at));
+    }
+
+    /// Is anything of a queue known to be in a partition?
+    pub(crate) fn has(&self, queue: &str, partition: u16) -> bool {
+        self.queues.get(queue).is_some_and(|queue| queue.heads.contains_key(&partition))
+    }
+
+    /// A queue was asked for what has this score at most, and gave something or nothing.
+    pub(crate) fn learn(&mut self, asked: Option<i64>, gave: bool, next: Option<i64>) {
+        let most = if self.is_shared { WINDOW_SHARED_MS } else { OVERTAKE_MS };
+        let is_there = next.is_some_and(|next| asked.is_some_and(|asked| next <= asked));
+        if gave {
+            self.window_ms -= (self.window_ms + 31) / 32;
+        } else if is_there {
+            // It has what was asked for, and gives something better first.
+            self.strict = STRICT_CLAIMS;
+        } else {
+            self.window_ms = (2 * self.window_ms).max(WINDOW_MIN_MS);
+        }
+        self.window_ms = self.window_ms.min(most);
     }
 
     /// A partition told all its queues of the lane, when so much had been heard.
@@ -242,6 +320,17 @@ impl Queue {
         self.order.iter().find(|(_, other)| *other != partition).map(|(score, _)| *score)
     }
 
+    /// The partition that is preferred among those with something about as good as the best.
+    fn preferred(&self, best: (i64, u16), window_ms: i64, preference: Preference) -> u16 {
+        if window_ms == 0 {
+            return best.1;
+        }
+        let worst = best.0.saturating_add(window_ms);
+        let near = self.order.iter().take(NEAR_MAX).take_while(|(score, _)| *score <= worst);
+        let partitions = near.map(|(_, partition)| *partition);
+        partitions.max_by_key(|partition| preference.weight(*partition)).unwrap_or(best.1)
+    }
+
     fn change(&mut self, partition: u16, how: impl FnOnce(&mut Heads)) {
         let heads = self.heads.entry(partition).or_default();
         let before = heads.best();
@@ -266,7 +355,7 @@ mod tests {
     }
 
     fn picked(lane: &mut Lane, most: usize) -> Vec<(u16, Vec<i64>)> {
-        let picks = lane.pick(&any(), most, 16).picks;
+        let picks = lane.pick(&any(), most, 16, Preference::default()).picks;
         picks.into_iter().map(|pick| (pick.partition, pick.scores)).collect()
     }
 
@@ -306,9 +395,9 @@ mod tests {
     fn a_pick_tells_the_best_that_is_left() {
         let mut lane = Lane::default();
         (0..20).for_each(|partition| assert!(lane.add("a:mail", partition, 100, 1, 1)));
-        let picks = lane.pick(&any(), 18, 16);
+        let picks = lane.pick(&any(), 18, 16, Preference::default());
         assert_eq!((picks.picks.len(), picks.next), (16, Some(100)));
-        let picks = lane.pick(&any(), 18, 16);
+        let picks = lane.pick(&any(), 18, 16, Preference::default());
         assert_eq!((picks.picks.len(), picks.next), (4, None));
     }
 

@@ -15,6 +15,7 @@ mod heads;
 mod lane;
 mod look;
 mod next_task;
+mod preference;
 mod repeats;
 mod silence;
 mod worker;
@@ -41,6 +42,7 @@ use tokio::time::{Instant, timeout_at};
 use ask::{Asked, Found};
 use board::{Board, News};
 use hand_back::{Claims, Detached};
+use preference::Preference;
 use repeats::{Named, recall};
 use silence::Silence;
 use worker::{Ability, Waiter};
@@ -77,10 +79,11 @@ impl Scheduler {
         ids: Arc<dyn IdSource>,
     ) -> Result<Self, EngineError> {
         let wakes = backend.host().subscribe(Topic::Ready).await?;
+        let preference = Preference::new(ids.random().as_u64_pair().1);
         let shared = Arc::new(Shared {
             backend: backend as Arc<dyn PartitionBackend>,
             ids,
-            board: Mutex::default(),
+            board: Mutex::new(Board::preferring(preference)),
             looked: Notify::new(),
             in_flight: InFlight::default(),
             named: Named::default(),
@@ -371,14 +374,26 @@ async fn listen(shared: Arc<Shared>, mut wakes: Subscription) {
                     silence.heard_of(partition, Instant::now());
                 }
                 Some(Wake::Message { partition, message }) => {
-                    if let Some(news) = News::parse(&message) {
-                        shared.board().hear(partition.index, &news);
-                    }
+                    hear(&shared, partition.index, &message);
                 }
                 Some(Wake::Missed) => look_everywhere(&shared, &mut silence).await,
                 None => return,
             },
         }
+    }
+}
+
+fn hear(shared: &Arc<Shared>, partition: u16, message: &[u8]) {
+    let Some(news) = News::parse(message) else { return };
+    let later = shared.board().hear(partition, &news, Instant::now());
+    // Others have heard it too: whoever prefers the partition asks first, and the push that tells
+    // what is left comes before the next one would ask.
+    if let Some((delay, news)) = later {
+        let shared = Arc::clone(shared);
+        tokio::spawn(async move {
+            tokio::time::sleep(delay).await;
+            shared.board().call_for(partition, &news);
+        });
     }
 }
 

@@ -11,6 +11,7 @@
 //! | I6 | a flow counts its members right, and who waits in it waits for somebody |
 //! | I7 | a suspended execution waits on one waitpoint, an ended one on none; signals are whole |
 //! | I8 | what is remembered under an idempotency key is readable, and forgotten in time |
+//! | I8 | who has a throttle's key is live and was created under it, and of a singleton one is |
 //! | I9 | no unknown key or field, no wrong type, no orphan, nothing beyond its bound |
 
 mod keys;
@@ -20,6 +21,7 @@ mod contents;
 
 mod attempts;
 mod blobs;
+mod budgets;
 mod children;
 mod flows;
 mod gates;
@@ -28,6 +30,7 @@ mod index;
 mod state;
 mod storage;
 mod streams;
+mod throttles;
 mod waitpoints;
 mod workers;
 
@@ -61,6 +64,7 @@ pub fn audit(dump: &Dump, config: &PartitionConfig) -> Report {
 
 fn check(contents: &Contents<'_>, config: &PartitionConfig, found: &mut Findings) {
     gates::check(contents, found);
+    budgets::check(contents, found);
     if contents.partition.family != PartitionFamily::Flow {
         return;
     }
@@ -73,6 +77,7 @@ fn check(contents: &Contents<'_>, config: &PartitionConfig, found: &mut Findings
     }
     index::check(contents, found);
     idempotency::check(contents, found);
+    throttles::check(contents, found);
     waitpoints::check(contents, found);
     flows::check(contents, found);
     workers::check(contents, found);

@@ -2,7 +2,9 @@
 
 mod admission;
 mod approvals;
+mod budgets;
 mod children;
+mod complete_many;
 mod completions;
 mod everywhere;
 mod executions;
@@ -32,6 +34,7 @@ mod streams;
 mod suspensions;
 mod tasks;
 mod upgrade;
+mod verdicts;
 mod workers;
 
 pub use admission::AdmissionCounters;

@@ -1,6 +1,8 @@
 //! Every function of the library, one row each. The files have the names of those in `lua/verb/`.
 
 pub mod approval;
+pub mod attachment;
+pub mod budget;
 pub mod cancel;
 pub mod change;
 pub mod children;
@@ -38,9 +40,11 @@ pub mod quota;
 pub mod replay;
 pub mod secret;
 pub mod signal;
+pub mod stop;
 pub mod stream;
 pub mod suspend;
 pub mod tick;
+pub mod usage;
 pub mod waiting;
 pub mod waitpoint;
 pub mod waits;
@@ -96,6 +100,10 @@ pub fn contracts() -> impl Iterator<Item = Contract> {
         events::CONTRACTS,
         flow_events::CONTRACTS,
         tick::CONTRACTS,
+        attachment::CONTRACTS,
+        budget::CONTRACTS,
+        usage::CONTRACTS,
+        stop::CONTRACTS,
     ]
     .into_iter()
     .flatten()

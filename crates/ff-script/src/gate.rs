@@ -2,7 +2,7 @@
 //! them. The texts are those of `lua/model/gate.lua` and `lua/model/outbox.lua`.
 
 use ff_core::partition::{Partition, PartitionConfig, PartitionFamily};
-use ff_core::types::{ExecutionId, LeaseEpoch, QuotaPolicyId};
+use ff_core::types::{BudgetId, ExecutionId, LeaseEpoch, QuotaPolicyId};
 use uuid::Uuid;
 
 /// One gate of an execution.
@@ -15,6 +15,13 @@ pub enum Gate {
         /// The key; it may be empty.
         key: String,
     },
+    /// A budget.
+    Budget {
+        /// The budget.
+        budget: BudgetId,
+        /// What a lease reserves of it, as `lua/model/amount.lua` writes it.
+        reserves: String,
+    },
 }
 
 impl Gate {
@@ -24,15 +31,32 @@ impl Gate {
             [letter, id, key] if letter == "q" => {
                 Some(Self::Quota { policy: id.parse().ok()?, key: key.clone() })
             }
+            [letter, id, reserves] if letter == "b" => {
+                Some(Self::Budget { budget: id.parse().ok()?, reserves: reserves.clone() })
+            }
             _ => None,
         });
         gates.collect()
     }
 
+    /// The budget, if it is one.
+    pub(crate) const fn budget(&self) -> Option<BudgetId> {
+        match self {
+            Self::Budget { budget, .. } => Some(*budget),
+            Self::Quota { .. } => None,
+        }
+    }
+
     /// Where the gate lives.
     pub fn home(&self, config: &PartitionConfig) -> Partition {
-        let Self::Quota { policy, .. } = self;
-        config.shared_partition_of(PartitionFamily::Quota, policy.as_uuid())
+        match self {
+            Self::Quota { policy, .. } => {
+                config.shared_partition_of(PartitionFamily::Quota, policy.as_uuid())
+            }
+            Self::Budget { budget, .. } => {
+                config.shared_partition_of(PartitionFamily::Budget, budget.as_uuid())
+            }
+        }
     }
 }
 
@@ -47,6 +71,38 @@ pub(crate) enum Debt {
     Wait { gate: String },
     /// So many may pass a gate in a partition.
     Open(Opening),
+    /// What a budget's limit means to an execution that runs, or people to its limit.
+    Budget(Verdict),
+}
+
+/// What follows from a budget's limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The execution that reached it is to ask people.
+    Ask { number: u64, epoch: LeaseEpoch, budget: BudgetId, execution_id: ExecutionId },
+    /// An execution that runs is to end.
+    Stop { action: String, epoch: LeaseEpoch, budget: BudgetId, execution_id: ExecutionId },
+    /// People have approved: the limit is raised.
+    Raise { number: u64, budget: BudgetId },
+}
+
+impl Verdict {
+    fn parse(word: &str, rest: &str) -> Option<Self> {
+        let mut parts = rest.splitn(4, ':');
+        let first = parts.next()?;
+        if word == "raise" {
+            return Some(Self::Raise {
+                number: first.parse().ok()?,
+                budget: parts.next()?.parse().ok()?,
+            });
+        }
+        let epoch = LeaseEpoch::new(parts.next()?.parse().ok()?);
+        let (budget, execution_id) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        Some(match word {
+            "ask" => Self::Ask { number: first.parse().ok()?, epoch, budget, execution_id },
+            _ => Self::Stop { action: first.to_owned(), epoch, budget, execution_id },
+        })
+    }
 }
 
 /// So many may pass a gate in a partition.
@@ -94,6 +150,7 @@ impl Debt {
             }
             "wait" => rest.splitn(4, ':').nth(3).map(|gate| Self::Wait { gate: gate.to_owned() }),
             "open" => Opening::parse(text).map(Self::Open),
+            "ask" | "stop" | "raise" => Verdict::parse(word, rest).map(Self::Budget),
             _ => None,
         }
     }

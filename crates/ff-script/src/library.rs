@@ -37,19 +37,21 @@ macro_rules! modules {
 
 modules! {
     "kernel/number" "kernel/time" "kernel/keys" "kernel/reply" "kernel/arg" "kernel/writes"
-    "kernel/define" "kernel/json" "kernel/pack"
+    "kernel/define" "kernel/batch" "kernel/json" "kernel/pack"
     "model/field" "model/record" "model/blob" "model/event" "model/state" "model/log"
     "model/capability" "model/need" "model/fact" "model/lane" "model/fair" "model/outbox"
     "model/gate" "model/index" "model/runnable" "model/flow" "model/commit" "model/due" "model/stream"
     "model/lease"
     "model/secret" "model/token" "model/condition" "model/waitpoint" "model/signal"
-    "model/parking" "model/attempt" "model/retry" "model/children" "model/edge" "model/ending"
+    "model/parking" "model/attempt" "model/retry" "model/children" "model/edge" "model/throttle"
+    "model/ending"
     "model/suspension" "model/decision" "model/failure" "model/loss" "model/timer"
     "model/waiting" "model/quota" "model/batch" "model/undo"
     "model/policy" "model/kind" "model/tags" "model/purge" "model/walk" "model/rank"
     "model/member" "model/creation" "model/part" "model/reopening" "model/request" "model/input"
-    "model/claim" "model/queue" "model/pick" "model/next_task" "model/pause" "model/patch" "model/page"
-    "model/worker"
+    "model/claim" "model/queue" "model/pick" "model/next_task" "model/pause" "model/patch"
+    "model/page" "model/worker" "model/attachment" "model/fields" "model/amount"
+    "model/budget" "model/usage"
     "verb/library" "verb/deployment" "verb/fact" "verb/lane" "verb/kind" "verb/create"
     "verb/claim_next" "verb/grant" "verb/claim"
     "verb/lease" "verb/progress" "verb/stream" "verb/complete" "verb/fail" "verb/cancel"
@@ -58,7 +60,8 @@ modules! {
     "verb/list" "verb/kind_counts" "verb/waits" "verb/hold" "verb/gate" "verb/waiting" "verb/quota"
     "verb/explain" "verb/flow"
     "verb/flow_cancel" "verb/edge" "verb/graph" "verb/children" "verb/flow_reads" "verb/inputs"
-    "verb/events" "verb/flow_events" "verb/tick"
+    "verb/events" "verb/flow_events" "verb/tick" "verb/attachment"
+    "verb/budget" "verb/usage" "verb/stop"
 }
 
 /// What stands before the modules.

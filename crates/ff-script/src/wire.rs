@@ -4,8 +4,9 @@ use std::str::FromStr;
 
 use ff_core::capability::CapabilitySet;
 use ff_core::contracts::{
-    CancelFlowPolicy, DependencyKind, EdgeState, FailurePolicy, FlowState, GrantKind, MemberFate,
-    ResumedBy, SuspensionReason, Tags, TimeoutBehavior, WaitpointState,
+    BudgetScope, CancelFlowPolicy, DependencyKind, EdgeState, FailurePolicy, FlowState, GrantKind,
+    MemberFate, OnHardLimit, ResumedBy, SuspensionReason, Tags, Throttle, TimeoutBehavior,
+    WaitpointState,
 };
 use ff_core::need::Need;
 use ff_core::state::{
@@ -13,10 +14,10 @@ use ff_core::state::{
     PublicState, TerminalOutcome,
 };
 use ff_core::types::{
-    AttemptId, AttemptIndex, EdgeId, EventCursor, ExecutionId, ExecutionKind, FlowId, GrantId,
-    IdempotencyKey, LaneId, LeaseEpoch, LeaseId, Moment, Namespace, QuotaPolicyId, RequestId,
-    SignalId, SuspensionId, TimestampMs, WaitpointId, WaitpointToken, WorkerId, WorkerInstanceId,
-    WorkerSession,
+    AttemptId, AttemptIndex, BudgetId, EdgeId, EventCursor, ExecutionId, ExecutionKind, FlowId,
+    GrantId, IdempotencyKey, LaneId, LeaseEpoch, LeaseId, Moment, Namespace, QuotaPolicyId,
+    RequestId, SignalId, SuspensionId, TimestampMs, WaitpointId, WaitpointToken, WorkerId,
+    WorkerInstanceId, WorkerSession,
 };
 
 use crate::args::Args;
@@ -70,7 +71,7 @@ plain! {
     ExecutionKind, WorkerId, WorkerInstanceId, WorkerSession, SignalId, SuspensionId, WaitpointId,
     ResumedBy, SuspensionReason, TimeoutBehavior, WaitpointState, IdempotencyKey, EventCursor,
     GrantKind, CancelFlowPolicy, DependencyKind, EdgeState, FailurePolicy, FlowState,
-    MemberFate,
+    MemberFate, BudgetId, BudgetScope, OnHardLimit,
     u8, u16, u32, u64, i64, usize, Need,
     PublicState, LifecyclePhase, uuid::Uuid, QuotaPolicyId,
     OwnershipState, EligibilityState, BlockingReason, TerminalOutcome, AttemptState, AttemptType,
@@ -121,6 +122,12 @@ impl Argument for CapabilitySet {
 impl Argument for bool {
     fn encode(&self, args: &mut Args) {
         args.push(if *self { b"1" } else { b"0" });
+    }
+}
+
+impl Argument for Throttle {
+    fn encode(&self, args: &mut Args) {
+        args.push_display(self);
     }
 }
 

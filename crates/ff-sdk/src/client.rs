@@ -1,5 +1,6 @@
 //! The client: submits executions and waits for their results.
 
+mod budgets;
 mod call;
 mod flow;
 mod follow;

@@ -12,6 +12,9 @@ const LEASE_TTL_MS_MIN: u64 = 1_000;
 
 const CONTEXT: &str = "worker_config";
 
+/// Stands for all namespaces.
+pub(crate) const ANY_NAMESPACE: &str = "*";
+
 /// A worker's settings. Checked as a whole before anything is sent.
 ///
 /// ```
@@ -41,8 +44,8 @@ pub struct WorkerConfig {
     pub worker_id: WorkerId,
     /// The process. Only one live process may have it.
     pub worker_instance_id: WorkerInstanceId,
-    /// The namespace of what this worker's client submits. Work is routed by lane and capability,
-    /// not by namespace.
+    /// The namespace that this worker takes from, and in which its client submits. `*` takes from
+    /// any, and submits in the default one.
     pub namespace: Namespace,
     /// The lanes to take from; at least one.
     pub lanes: Vec<LaneId>,
@@ -58,6 +61,19 @@ pub struct WorkerConfig {
 }
 
 impl WorkerConfig {
+    /// The namespaces to take from; none: any.
+    pub(crate) fn namespaces(&self) -> Vec<Namespace> {
+        if self.namespace.as_str() == ANY_NAMESPACE {
+            return Vec::new();
+        }
+        vec![self.namespace.clone()]
+    }
+
+    /// The namespace of what its client submits.
+    pub(crate) fn home(&self) -> Namespace {
+        self.namespaces().pop().unwrap_or_default()
+    }
+
     /// How long after a claim or a renewal the next renewal is sent.
     pub const fn renewal_interval_ms(&self) -> u64 {
         self.lease_ttl_ms / 3

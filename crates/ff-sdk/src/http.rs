@@ -2,6 +2,7 @@
 
 mod addresses;
 mod call;
+mod complete_many;
 mod engine;
 mod follow;
 mod tls;

@@ -51,7 +51,10 @@ pub use runtime::{
     ShutdownHandle, TaskError, TaskResult, UNKNOWN_KIND, Worker, WorkerBuilder,
 };
 pub use stream::{read_stream, tail_stream};
-pub use task::{Child, ClaimedTask, FENCE_HEADER, Frames, LeaseLoss, LeaseMonitor, SuspendOutcome};
+pub use task::{
+    Child, ClaimedTask, FENCE_HEADER, Frames, LeaseLoss, LeaseMonitor, SuspendOutcome, Usage,
+    parse_report_usage_result,
+};
 pub use worker::{FlowFabricWorker, ShutdownReport, WorkerStatus};
 
 pub use ff_api::approval::{
@@ -70,27 +73,31 @@ pub use ff_core::backend_error::{BackendError, BackendErrorKind};
 pub use ff_core::completion_backend::CompletionBackend;
 pub use ff_core::contracts::{
     ANY_SIGNAL, AppendFrameOutcome, Approval, ApprovalChoice, ApprovalDecision, ApprovalList,
-    ApprovalRequest, AttemptRecord, ClaimGrant, Condition, ConditionMatcher, CreateQuota, Created,
-    DeliverSignal, ExecutionSnapshot, ExecutionState, ExecutionSummary, Explanation, HeldExecution,
-    HoldSummary, KindChanged, KindList, KindOutcome, KindRecord, KindsRegistered, LaneChanged,
-    LaneDepth, LaneList, LaneOrder, LanePage, LaneQuery, LaneSettings, ListFilter, ListHeld,
-    ListHeldPage, ListSuspended, ListSuspendedPage, MAX_TAIL_BLOCK_MS, NearWorker, OpenUpstream,
-    OpenWaitpoint, Output, OutputCursor, PartitionFailure, PendingWaitpoint, QuotaCreated,
-    QuotaDeleted, QuotaEntry, QuotaHolder, QuotaHolders, QuotaHoldersQuery, QuotaLimits,
-    QuotaQuery, QuotaRecord, ReclaimGrant, RegisterKinds, ReplayExecution, ResumeSignal, ResumedBy,
+    ApprovalRequest, AttemptRecord, BudgetCreated, BudgetDeleted, BudgetEvent, BudgetPage,
+    BudgetRecord, BudgetReset, BudgetScope, BudgetUsagePage, ClaimGrant, Condition,
+    ConditionMatcher, CreateBudget, CreateQuota, Created, DeliverSignal, DimensionLimits,
+    DimensionUsage, ExecutionSnapshot, ExecutionState, ExecutionSummary, ExecutionUsage,
+    Explanation, HeldExecution, HoldSummary, KindChanged, KindList, KindOutcome, KindRecord,
+    KindsRegistered, LaneChanged, LaneDepth, LaneList, LaneOrder, LanePage, LaneQuery,
+    LaneSettings, ListBudgetUsage, ListBudgets, ListFilter, ListHeld, ListHeldPage, ListSuspended,
+    ListSuspendedPage, MAX_TAIL_BLOCK_MS, NearWorker, OnHardLimit, OpenUpstream, OpenWaitpoint,
+    Output, OutputCursor, PartitionFailure, PendingWaitpoint, QuotaCreated, QuotaDeleted,
+    QuotaEntry, QuotaHolder, QuotaHolders, QuotaHoldersQuery, QuotaLimits, QuotaQuery, QuotaRecord,
+    ReclaimGrant, RegisterKinds, ReplayExecution, ReportUsageResult, ResumeSignal, ResumedBy,
     Resumption, RotateWaitpointSecretRequest, RotateWaitpointSecretResponse, STREAM_READ_HARD_CAP,
     SetDefaults, SetKind, SetLane, Signal, SignalOutcome, StreamFrame, StreamFrames,
-    SuspendRequest, SuspendedExecutionEntry, SuspensionReason, TimeoutBehavior, WaitpointKind,
-    WaitpointSpec, WaitpointState, Why, WorkerRecord,
+    SuspendRequest, SuspendedExecutionEntry, SuspensionReason, TimeoutBehavior, UpdateBudget,
+    UsageDimensions, UsedAmount, WaitpointKind, WaitpointSpec, WaitpointState, Why, WorkerRecord,
 };
 pub use ff_core::contracts::{
     AddEdge, AddFlowMember, CancelFlow, CancelFlowPolicy, CancelFlowResult, CancelFlowWait,
     CancelReceipt, CancelReceiptQuery, CancelledMember, ChildResult, ChildrenAdded,
-    CreateExecution, CreateFlow, DependencyKind, EdgeDirection, EdgeList, EdgeQuery, EdgeSnapshot,
-    EdgeState, FailedReplayed, FailurePolicy, FlowActivity, FlowEvent, FlowGraph, FlowMember,
-    FlowMembers, FlowPosition, FlowQuery, FlowSnapshot, FlowState, FlowSummary, GraphAccepted,
-    GraphDependency, GraphQuery, GraphTask, InputPage, InputQuery, ListFlowsPage, MemberFate,
-    MemberQuery, PassedInput, ReplayFailed, ReplayRefused, RetryStuck, StuckRetried, SubmitGraph,
+    CreateExecution, CreateFlow, Debounce, DependencyKind, EdgeDirection, EdgeList, EdgeQuery,
+    EdgeSnapshot, EdgeState, FailedReplayed, FailurePolicy, FlowActivity, FlowEvent, FlowGraph,
+    FlowMember, FlowMembers, FlowPosition, FlowQuery, FlowSnapshot, FlowState, FlowSummary,
+    GraphAccepted, GraphDependency, GraphQuery, GraphTask, IfTaken, InputPage, InputQuery,
+    ListFlowsPage, MemberFate, MemberQuery, PassedInput, ReplayFailed, ReplayRefused, RetryStuck,
+    Singleton, StuckRetried, SubmitGraph,
 };
 pub use ff_core::engine_backend::EngineBackend;
 pub use ff_core::error::{Code, EngineError, ErrorClass, ErrorKind};
@@ -101,10 +108,10 @@ pub use ff_core::policy::{
 };
 pub use ff_core::state::PublicState;
 pub use ff_core::types::{
-    Approver, AttemptId, AttemptIndex, EdgeId, EventCursor, ExecutionId, ExecutionKind,
+    Approver, AttemptId, AttemptIndex, BudgetId, EdgeId, EventCursor, ExecutionId, ExecutionKind,
     ExecutionRef, FlowId, LaneId, LeaseEpoch, LeaseFence, LeaseId, Namespace, QuotaPolicyId,
-    SignalId, StreamCursor, SuspensionId, TimestampMs, WaitpointHmac, WaitpointId, WaitpointToken,
-    WorkerId, WorkerInstanceId,
+    SignalId, StreamCursor, SuspensionId, ThrottleKey, TimestampMs, WaitpointHmac, WaitpointId,
+    WaitpointToken, WorkerId, WorkerInstanceId,
 };
 pub use ff_core::value::Value;
 pub use ff_core::work_source::WorkSource;

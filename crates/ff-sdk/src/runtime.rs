@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ff_core::policy::ExecutionPolicy;
-use ff_core::types::ExecutionKind;
+use ff_core::types::{ExecutionKind, Namespace};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::config::WorkerConfig;
@@ -84,6 +84,8 @@ pub const PANIC: &str = "panic";
 pub struct Worker<S = ()> {
     source: Source,
     config: WorkerConfig,
+    /// Those it takes from; none: any.
+    namespaces: Vec<Namespace>,
     kinds: Arc<Kinds<S>>,
     /// What the kinds say.
     policies: BTreeMap<ExecutionKind, ExecutionPolicy>,

@@ -5,11 +5,13 @@ mod frames;
 mod lease;
 mod outcome;
 mod renewal;
+mod usage;
 mod waiting;
 
 pub use children::Child;
 pub use frames::Frames;
 pub use lease::{LeaseLoss, LeaseMonitor};
+pub use usage::{Usage, parse_report_usage_result};
 pub use waiting::SuspendOutcome;
 
 use std::fmt;
@@ -158,7 +160,7 @@ impl TaskCore {
     }
 
     /// After the loss of the lease the store would refuse: it need not be asked.
-    fn check_held(&self) -> Result<(), SdkError> {
+    pub(crate) fn check_held(&self) -> Result<(), SdkError> {
         match self.lease.loss() {
             None => Ok(()),
             Some(loss) => {

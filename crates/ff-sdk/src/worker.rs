@@ -1,6 +1,7 @@
 //! The worker: connects, takes work, and leaves in order.
 
 mod claim;
+mod complete_many;
 mod flows;
 mod process;
 mod registry;
@@ -24,7 +25,7 @@ use ff_core::contracts::{
 use ff_core::engine_backend::EngineBackend;
 use ff_core::partition::PartitionConfig;
 use ff_core::policy::ExecutionPolicy;
-use ff_core::types::{ExecutionKind, ExecutionRef, LaneId, WaitpointId, WorkerSession};
+use ff_core::types::{ExecutionKind, ExecutionRef, LaneId, Namespace, WaitpointId, WorkerSession};
 use ff_core::work_source::WorkSource;
 use ff_script::ids::{IdSource, SystemIds};
 use tokio::runtime::Handle as Runtime;
@@ -113,14 +114,17 @@ impl FlowFabricWorker {
         config: WorkerConfig,
         connection: &Connection,
     ) -> Result<Self, SdkError> {
-        Self::connect_serving(config, connection, Vec::new()).await
+        let namespaces = config.namespaces();
+        Self::connect_serving(config, connection, Vec::new(), namespaces).await
     }
 
-    /// The same for a worker that has handlers for these kinds alone.
+    /// The same for a worker that has handlers for these kinds alone, and takes from these
+    /// namespaces; from any if none is named.
     pub(crate) async fn connect_serving(
         config: WorkerConfig,
         connection: &Connection,
         kinds: Vec<ExecutionKind>,
+        namespaces: Vec<Namespace>,
     ) -> Result<Self, SdkError> {
         let capabilities = config.validate()?;
         let ids: Arc<dyn IdSource> = Arc::new(SystemIds);
@@ -131,6 +135,7 @@ impl FlowFabricWorker {
             connection: connection.clone(),
             config,
             capabilities,
+            namespaces,
             ids,
             clock: StoreClock::default(),
             status: watch::Sender::new(WorkerStatus::Running),
@@ -191,7 +196,7 @@ impl FlowFabricWorker {
 
     /// A client over the same connection, which submits in this worker's namespace.
     pub fn client(&self) -> Client {
-        Client::new(&self.shared.connection).with_namespace(self.shared.config.namespace.clone())
+        Client::new(&self.shared.connection).with_namespace(self.shared.config.home())
     }
 
     /// Tells the defaults of kinds that this worker serves: what a submission leaves unsaid is

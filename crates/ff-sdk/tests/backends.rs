@@ -27,6 +27,7 @@ macro_rules! on_backend {
 
 on_every_backend! {
     task {
+        several_are_completed_at_once
         a_completed_execution_has_the_bytes_of_its_result
         a_task_knows_everything_about_its_execution
         a_failed_attempt_is_followed_by_another_if_the_policy_says_so
@@ -50,6 +51,8 @@ on_every_backend! {
     claim {
         a_waiting_claim_is_woken_by_a_submission
         a_worker_without_room_claims_nothing
+        a_worker_claims_only_in_its_namespace
+        handlers_run_in_the_namespaces_that_are_named
         one_claim_takes_as_many_as_there_is_room_for
         a_claim_that_is_dropped_leaves_nothing_behind
         a_grant_becomes_a_task

@@ -91,3 +91,20 @@ fn a_batch_of_ten_thousand_runs_each_once() {
     assert_eq!(lines[2], "the squares of 1 to 10000 add up to 333383335000");
     assert_eq!(lines[3], "handlers ran 10000 times");
 }
+
+#[test]
+fn an_agent_with_a_token_budget_stops_asks_is_approved_and_goes_on() {
+    assert_eq!(
+        output("token_budget"),
+        [
+            "step 1: 300 tokens",
+            "step 2: 300 tokens",
+            "step 3: 300 tokens",
+            "asked: Raise the budget of the agents? 1200 of 1000 tokens are used.",
+            "mia approves",
+            "step 5: 300 tokens",
+            "result: What is six times seven? 42",
+            "1500 of 2000 tokens are used",
+        ]
+    );
+}

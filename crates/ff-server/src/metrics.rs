@@ -1,5 +1,6 @@
 //! What the server counts, as text for Prometheus.
 
+mod budgets;
 pub(crate) mod depth;
 mod histogram;
 mod http;
@@ -22,6 +23,7 @@ use ff_core::backend::{Handle, HandleKind};
 use ff_core::backend_error::BackendErrorKind;
 use ff_core::contracts::{Claimed, WorkRequest};
 
+use budgets::Budgets;
 use depth::Depths;
 use kinds::Kinds;
 use lanes::Lanes;
@@ -41,6 +43,7 @@ pub(crate) struct Metrics {
     lanes: Lanes,
     kinds: Kinds,
     workers: Workers,
+    budgets: Budgets,
     problems: Mutex<BTreeMap<Box<str>, u64>>,
     unmatched: Mutex<BTreeMap<u16, u64>>,
     claims: AtomicU64,
@@ -119,6 +122,11 @@ impl Metrics {
         add(&self.workers_at_capacity);
     }
 
+    /// A budget's hard limit was reached.
+    pub(crate) fn budget_hit(&self, dimension: &str) {
+        self.budgets.hit(dimension);
+    }
+
     /// A lease was renewed, or could not be.
     pub(crate) fn renewed(&self, handle: &Handle, renewed: bool) {
         self.workers.speaks(&handle.worker_instance_id);
@@ -178,6 +186,7 @@ impl Metrics {
         text.number("ff_workers", "gauge", about, self.workers.count());
         self.lanes.render(text);
         self.kinds.render(text);
+        self.budgets.render(text);
     }
 
     fn render_problems(&self, text: &mut Text) {

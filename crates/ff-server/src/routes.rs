@@ -2,6 +2,7 @@
 
 mod approvals;
 mod backups;
+mod budgets;
 mod claims;
 mod executions;
 mod flow_events;
@@ -50,6 +51,7 @@ pub(crate) fn all() -> Vec<Route> {
         quotas::routes(),
         claims::routes(),
         tasks::routes(),
+        budgets::routes(),
         waits::routes(),
         approvals::routes(),
         frame_stream::routes(),

@@ -111,12 +111,13 @@ async fn list(client: &Client, json: bool) -> Result<(), Failure> {
 
 /// What holds where nobody says anything.
 fn built_in() -> String {
-    let kept = Duration::from_millis(limits::RETENTION_MS_DEFAULT);
+    let days = |ms| Duration::from_millis(ms).as_secs() / 86_400;
     format!(
-        "no retries, {} reclaims, {} replays, kept for {} h",
+        "no retries, {} reclaims, {} replays, kept for {} day, {} days after a failure",
         limits::RECLAIMS_DEFAULT,
         limits::REPLAYS_DEFAULT,
-        kept.as_secs() / 3600
+        days(limits::RETENTION_MS_DEFAULT),
+        days(limits::FAILED_RETENTION_MS_DEFAULT),
     )
 }
 

@@ -24,6 +24,7 @@ mod serve;
 mod settings;
 
 mod approve;
+mod budget;
 mod cancel_replay;
 mod excerpt;
 mod flow;
@@ -135,6 +136,9 @@ enum Command {
     /// List, show, set and pin the defaults of kinds.
     #[command(subcommand)]
     Kind(kind::Command),
+    /// Make, list, show, change and reset budgets: how much may be used.
+    #[command(subcommand)]
+    Budget(budget::Command),
     /// Limit how many executions begin within a window, and run at a time.
     #[command(subcommand)]
     Quota(quota::Command),
@@ -230,6 +234,7 @@ fn run(Cli { command, remote, json, .. }: Cli) -> Result<(), Failure> {
         Command::Lane(command) => lane::run(&remote, json, &command),
         Command::Quota(command) => quota::run(&remote, json, &command),
         Command::Kind(command) => kind::run(&remote, json, &command),
+        Command::Budget(command) => budget::run(&remote, json, &command),
         Command::Secret(command) => secret::run(&remote, json, &command),
         Command::Worker(WorkerCommand::Run(options)) => worker::run(&remote, json, *options),
         Command::Worker(WorkerCommand::Ls(options)) => worker::list::run(&remote, json, &options),

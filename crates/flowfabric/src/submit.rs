@@ -6,7 +6,7 @@ mod many;
 use std::time::Duration;
 
 use ff_core::limits;
-use ff_sdk::{Client, ExecutionPolicy, Submission};
+use ff_sdk::{Client, ExecutionPolicy, IfTaken, Submission};
 
 use crate::failure::{EXIT_CODES, Failure};
 use crate::input;
@@ -44,6 +44,22 @@ pub(crate) struct Options {
     /// are KEY-1, KEY-2 and so on, so that a submission that was cut off can be repeated.
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
+    /// Wait for a pause in the submissions under this key; each replaces the input.
+    #[arg(long, value_name = "KEY", requires_all = ["debounce_delay", "debounce_max_wait"],
+        conflicts_with_all = ["delay", "singleton", "idempotency_key"])]
+    debounce: Option<String>,
+    /// How long the pause must be.
+    #[arg(long, value_name = "TIME", value_parser = time::duration, requires = "debounce")]
+    debounce_delay: Option<Duration>,
+    /// How long after the first submission it runs at the latest.
+    #[arg(long, value_name = "TIME", value_parser = time::duration, requires = "debounce")]
+    debounce_max_wait: Option<Duration>,
+    /// One at a time under this key: while there is one, the answer is that one.
+    #[arg(long, value_name = "KEY", conflicts_with = "idempotency_key")]
+    singleton: Option<String>,
+    /// Wait behind those under the same --singleton key instead.
+    #[arg(long, requires = "singleton")]
+    queue: bool,
     /// Not before so long from now.
     #[arg(long, value_name = "TIME", value_parser = time::duration)]
     delay: Option<Duration>,
@@ -106,6 +122,15 @@ impl Template<'_> {
             .creator("cli");
         if let Some(key) = idempotency_key {
             submission = submission.idempotency_key(key);
+        }
+        if let Some(key) = &options.debounce {
+            let delay = options.debounce_delay.unwrap_or_default();
+            let max_wait = options.debounce_max_wait.unwrap_or_default();
+            submission = submission.debounce(key, delay, max_wait);
+        }
+        if let Some(key) = &options.singleton {
+            let if_taken = if options.queue { IfTaken::Queue } else { IfTaken::Skip };
+            submission = submission.singleton(key, if_taken);
         }
         if let Some(delay) = options.delay {
             submission = submission.delay(delay);

@@ -88,6 +88,10 @@ fn details(client: &Client, of: &Explanation) -> Vec<(&'static str, String)> {
             let id = client.connection().shortest(of.execution_id);
             vec![("to go on", format!("flowfabric release {id}"))]
         }
+        Why::NoWorkerInNamespace { namespace, .. } => {
+            let what = format!("start a worker with --namespace {namespace}, or without any");
+            vec![("to go on", what)]
+        }
         Why::NoWorkerInLane { .. } | Why::NoWorkerForKind { .. } => {
             vec![("to go on", format!("start a worker for {} in lane {}", of.kind, of.lane))]
         }

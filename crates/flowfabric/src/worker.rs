@@ -43,6 +43,9 @@ pub(crate) struct Options {
     /// The lane to take from; may be given several times.
     #[arg(long = "lane", default_value = "default", value_name = "LANE")]
     lanes: Vec<String>,
+    /// The namespace to take from; may be given several times. Any if not given.
+    #[arg(long = "namespace", value_name = "NAME")]
+    namespaces: Vec<String>,
     /// How many programs run at the same time.
     #[arg(long, value_name = "N", default_value_t = 1)]
     concurrency: usize,
@@ -98,6 +101,9 @@ pub(crate) fn run(remote: &Remote, json: bool, options: Options) -> Result<(), F
             .drain_timeout(options.drain);
         for lane in &options.lanes {
             builder = builder.lane(lane);
+        }
+        for namespace in &options.namespaces {
+            builder = builder.namespace(namespace);
         }
         for capability in &options.capabilities {
             builder = builder.capability(capability);

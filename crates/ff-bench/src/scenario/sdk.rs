@@ -106,7 +106,7 @@ pub(super) fn worker_config(
         backend: BackendConfig::embedded_in_memory(),
         worker_id: "bench".parse()?,
         worker_instance_id: instance.parse()?,
-        namespace: "bench".parse()?,
+        namespace: "*".parse()?,
         lanes: vec![LANE.parse()?],
         capabilities,
         lease_ttl_ms: LEASE_TTL_MS,

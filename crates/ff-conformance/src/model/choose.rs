@@ -175,7 +175,7 @@ fn head(
 }
 
 /// One of those that executions have.
-fn namespaces(dice: &mut Dice) -> Vec<Namespace> {
+pub(super) fn namespaces(dice: &mut Dice) -> Vec<Namespace> {
     let name = |dice: &mut Dice| dice.pick(&NAMESPACES).parse().expect("a valid name");
     dice.sometimes(20, name).into_iter().collect()
 }

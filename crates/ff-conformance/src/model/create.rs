@@ -39,6 +39,7 @@ pub(super) fn new_execution(dice: &mut Dice, world: &World) -> CreateExecution {
         tags_json: tags_json(dice),
         content_digest: idempotency_key.as_ref().map_or("", |_| digest(dice)).to_owned(),
         sent_ms_ago: None,
+        throttle: None,
         correlation_id: dice.sometimes(10, |_| "order 7".to_owned()).unwrap_or_default(),
         idempotency_key,
         dedup_ms: dice.sometimes(20, |dice| 1 + dice.below(HOUR)),
@@ -127,6 +128,8 @@ fn policy(dice: &mut Dice) -> ExecutionPolicy {
         stream_policy: dice.sometimes(40, stream_policy),
         suspension_policy: None,
         max_signals_per_execution: None,
+        budget_ids: Vec::new(),
+        reserve_usage: Default::default(),
         quota: None,
     }
 }

@@ -6,6 +6,7 @@ use ff_core::limits;
 use ff_core::partition::PartitionConfig;
 use ff_script::audit::audit;
 use ff_script::calls::deployment::{OpenDeployment, RegisterLane};
+use ff_script::calls::lane::SetLane;
 use ff_script::value::Value;
 
 use super::choose::choose;
@@ -18,7 +19,7 @@ use super::settle;
 use super::store::Store;
 use super::trace::Call;
 use super::view::View;
-use super::world::{LANES, World};
+use super::world::{FAIR, LANES, World};
 use crate::answer::Answer;
 use crate::deployment::FLOW_PARTITIONS;
 use crate::dump;
@@ -103,7 +104,15 @@ impl<'a> Game<'a> {
             let lane = lane.parse().expect("a valid name");
             self.send(&Sent::of(first, &RegisterLane { lane })).await?;
         }
-        Ok(())
+        let fair = SetLane {
+            lane: FAIR.parse().expect("a valid name"),
+            paused: None,
+            waiting_max: None,
+            order: Some("fair".to_owned()),
+            fair_by: None,
+            weights_json: String::new(),
+        };
+        self.send(&Sent::of(first, &fair)).await.map(drop)
     }
 
     async fn step(&mut self, step: &Step) -> Result<(), String> {

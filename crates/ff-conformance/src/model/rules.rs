@@ -1,6 +1,7 @@
 //! What must hold after every call, judged by what the store held before and after it.
 
 mod claim;
+mod fair;
 mod fence;
 mod fire;
 mod flows;
@@ -74,6 +75,7 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
     fence::check(seen)?;
     permitted::check(seen)?;
     claim::check(seen)?;
+    fair::check(seen)?;
     idempotency::check(seen)?;
     scope::check(seen)?;
     history::check(seen)?;

@@ -20,7 +20,7 @@ use super::graph::Graph;
 use super::play::Game;
 use super::sent::Sent;
 use super::view::{View, records};
-use super::world::{ABILITIES, LANES, WORKERS, claim_rows};
+use super::world::{ABILITIES, FAIR, LANES, WORKERS, claim_rows};
 
 /// One round for what is claimable, one for what waits for a time or a lost worker, one to spare,
 /// and one for each member of a flow that may wait for the one before.
@@ -90,7 +90,8 @@ pub(super) async fn forget_everything(game: &mut Game<'_>) -> Result<(), String>
         tick_until_quiet(game).await?;
     }
     let kept = |key: &[u8]| {
-        [":log", ":trimmed", ":deployment", ":lanes", ":lane-uses", ":secrets"]
+        let shares = format!(":shares:{FAIR}");
+        [":log", ":trimmed", ":deployment", ":lanes", ":lane-uses", ":secrets", ":facts", &shares]
             .iter()
             .any(|end| key.ends_with(end.as_bytes()))
     };

@@ -1,15 +1,17 @@
 //! Calls of and about worker processes: who is there, what they hand back, what waits for them.
 
-use ff_core::types::{ExecutionId, WorkerId, WorkerInstanceId, WorkerSession};
+use ff_core::types::{ExecutionId, LaneId, LeaseId, WorkerId, WorkerInstanceId, WorkerSession};
+use ff_script::calls::claim_next::RecallClaims;
 use ff_script::calls::deployment::ListLanes;
 use ff_script::calls::list::CountExecutions;
 use ff_script::calls::worker::{
-    HandBackLeases, HeartbeatWorker, LaneDepths, ListWorkers, RegisterWorker, ReleaseWorkerLeases,
-    UnregisterWorker,
+    HandBackLeases, HeartbeatWorker, LaneDepths, ListNeeds, ListWorkers, RegisterWorker,
+    ReleaseWorkerLeases, UnregisterWorker,
 };
 use ff_script::wire::{Joined, Rest};
 use uuid::Uuid;
 
+use super::choose::namespaces;
 use super::create::{abilities, kind, lane};
 use super::dice::Dice;
 use super::plan::Op;
@@ -49,6 +51,7 @@ pub(super) fn choose(op: Op, dice: &mut Dice, world: &World) -> Sent {
                 capacity: dice.sometimes(50, |_| 2),
                 process: process(dice),
                 replaces: process(dice),
+                namespaces: Joined(namespaces(dice)),
                 lanes,
             };
             Sent::of(first, &call)
@@ -62,11 +65,23 @@ pub(super) fn choose(op: Op, dice: &mut Dice, world: &World) -> Sent {
         _ if dice.chance(40) => Sent::of(first, &ListWorkers {}),
         _ if dice.chance(30) => Sent::of(first, &ListLanes {}),
         _ if dice.chance(30) => Sent::of(first, &CountExecutions {}),
-        _ => {
-            let lanes = LANES.iter().map(|lane| lane.parse().expect("a valid name")).collect();
-            Sent::of(any, &LaneDepths { lanes: Rest(lanes) })
-        }
+        _ if dice.chance(30) => recall(dice, world, worker_instance_id),
+        _ if dice.chance(50) => Sent::of(any, &ListNeeds { lanes: Rest(lanes()) }),
+        _ => Sent::of(any, &LaneDepths { lanes: Rest(lanes()) }),
     }
+}
+
+fn lanes() -> Vec<LaneId> {
+    LANES.iter().map(|lane| lane.parse().expect("a valid name")).collect()
+}
+
+/// Asks for leases that somebody got, under the name of anybody.
+fn recall(dice: &mut Dice, world: &World, worker_instance_id: WorkerInstanceId) -> Sent {
+    let lease = dice.likely(&world.leases, |_| true).cloned();
+    let partition = lease.as_ref().map_or(world.partitions[0], |it| it.execution_id.partition());
+    let lease_id = lease.map_or_else(|| LeaseId::from_uuid(dice.uuid()), |it| it.lease_id);
+    let (lease_ttl_ms, lease_ids) = (ttl_ms(dice), Rest(vec![lease_id]));
+    Sent::of(partition, &RecallClaims { worker_instance_id, lease_ttl_ms, lease_ids })
 }
 
 /// Some executions of a partition, held or not.

@@ -21,6 +21,9 @@ use crate::deployment::START_MS;
 /// The lanes that work waits in.
 pub(super) const LANES: [&str; 2] = ["main", "side"];
 
+/// The lane that is fair, in the first partition.
+pub(super) const FAIR: &str = LANES[1];
+
 /// Where everything happens. The first partition has a registry of its own, so it must be there.
 pub(super) const PARTITIONS: [Partition; 4] =
     [Partition::flow(0), Partition::flow(1), Partition::flow(2), Partition::flow(3)];
@@ -174,7 +177,7 @@ fn waitpoints(sent: &Sent, answer: &Answer) -> Vec<Known> {
 /// What a claim answered: one row, or a list of them.
 pub(super) fn claim_rows(sent: &Sent, answer: &Answer) -> Vec<ClaimRow> {
     match (sent.name(), answer.values.as_slice()) {
-        ("ff_claim_next", [rows, _]) => {
+        ("ff_claim_next", [rows, _]) | ("ff_recall_claims", [rows]) => {
             Rows::read(rows.clone()).map_or_else(Vec::new, |rows| rows.0)
         }
         ("ff_claim_execution" | "ff_claim_resumed_execution" | "ff_reclaim_execution", [row]) => {

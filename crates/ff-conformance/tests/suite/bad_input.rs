@@ -187,7 +187,8 @@ functions! {
     ff_grant_next ff_issue_claim_grant ff_issue_reclaim_grant ff_claim_execution
     ff_claim_resumed_execution ff_reclaim_execution ff_renew_lease ff_revoke_lease
     ff_mark_lease_expired_if_due ff_update_progress ff_append_frame ff_read_attempt_stream
-    ff_complete_execution ff_fail_execution ff_complete_and_claim_next ff_fail_and_claim_next
+    ff_complete_execution ff_complete_executions ff_fail_execution ff_complete_and_claim_next
+    ff_fail_and_claim_next
     ff_cancel_execution ff_delay_execution ff_move_to_waiting_children ff_expire_execution
     ff_promote_delayed ff_replay_execution ff_change_priority ff_set_execution_tags
     ff_describe_execution ff_read_payload ff_read_result ff_list_attempts ff_list_executions
@@ -206,6 +207,10 @@ functions! {
     ff_describe_edge ff_list_edges ff_list_members ff_read_graph ff_read_inputs
     ff_list_flows ff_read_flow_events ff_count_kinds ff_hold_execution ff_release_execution
     ff_list_held ff_hand_back_leases ff_explain_execution ff_count_ahead
+    ff_note_budget ff_attach_budget ff_create_budget ff_update_budget ff_delete_budget
+    ff_reset_budget ff_raise_budget ff_describe_budget ff_list_budgets ff_list_budget_usage
+    ff_report_usage_and_check ff_reserve_usage ff_check_budget_and_reserve ff_release_budget
+    ff_forget_usage ff_stop_for_budget ff_pause_for_budget
     ff_block_execution_for_admission ff_unblock_execution ff_open_gate ff_await_gates
     ff_settle_openings ff_create_quota_policy ff_update_quota_policy ff_delete_quota_policy
     ff_note_quota_policy ff_describe_quota_policy ff_list_quota_holders

@@ -3,10 +3,21 @@
 use ff_conformance::record::{events_of, listed_in, record, score};
 use ff_conformance::{LANE, conformance};
 use ff_core::engine_backend::roles::*;
+use ff_core::error::Code;
 use ff_core::limits;
 use ff_core::state::{AttemptLifecycle, PublicState};
-use ff_script::calls::complete::CompleteExecutionReply;
+use ff_core::types::LeaseId;
+use ff_script::calls::complete::{
+    CompleteExecutionReply, CompleteExecutions, CompleteExecutionsReply,
+};
 use ff_script::host::Topic;
+use ff_script::value::Value;
+
+/// The status or code of one of several answers.
+fn word(answer: Value) -> String {
+    let Value::Array(values) = answer else { panic!("{answer:?}") };
+    values[1].as_text().expect("a word").to_owned()
+}
 
 conformance! {
     async fn a_completed_execution_has_its_result_and_is_kept_for_a_day(d: &Deployment) {
@@ -59,6 +70,36 @@ conformance! {
         assert_eq!(reply, CompleteExecutionReply::CompletedBefore { public_state });
         let result = d.backend.read_result(held.id).await.expect("the result can be read");
         assert_eq!(result.as_deref(), Some(b"first".as_slice()), "an outcome never changes");
+    }
+
+    async fn several_are_completed_in_one_call_each_on_its_own(d: &Deployment) {
+        let (first, second) = (d.create_and_claim().await, d.create_and_claim().await);
+        let mut stale = first.complete(b"stale");
+        stale.lease_id = LeaseId::from_uuid(d.new_uuid());
+        let calls = [stale, first.complete(b"1"), second.complete(b"2"), first.complete(b"again")];
+        let answered = d.call(CompleteExecutions::of(&calls)).await;
+        let CompleteExecutionsReply::Answers { answers } = answered;
+        let words: Vec<String> = answers.0.into_iter().map(word).collect();
+        assert_eq!(words, ["stale_lease", "OK", "OK", "DUPLICATE"]);
+        for (held, expected) in [(&first, b"1"), (&second, b"2")] {
+            let result = d.backend.read_result(held.id).await.expect("the result can be read");
+            assert_eq!(result.as_deref(), Some(expected.as_slice()));
+        }
+    }
+
+    async fn a_batch_is_bounded_and_whole(d: &Deployment) {
+        let held = d.create_and_claim().await;
+        let call = held.complete(b"");
+        let most = limits::COMPLETE_BATCH_MAX as usize;
+        let many = CompleteExecutions::of(std::iter::repeat_n(&call, most + 1));
+        assert_eq!(d.refused(many).await, Code::InvalidInput);
+        let mut half = CompleteExecutions::of([&call]);
+        half.items.0.pop();
+        assert_eq!(d.refused(half).await, Code::InvalidInput);
+        let mut large = CompleteExecutions::of([&call]);
+        large.items.0[4] = vec![0; limits::RESULT_BYTES_MAX as usize + 1];
+        assert_eq!(d.refused(large).await, Code::PayloadTooLarge);
+        assert_eq!(d.describe(held.id).await.public_state(), PublicState::Active);
     }
 
     async fn the_policy_says_how_long_it_is_kept(d: &Deployment) {

@@ -139,6 +139,8 @@ conformance! {
         let told = why(d, id).await;
         assert!(matches!(told.why, Why::NoWorkerForKind { .. }), "{told:?}");
         assert!(told.summary.starts_with("no worker serves render"), "{}", told.summary);
+        let elsewhere = d.create().lane(&own).kind("mail").namespace("shop").send().await;
+        assert!(matches!(why(d, elsewhere).await.why, Why::Queued { .. }));
         connect(d, "anything", &own, &[], &[]).await;
         let half = connect(d, "half", &own, &["render"], &["gpu"]).await;
         let told = why(d, id).await;
@@ -153,6 +155,21 @@ conformance! {
             panic!("{told:?}")
         };
         assert_eq!((ahead_estimate, workers, with_room), (0, 1, 1));
+    }
+
+    async fn what_is_in_a_namespace_that_nobody_takes_from_says_so(d: &Deployment) {
+        let own = alone(d);
+        let id = d.create().lane(&own).send().await;
+        let registration = WorkerRegistration {
+            lanes: vec![lane(&own)],
+            namespaces: vec!["shop".parse().expect("a name")],
+            ..WorkerRegistration::new(worker(WORKER), d.own_instance("shop"), 60_000)
+        };
+        d.backend.register_worker(registration).await.expect("joins");
+        let told = why(d, id).await;
+        assert!(told.is_without_worker(), "{told:?}");
+        let summary = format!("namespace tests; 1 in lane {own} take from others");
+        assert_eq!(told.summary, format!("no worker takes from {summary}"));
     }
 
     async fn the_place_in_the_queue_counts_all_partitions(d: &Deployment) {

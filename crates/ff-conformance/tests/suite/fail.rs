@@ -52,6 +52,21 @@ async fn delays(d: &Deployment, policy: &str) -> Vec<u64> {
 }
 
 conformance! {
+    async fn what_failed_or_expired_is_kept_for_a_week(d: &Deployment) {
+        let week_ms = ff_core::limits::FAILED_RETENTION_MS_DEFAULT;
+        let held = d.create_and_claim().await;
+        d.call(held.fail("no", "permanent")).await;
+        let purge_at = Some(d.now().plus_millis(week_ms));
+        assert_eq!(d.describe(held.id).await.purge_at, purge_at);
+        let expired = d.create().deadline_in(10).send().await;
+        d.advance(10).await;
+        d.tick().await;
+        assert_eq!(d.describe(expired).await.purge_at, Some(d.now().plus_millis(week_ms)));
+        let stated = d.create().policy(r#"{"retention_ms":5}"#).send().await;
+        d.call(d.claim(LANE).await.fail("no", "permanent")).await;
+        assert_eq!(d.describe(stated).await.purge_at, Some(d.now().plus_millis(5)));
+    }
+
     async fn a_backoff_of_nothing_times_a_huge_power_is_a_number(d: &Deployment) {
         let policy = r#"{"retry_policy":{"max_retries":1000,"backoff":{"type":"exponential",
             "initial_delay_ms":0,"max_delay_ms":0,"multiplier":100}}}"#;
@@ -91,7 +106,7 @@ conformance! {
         d.advance(1).await;
         let at = d.now().plus_millis(1500);
         assert_eq!(d.call(held.fail("no", "transient")).await, scheduled(at));
-        assert_eq!(due.next().await, at.to_string());
+        due.hears(&at.to_string()).await;
         let described = d.describe(held.id).await;
         assert_eq!(described.public_state(), PublicState::Delayed);
         assert_eq!(described.state.attempt_state, AttemptState::PendingRetryAttempt);

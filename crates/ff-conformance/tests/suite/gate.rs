@@ -37,6 +37,7 @@ pub(crate) fn block(execution_id: ExecutionId, reason: &str) -> BlockExecutionFo
         blocking_reason: reason.to_owned(),
         blocking_detail: String::new(),
         opens_at: None,
+        budget_id: None,
     }
 }
 

@@ -2,10 +2,13 @@
 
 mod approval;
 mod arg;
+mod attachment;
 mod backend;
 mod backend_waiting;
 mod bad_input;
 mod between;
+mod budget;
+mod budget_gates;
 mod cancel;
 mod capability;
 mod change;
@@ -60,18 +63,23 @@ mod reopening;
 mod repeats;
 mod replay;
 mod scenario;
+mod scenario_budgets;
 mod scenario_flows;
 mod scenario_gates;
 mod secret;
 mod signal;
+mod stop;
 mod stream;
 mod stream_kept;
 mod suspend;
 mod tags;
+mod throttle;
 mod tick;
+mod usage;
 mod waiting;
 mod waitpoint;
 mod waits;
+mod weakness_budgets;
 mod weakness_flows;
 mod weakness_indexes;
 mod weakness_lifecycle;
@@ -92,6 +100,13 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         library::CASES,
         deployment::CASES,
         create::CASES,
+        throttle::CASES,
+        attachment::CASES,
+        budget::CASES,
+        budget_gates::CASES,
+        usage::CASES,
+        stop::CASES,
+        weakness_budgets::CASES,
         claim_next::CASES,
         grant::CASES,
         claim::CASES,

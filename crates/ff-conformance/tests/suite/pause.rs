@@ -17,7 +17,7 @@ conformance! {
         let at = d.now().plus_millis(2000);
         let reply = d.call(held.delay(at)).await;
         assert_eq!(reply, DelayExecutionReply::Delayed { delay_until: at });
-        assert_eq!(due.next().await, at.to_string());
+        due.hears(&at.to_string()).await;
         let described = d.describe(held.id).await;
         assert_eq!(described.public_state(), PublicState::Delayed);
         assert_eq!(described.state.attempt_state, AttemptState::AttemptInterrupted);

@@ -125,6 +125,11 @@ conformance! {
             (r#"{"timeout_policy":[]}"#.to_owned(), "timeout_policy:not_object".to_owned()),
             (r#"{"timeout_policy":{"x":1}}"#.to_owned(), "timeout_policy.x: unknown field".into()),
             (r#"{"x":null}"#.to_owned(), "x: unknown field".to_owned()),
+            // Nothing is promised that nobody does.
+            (r#"{"routing_requirements":{"preferred_locality":"eu"}}"#.to_owned(),
+                "routing_requirements.preferred_locality: unknown field".to_owned()),
+            (r#"{"routing_requirements":{"isolation_level":"vm"}}"#.to_owned(),
+                "routing_requirements.isolation_level: unknown field".to_owned()),
             (r#"{"retention_ms":-1,"x":1}"#.to_owned(),
                 "retention_ms: must be a whole number from 0 to 31622400000".to_owned()),
             (format!(r#"{{"{long}":1}}"#), format!("{}: unknown field", &long[..128])),

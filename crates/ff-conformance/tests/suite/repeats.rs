@@ -56,13 +56,15 @@ async fn repeat(d: &Deployment, name: &str, again: Again) {
 fn check_answer(first: &Answer, answer: &Answer, again: Again) {
     match again {
         Again::Recognised => {
-            const RECOGNISED: [&str; 3] = ["DUPLICATE", "ALREADY_SATISFIED", "ALREADY_ADMITTED"];
+            const RECOGNISED: [&str; 4] =
+                ["DUPLICATE", "ALREADY_SATISFIED", "ALREADY_ADMITTED", "ALREADY_APPLIED"];
             let recognised = RECOGNISED.contains(&&*answer.word);
             assert!(recognised, "{answer:?}");
         }
         Again::Same => assert_eq!(answer, first),
         Again::Refused => {
-            const CODES: [&str; 2] = ["not_blocked_by_deps", "execution_not_eligible"];
+            const CODES: [&str; 3] =
+                ["not_blocked_by_deps", "execution_not_eligible", "stale_lease"];
             assert!(CODES.contains(&answer.code()), "{answer:?}");
         }
         Again::Nothing | Again::Noted => assert_eq!(answer.word, "OK", "{answer:?}"),
@@ -118,6 +120,7 @@ functions! {
     ff_append_frame Recognised
     ff_complete_execution Recognised
     ff_fail_execution Recognised
+    ff_complete_executions Nothing
     ff_complete_and_claim_next Recognised
     ff_fail_and_claim_next Recognised
     ff_cancel_execution Recognised
@@ -161,6 +164,20 @@ functions! {
     ff_release_worker_leases Nothing
     ff_hand_back_leases Nothing
     ff_mark_shard Nothing
+    ff_note_budget Recognised
+    ff_attach_budget Recognised
+    ff_create_budget Recognised
+    ff_update_budget Nothing
+    ff_delete_budget Recognised
+    ff_reset_budget Recognised
+    ff_raise_budget Recognised
+    ff_report_usage_and_check Recognised
+    ff_reserve_usage Recognised
+    ff_check_budget_and_reserve Recognised
+    ff_release_budget Recognised
+    ff_forget_usage Nothing
+    ff_stop_for_budget Refused
+    ff_pause_for_budget Recognised
     ff_block_execution_for_admission Recognised
     ff_unblock_execution Refused
     ff_open_gate Nothing

@@ -14,6 +14,7 @@ use ff_script::calls::cancel::CancelExecution;
 use ff_script::calls::change::{ChangePriority, SetExecutionTags};
 use ff_script::calls::claim::{ClaimExecution, ClaimResumedExecution, ReclaimExecution};
 use ff_script::calls::claim_next::RecallClaims;
+use ff_script::calls::complete::CompleteExecutions;
 use ff_script::calls::create::CreateExecutions;
 use ff_script::calls::deployment::{
     FinishUpgrade, ForgetLane, ListLanes, OpenDeployment, RegisterLane, UpgradeLane,
@@ -46,7 +47,7 @@ use super::approval;
 use super::fact;
 use super::hold::{hold, let_go};
 use super::replay::replay;
-use super::{scenario_flows, scenario_gates};
+use super::{scenario_budgets, scenario_flows, scenario_gates};
 
 /// Retries and limits, so that every timer of an execution can be reached.
 const POLICY: &str = r#"{"retry_policy":{"max_retries":9,"backoff":{"type":"fixed","delay_ms":500}},
@@ -115,6 +116,7 @@ pub(crate) fn registration(d: &Deployment) -> RegisterWorker {
         capacity: Some(1),
         process: "boot:1:7:1".to_owned(),
         replaces: String::new(),
+        namespaces: Joined(Vec::new()),
         lanes: Rest(vec![lane("a")]),
     }
 }
@@ -368,6 +370,7 @@ async fn prepare_holder(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         "ff_append_frame" => encode(&held.append(1, &["a", "b"])),
         "ff_complete_execution" => encode(&held.complete(b"result")),
         "ff_fail_execution" => encode(&held.fail("reason", "transient")),
+        "ff_complete_executions" => encode(&CompleteExecutions::of([&held.complete(b"result")])),
         "ff_complete_and_claim_next" => encode(&held.complete_and_claim(d, "next")),
         "ff_fail_and_claim_next" => encode(&held.fail_and_claim(d, "next")),
         "ff_cancel_execution" => {
@@ -404,7 +407,10 @@ async fn prepare_holder(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
             let tags = Rest(vec!["a.b".to_owned(), "c".to_owned()]);
             encode(&SetExecutionTags { execution_id: held.id, request_id: request(d), tags })
         }
-        other => panic!("{other} needs a scenario"),
+        other => match scenario_budgets::prepare(d, other).await {
+            Some(args) => args,
+            None => panic!("{other} needs a scenario"),
+        },
     }
 }
 

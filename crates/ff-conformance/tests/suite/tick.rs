@@ -246,7 +246,7 @@ conformance! {
         d.call(Tick { next_look_ms: Some(LEASE_MS), ..Tick::once(1) }).await;
         d.create().policy(r#"{"retention_ms":2000}"#).send().await;
         d.call(d.claim(LANE).await.complete(b"")).await;
-        assert_eq!(due.next().await, d.now().plus_millis(2000).to_string());
+        due.hears(&d.now().plus_millis(2000).to_string()).await;
         assert_eq!(next_due(d).await, Some(d.now().get() + 2000));
     }
 

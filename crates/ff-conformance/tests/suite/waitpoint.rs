@@ -27,7 +27,7 @@ conformance! {
         let held = d.create_and_claim().await;
         let mut due = d.listen(Topic::Due).await;
         let on = d.open_waitpoint(&held, "approval", 9000).await;
-        assert_eq!(due.next().await, d.now().plus_millis(9000).to_string());
+        due.hears(&d.now().plus_millis(9000).to_string()).await;
         assert_eq!(d.deliver(&on, "a").await, "buffered_for_pending_waitpoint");
         let it = d.suspend_by(&held, d.suspension_on(&held, &on, &Condition::all(["a", "b"]))).await;
         assert_eq!((it.on.waitpoint_id, &it.on.token), (on.waitpoint_id, &on.token));

@@ -32,6 +32,7 @@ fn register(session: WorkerSession) -> RegisterWorker {
         capacity: Some(3),
         process: "boot:1:7:1".to_owned(),
         replaces: String::new(),
+        namespaces: Joined(Vec::new()),
         lanes: Rest(vec![lane("a"), lane("b")]),
     }
 }
@@ -80,7 +81,7 @@ conformance! {
         assert_eq!(reply, RegisterWorkerReply::Registered { expires_at, replaced: false });
         let (begin, end) = (begin.to_string(), expires_at.to_string());
         let row = [INSTANCE, WORKER, &begin, &end, "cuda,gpu", "a\nb", "k1\nk2", "1", "3", &begin,
-            "boot:1:7:1"];
+            "boot:1:7:1", ""];
         assert_eq!(workers(d).await, [row]);
         let due = member_score(&d.dump().await, d.home(), "due", "w:worker-1");
         assert_eq!(due, Some(expires_at.get() as f64));
@@ -124,6 +125,22 @@ conformance! {
         d.advance(TTL_MS).await;
         d.call(register(other)).await;
         d.call(unregister(other)).await;
+    }
+
+    async fn a_worker_tells_the_namespaces_that_it_takes_from(d: &Deployment) {
+        let session = new_session(d);
+        let namespaces = Joined(vec!["a".parse().expect("a name"), "b".parse().expect("a name")]);
+        for kinds in [Joined(Vec::new()), Joined(vec!["k".parse().expect("a name")])] {
+            let kind = if kinds.0.is_empty() { "" } else { "k" };
+            let namespaces = namespaces.clone();
+            d.call(RegisterWorker { kinds, namespaces, ..register(session) }).await;
+            let row = workers(d).await.remove(0);
+            assert_eq!((row[6].as_str(), row[11].as_str()), (kind, "a\nb"));
+        }
+        d.call(heartbeat(session)).await;
+        assert_eq!(workers(d).await[0][11], "a\nb");
+        d.call(register(session)).await;
+        assert_eq!(workers(d).await[0][11], "");
     }
 
     async fn a_worker_without_a_stated_capacity_is_never_full(d: &Deployment) {
@@ -176,7 +193,8 @@ conformance! {
 
     async fn malformed_capabilities_are_refused(d: &Deployment) {
         let session = d.new_uuid().to_string();
-        let args: [&[u8]; 10] = [b"w", b"w-1", session.as_bytes(), b"a,,b", b"1000", b"", b"", b"", b"", b""];
+        let args: [&[u8]; 11] =
+            [b"w", b"w-1", session.as_bytes(), b"a,,b", b"1000", b"", b"", b"", b"", b"", b""];
         let answer = d.raw("ff_register_worker", &args).await;
         assert_eq!((answer.code(), answer.text(0).as_str()),
             ("invalid_capabilities", "worker:empty_token"));

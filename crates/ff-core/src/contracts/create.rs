@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::tags::{Tags, check_tags};
+use super::throttle::{Debounce, Singleton, Throttle};
 use crate::ToSchema;
 use crate::argument;
 use crate::bytes::{self, Base64};
@@ -82,6 +83,10 @@ pub struct CreateExecution {
     pub tags: Tags,
     /// The same key in the same namespace is the same execution, while it is remembered.
     pub idempotency_key: Option<IdempotencyKey>,
+    /// Waits for a pause in the submissions under a key; each replaces the payload.
+    pub debounce: Option<Debounce>,
+    /// One at a time of its namespace, kind and key.
+    pub singleton: Option<Singleton>,
 }
 
 impl CreateExecution {
@@ -104,6 +109,8 @@ impl CreateExecution {
             deadline_at: None,
             tags: Tags::new(),
             idempotency_key: None,
+            debounce: None,
+            singleton: None,
         }
     }
 
@@ -120,25 +127,64 @@ impl CreateExecution {
         Self { payload: None, payload_text: None, payload_base64, ..self }
     }
 
-    /// Checks the submission and gives it its id: its own, or one made of this fresh UUID. An
-    /// idempotency key decides the partition, so that every repetition meets the first submission.
+    /// Checks the submission and gives it its id: its own, or one made of this fresh UUID. A key
+    /// decides the partition, so that every submission under it meets the first.
     pub fn place(
         mut self,
         fresh: Uuid,
         config: &PartitionConfig,
     ) -> Result<NewExecution, EngineError> {
         let own = self.execution_id.take().map(|own| own.resolve(config)).transpose()?;
-        let Some(key) = &self.idempotency_key else {
+        let Some((made, whose)) = self.keyed(fresh, config)? else {
             return self.under(own.unwrap_or_else(|| ExecutionId::solo(fresh, config)), config);
         };
-        let namespace = self.namespace.clone().unwrap_or_default();
-        let made = ExecutionId::for_idempotency_key(&namespace, key, fresh, config);
         let partition = made.partition();
         if own.is_some_and(|own| own.partition() != partition) {
-            let rule = format!("must be on {partition}, the partition of its idempotency key");
+            let rule = format!("must be on {partition}, the partition of its {whose} key");
             return Err(EngineError::invalid("execution_id", rule));
         }
         self.under(own.unwrap_or(made), config)
+    }
+
+    /// The id that its key makes, and whose key that is.
+    fn keyed(
+        &self,
+        fresh: Uuid,
+        config: &PartitionConfig,
+    ) -> Result<Option<(ExecutionId, &'static str)>, EngineError> {
+        let namespace = self.namespace.clone().unwrap_or_default();
+        Ok(match (self.throttle()?, &self.idempotency_key) {
+            (Some(throttle), None) => {
+                let (key, whose) = throttle.key();
+                let kind = &self.kind;
+                let made = ExecutionId::for_throttle_key(&namespace, kind, key, fresh, config);
+                Some((made, whose))
+            }
+            (None, Some(key)) => {
+                let made = ExecutionId::for_idempotency_key(&namespace, key, fresh, config);
+                Some((made, "idempotency"))
+            }
+            _ => None,
+        })
+    }
+
+    /// How it is throttled, if it is. Each key decides the partition, so that there is one.
+    pub fn throttle(&self) -> Result<Option<Throttle>, EngineError> {
+        let given = [
+            ("debounce", self.debounce.is_some()),
+            ("singleton", self.singleton.is_some()),
+            ("idempotency_key", self.idempotency_key.is_some()),
+        ];
+        let mut given = given.into_iter().filter(|(_, is_given)| *is_given);
+        if let (Some((one, _)), Some((other, _))) = (given.next(), given.next()) {
+            let rule = format!("must not be given together with {other}");
+            return Err(EngineError::invalid(one, rule));
+        }
+        Ok(match (&self.debounce, &self.singleton) {
+            (Some(debounce), _) => Some(Throttle::Debounce(debounce.clone())),
+            (None, Some(singleton)) => Some(Throttle::Singleton(singleton.clone())),
+            (None, None) => None,
+        })
     }
 
     pub(super) fn under(
@@ -160,6 +206,11 @@ impl CreateExecution {
     /// Checks what the types do not already hold, but for the input and the delay.
     fn validate(&self) -> Result<(), EngineError> {
         self.policy.as_ref().map_or(Ok(()), ExecutionPolicy::validate)?;
+        self.debounce.as_ref().map_or(Ok(()), Debounce::validate)?;
+        if self.debounce.is_some() && (self.delay_until.is_some() || self.delay_ms.is_some()) {
+            let rule = "must not be given together with a delay: it is one";
+            return Err(EngineError::invalid("debounce", rule));
+        }
         let priority = self.priority.unwrap_or_default();
         argument::check_range("priority", priority.into(), 0..=limits::PRIORITY_MAX)?;
         argument::check_bytes("creator", self.creator.len(), limits::CREATOR_BYTES_MAX)?;
@@ -189,7 +240,8 @@ pub enum Created {
         /// Waiting or delayed.
         public_state: PublicState,
     },
-    /// The id or the idempotency key was known; nothing changed.
+    /// The id or the key was known. Nothing changed, but for the payload and the time of what is
+    /// debounced.
     Duplicate {
         /// The execution that was there first.
         execution_id: ExecutionId,
@@ -241,7 +293,7 @@ pub struct CreatedExecution {
     pub execution_id: ExecutionId,
     /// Where it stands.
     pub public_state: PublicState,
-    /// True if this submission made it; false if its id or idempotency key was known.
+    /// True if this submission made it; false if its id or its key was known.
     pub created: bool,
 }
 

@@ -10,7 +10,8 @@ use crate::capability::CapabilitySet;
 use crate::operation::{Method, Nothing, Operation};
 use crate::state::{BlockingReason, PublicState};
 use crate::types::{
-    ExecutionId, ExecutionKind, LaneId, TimestampMs, WaitpointId, WorkerId, WorkerInstanceId,
+    BudgetId, ExecutionId, ExecutionKind, LaneId, Namespace, TimestampMs, WaitpointId, WorkerId,
+    WorkerInstanceId,
 };
 
 /// Asks why an execution does not run.
@@ -63,7 +64,10 @@ impl Explanation {
     pub const fn is_without_worker(&self) -> bool {
         matches!(
             self.why,
-            Why::NoWorkerInLane { .. } | Why::NoWorkerForKind { .. } | Why::NoCapableWorker { .. }
+            Why::NoWorkerInLane { .. }
+                | Why::NoWorkerInNamespace { .. }
+                | Why::NoWorkerForKind { .. }
+                | Why::NoCapableWorker { .. }
         )
     }
 }
@@ -128,6 +132,30 @@ pub enum Why {
         /// Since when.
         held_at: TimestampMs,
     },
+    /// Another execution has its singleton key.
+    Singleton {
+        /// The one that has it.
+        execution_id: ExecutionId,
+    },
+    /// A budget has no room for it.
+    Budget {
+        /// The budget.
+        budget_id: BudgetId,
+        /// Its name for people; may be empty.
+        name: String,
+        /// The dimension that is full, what is used of it, what is promised, and its limit.
+        dimension: Option<String>,
+        /// What is used of it.
+        used: u64,
+        /// What is promised to executions that run.
+        reserved: u64,
+        /// Its hard limit.
+        limit: u64,
+        /// When the budget begins anew.
+        opens_at: Option<TimestampMs>,
+        /// The latest of those that run under it.
+        holders: Vec<ExecutionId>,
+    },
     /// Nothing of its lane is handed out.
     LanePaused,
     /// It is reserved for a worker that has not taken it yet.
@@ -142,7 +170,14 @@ pub enum Why {
         /// How many workers are connected.
         connected: u32,
     },
-    /// No connected worker of its lane has a handler for its kind.
+    /// No connected worker of its lane takes from its namespace.
+    NoWorkerInNamespace {
+        /// Its namespace.
+        namespace: Namespace,
+        /// How many take from its lane.
+        in_lane: u32,
+    },
+    /// No connected worker of its lane and namespace has a handler for its kind.
     NoWorkerForKind {
         /// How many take from its lane.
         in_lane: u32,
@@ -253,6 +288,21 @@ impl fmt::Display for Sentence<'_> {
                 by(f, requested_by)?;
                 if note.is_empty() { Ok(()) } else { write!(f, ": {note}") }
             }
+            Why::Singleton { execution_id } => {
+                write!(f, "waits for its turn: {execution_id} has its singleton key")
+            }
+            Why::Budget { budget_id, name, dimension, used, reserved, limit, .. } => {
+                f.write_str("waits for the budget ")?;
+                if name.is_empty() {
+                    write!(f, "{budget_id}")?
+                } else {
+                    f.write_str(name)?
+                }
+                match dimension {
+                    Some(of) => write!(f, ": {used} of {limit} {of} are used, {reserved} reserved"),
+                    None => f.write_str(", which has room again"),
+                }
+            }
             Why::LanePaused => write!(f, "lane {lane} is paused"),
             Why::Reserved { worker_instance_id, .. } => {
                 write!(f, "reserved for {worker_instance_id}, which has not taken it yet")
@@ -260,6 +310,10 @@ impl fmt::Display for Sentence<'_> {
             Why::NoWorkerInLane { connected: 0 } => f.write_str("no worker is connected"),
             Why::NoWorkerInLane { connected } => {
                 write!(f, "no worker takes from lane {lane}; {connected} take from others")
+            }
+            Why::NoWorkerInNamespace { namespace, in_lane } => {
+                write!(f, "no worker takes from namespace {namespace}; ")?;
+                write!(f, "{in_lane} in lane {lane} take from others")
             }
             Why::NoWorkerForKind { in_lane } => {
                 write!(f, "no worker serves {kind}; {in_lane} in lane {lane} serve other kinds")

@@ -23,8 +23,8 @@ use crate::need::Need;
 use crate::operation::Operation;
 use crate::partition::Partition;
 use crate::types::{
-    ExecutionId, ExecutionKind, GrantId, LaneId, LeaseId, Namespace, TimestampMs, WorkerId,
-    WorkerInstanceId,
+    BudgetId, ExecutionId, ExecutionKind, GrantId, LaneId, LeaseId, Namespace, TimestampMs,
+    WorkerId, WorkerInstanceId,
 };
 use crate::wire_text::serde_as_text;
 
@@ -216,6 +216,8 @@ pub struct Claimed {
     pub inputs: Vec<PassedInput>,
     /// Its children, in the order in which they were added.
     pub children: Vec<ChildResult>,
+    /// The budgets that apply to it.
+    pub budget_ids: Vec<BudgetId>,
 }
 
 /// How much input several claimed executions have. A claim ends early when it reaches

@@ -296,6 +296,14 @@ impl GraphTask {
         if self.execution.idempotency_key.is_some() {
             return Err(invalid(&field("idempotency_key"), "is the flow's: give it a key"));
         }
+        for (what, is_given) in [
+            ("debounce", self.execution.debounce.is_some()),
+            ("singleton", self.execution.singleton.is_some()),
+        ] {
+            if is_given {
+                return Err(invalid(&field(what), "is for what is no member of a flow"));
+            }
+        }
         let new = self.execution.under(id, config);
         let new = new.map_err(|error| match error {
             EngineError::InvalidArgument { field: part, rule } => invalid(&field(&part), rule),

@@ -1,9 +1,21 @@
 //! Tasks: what the holder of a lease says about its execution.
 
+use futures_core::future::BoxFuture;
+
 use crate::backend::{FailOutcome, FailureClass, FailureReason, Handle, LeaseRenewal};
 use crate::contracts::{ChildrenAdded, GraphTask};
 use crate::engine_backend::Answer;
+use crate::error::EngineError;
 use crate::types::Moment;
+
+/// The end of one of several tasks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// The right to end it.
+    pub handle: Handle,
+    /// Its result, if it has one.
+    pub result: Option<Vec<u8>>,
+}
 
 /// Hears from workers. Whatever ends a lease recognises its own repetition, by the handle.
 pub trait Tasks: Send + Sync {
@@ -20,6 +32,13 @@ pub trait Tasks: Send + Sync {
 
     /// Ends the execution successfully, with a result or without.
     fn complete<'a>(&'a self, handle: &'a Handle, result: Option<Vec<u8>>) -> Answer<'a, ()>;
+
+    /// Ends several executions successfully, each on its own: one refusal does not affect the
+    /// others. The answers come in the order of what was asked for.
+    fn complete_many(
+        &self,
+        completions: Vec<Completion>,
+    ) -> BoxFuture<'_, Vec<Result<(), EngineError>>>;
 
     /// Ends the attempt as failed; the policy decides between a retry and the end.
     fn fail<'a>(

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::grants::check_namespaces;
 use crate::ToSchema;
 use crate::argument::check_range;
 use crate::capability::CapabilitySet;
@@ -10,7 +11,8 @@ use crate::error::EngineError;
 use crate::limits;
 use crate::operation::{Method, Nothing, Operation, PLAIN_BODY_BYTES};
 use crate::types::{
-    ExecutionId, ExecutionKind, LaneId, TimestampMs, WorkerId, WorkerInstanceId, WorkerSession,
+    ExecutionId, ExecutionKind, LaneId, Namespace, TimestampMs, WorkerId, WorkerInstanceId,
+    WorkerSession,
 };
 
 /// Knows the connected workers.
@@ -63,6 +65,10 @@ pub struct WorkerRegistration {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 256)]
     pub kinds: Vec<ExecutionKind>,
+    /// The namespaces it takes from; none: any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 256)]
+    pub namespaces: Vec<Namespace>,
     /// How many tasks it runs now, for those who look.
     #[schema(maximum = 1000000)]
     pub running: Option<u32>,
@@ -92,6 +98,7 @@ impl WorkerRegistration {
             lanes: Vec::new(),
             capabilities: CapabilitySet::default(),
             kinds: Vec::new(),
+            namespaces: Vec::new(),
             running: None,
             capacity: None,
             process: None,
@@ -105,6 +112,7 @@ impl WorkerRegistration {
         check_ttl(self.ttl_ms)?;
         check_range("number of lanes", self.lanes.len() as u64, 0..=limits::LANES_MAX)?;
         check_range("number of kinds", self.kinds.len() as u64, 0..=limits::KINDS_MAX)?;
+        check_namespaces(&self.namespaces)?;
         for (name, count) in [("running", self.running), ("capacity", self.capacity)] {
             check_range(name, count.unwrap_or(0).into(), 0..=limits::WORKER_TASKS_MAX)?;
         }
@@ -239,6 +247,9 @@ pub struct WorkerRecord {
     /// The kinds it has handlers for; none: any.
     #[serde(default)]
     pub kinds: Vec<ExecutionKind>,
+    /// The namespaces it takes from; none: any.
+    #[serde(default)]
+    pub namespaces: Vec<Namespace>,
     /// How many tasks it ran when it was last heard of, if it says so.
     pub running: Option<u32>,
     /// How many it may run at a time, if it says so.
@@ -255,6 +266,11 @@ impl WorkerRecord {
     /// Does it have a handler for this kind?
     pub fn serves(&self, kind: &ExecutionKind) -> bool {
         self.kinds.is_empty() || self.kinds.contains(kind)
+    }
+
+    /// Does it take from this namespace?
+    pub fn takes_from(&self, namespace: &Namespace) -> bool {
+        self.namespaces.is_empty() || self.namespaces.contains(namespace)
     }
 }
 

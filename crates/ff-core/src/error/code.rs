@@ -263,6 +263,8 @@ codes! {
             "The execution was replayed as often as its policy allows.";
         MaxRetriesExhausted "max_retries_exhausted" Terminal 409
             "The execution was tried as often as its policy allows.";
+        NotDue "not_due" Informational 409
+            "The budget begins anew at a later time.";
         NotBlockedByDeps "not_blocked_by_deps" Informational 409
             "The execution does not wait for others.";
         NotRunnable "not_runnable" Terminal 409

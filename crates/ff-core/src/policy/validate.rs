@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use super::{
     Backoff, ExecutionPolicy, QuotaUse, RetryPolicy, StreamPolicy, SuspensionPolicy, TimeoutPolicy,
 };
+use crate::contracts::check_dimension;
 use crate::limits;
 
 /// A policy that breaks a rule.
@@ -65,6 +66,7 @@ impl ExecutionPolicy {
         self.timeout_policy.as_ref().map_or(Ok(()), TimeoutPolicy::validate)?;
         self.stream_policy.as_ref().map_or(Ok(()), StreamPolicy::validate)?;
         self.suspension_policy.as_ref().map_or(Ok(()), SuspensionPolicy::validate)?;
+        self.check_budgets()?;
         self.quota.as_ref().map_or(Ok(()), QuotaUse::validate)?;
         let signals = self.max_signals_per_execution;
         let given = [
@@ -76,6 +78,20 @@ impl ExecutionPolicy {
             ("dedup_window_ms", self.dedup_window_ms, 1..=limits::DEDUP_MS_MAX),
         ];
         given.into_iter().try_for_each(|(path, value, range)| within_if_given(path, value, range))
+    }
+}
+
+impl ExecutionPolicy {
+    fn check_budgets(&self) -> Result<(), PolicyError> {
+        within("budget_ids", self.budget_ids.len() as u64, 0..=limits::BUDGETS_MAX)?;
+        within("reserve_usage", self.reserve_usage.len() as u64, 0..=limits::DIMENSIONS_MAX)?;
+        for (name, amount) in &self.reserve_usage {
+            check_dimension(name).map_err(|error| {
+                PolicyError::new("reserve_usage", error.to_string(), format_args!("{name:?}"))
+            })?;
+            within(&format!("reserve_usage.{name}"), *amount, 0..=limits::USAGE_MAX)?;
+        }
+        Ok(())
     }
 }
 

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use uuid::Uuid;
 
 use super::uuid_ids::parse_uuid;
-use super::{FlowId, IdempotencyKey, Namespace};
+use super::{ExecutionKind, FlowId, IdempotencyKey, Namespace, ThrottleKey};
 use crate::partition::{Partition, PartitionConfig, PartitionFamily};
 use crate::wire_text::serde_as_text;
 
@@ -51,6 +51,19 @@ impl ExecutionId {
     ) -> Self {
         let place = [namespace.as_str().as_bytes(), &[0], key.as_str().as_bytes()].concat();
         Self::made_for(config.flow_partition_of(&place), fresh, config)
+    }
+
+    /// A new execution that is throttled: placed by namespace, kind and key, so that all under one
+    /// key meet.
+    pub fn for_throttle_key(
+        namespace: &Namespace,
+        kind: &ExecutionKind,
+        key: &ThrottleKey,
+        fresh: Uuid,
+        config: &PartitionConfig,
+    ) -> Self {
+        let place = [namespace.as_str(), kind.as_str(), key.as_str()].join("\0");
+        Self::made_for(config.flow_partition_of(place.as_bytes()), fresh, config)
     }
 
     /// A new execution where another one lives.

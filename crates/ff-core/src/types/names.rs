@@ -147,6 +147,8 @@ names! {
     ExecutionKind("kind", KIND_BYTES_MAX);
     /// The caller's own name for a submission: the same key is the same execution.
     IdempotencyKey("idempotency_key", IDEMPOTENCY_KEY_BYTES_MAX);
+    /// What submissions have in common that are held together or apart.
+    ThrottleKey("key", THROTTLE_KEY_BYTES_MAX);
 }
 
 impl Default for LaneId {

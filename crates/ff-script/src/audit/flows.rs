@@ -479,7 +479,11 @@ fn due_at(flow: &Flow<'_>, listed: Option<i64>) -> Option<i64> {
         return Some(listed.unwrap_or(0));
     }
     if let Some(ended_at) = flow.number("ended_at") {
-        let kept_ms = flow.number("retention_ms").unwrap_or(limits::RETENTION_MS_DEFAULT as i64);
+        let unsaid_ms = match flow.text("state") {
+            "failed" => limits::FAILED_RETENTION_MS_DEFAULT,
+            _ => limits::RETENTION_MS_DEFAULT,
+        };
+        let kept_ms = flow.number("retention_ms").unwrap_or(unsaid_ms as i64);
         return Some((ended_at + kept_ms).max(flow.count("kept_until")));
     }
     if flow.has("graph") && !flow.has("sealed") {

@@ -12,9 +12,15 @@ use crate::gate::Debt;
 
 /// The gate that a record says its execution waits at.
 pub(super) fn waits_at(record: &Record<'_>) -> Option<String> {
-    let at_quota = record.text(field::PARK_REASON) == "waiting_for_quota";
-    (at_quota && record.has(field::QUOTA_ID))
-        .then(|| format!("q:{}:{}", record.text(field::QUOTA_ID), record.text(field::QUOTA_KEY)))
+    match record.text(field::PARK_REASON) {
+        "waiting_for_quota" if record.has(field::QUOTA_ID) => {
+            Some(format!("q:{}:{}", record.text(field::QUOTA_ID), record.text(field::QUOTA_KEY)))
+        }
+        "waiting_for_budget" if record.has(field::BUDGET_AWAITED) => {
+            Some(format!("b:{}", record.text(field::BUDGET_AWAITED)))
+        }
+        _ => None,
+    }
 }
 
 pub(super) fn check(contents: &Contents<'_>, found: &mut Findings) {
@@ -80,7 +86,8 @@ fn wrong_undo(contents: &Contents<'_>, uuid: &str) -> Option<&'static str> {
 }
 
 fn needs_undo(record: &Record<'_>) -> bool {
-    record.state() == Some(State::Running) && record.has(field::QUOTA_ID)
+    let is_gated = record.has(field::QUOTA_ID) || record.has(field::BUDGETS);
+    record.state() == Some(State::Running) && is_gated
 }
 
 fn missing_undo(contents: &Contents<'_>, found: &mut Findings) {

@@ -20,9 +20,20 @@ type Wanted<'a> = BTreeMap<Cow<'a, [u8]>, i64>;
 pub(super) fn check(contents: &Contents<'_>, found: &mut Findings) {
     let wanted = wanted(contents);
     let none = Wanted::new();
-    // Who was served in a fair lane is no index of executions, nor are lanes and what is owed.
+    // Who was served in a fair lane is no index of executions, nor are lanes, what is
+    // owed to others, and budgets with their users. Who waits for a key is listed by since when,
+    // which no record tells.
     let is_other = |place: &&Place<'_>| {
-        matches!(place, Place::Shares(_) | Place::LaneUses | Place::Queued | Place::Outbox)
+        matches!(
+            place,
+            Place::Shares(_)
+                | Place::LaneUses
+                | Place::Outbox
+                | Place::Queued
+                | Place::Turns(_)
+                | Place::Budgets
+                | Place::Users(_)
+        )
     };
     let indexes = contents.places.keys().filter(|place| !is_other(place));
     for place in indexes {
@@ -236,8 +247,11 @@ fn purge_at(record: &Record<'_>) -> i64 {
     if record.has(field::FLOW_ID) {
         return limits::TIMESTAMP_MS_MAX as i64;
     }
-    let kept_ms = record.number(field::RETENTION_MS);
-    let kept_until =
-        record.count(field::ENDED_AT) + kept_ms.unwrap_or(limits::RETENTION_MS_DEFAULT as i64);
+    let unsaid_ms = match record.text(field::STATE) {
+        "failed" | "expired" => limits::FAILED_RETENTION_MS_DEFAULT,
+        _ => limits::RETENTION_MS_DEFAULT,
+    };
+    let kept_ms = record.number(field::RETENTION_MS).unwrap_or(unsaid_ms as i64);
+    let kept_until = record.count(field::ENDED_AT) + kept_ms;
     kept_until.max(record.count(field::REMEMBERED_UNTIL))
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use ff_core::need::Need;
 use ff_core::partition::{Partition, PartitionConfig, PartitionFamily};
 use ff_core::state::TerminalOutcome;
-use ff_core::types::LaneId;
+use ff_core::types::{ExecutionId, LaneId};
 
 use crate::dump::{Dump, Stored};
 
@@ -83,6 +83,8 @@ places! {
         Inputs ":inputs" List;
         /// Its children.
         Children ":children" List;
+        /// Its budgets.
+        BudgetList ":budgets" String;
         /// What a refused claim of it puts back.
         Undo ":undo" String;
     }
@@ -91,6 +93,14 @@ places! {
         Policy "" Hash;
         /// Its gates that somebody waits for.
         Awaited ":awaited" SortedSet;
+    }
+    "budget" {
+        /// A budget.
+        Budget "" Hash;
+        /// Who has used it.
+        Users ":users" SortedSet;
+        /// What happened to it.
+        Happened ":events" List;
     }
     "wp" {
         /// A waitpoint.
@@ -131,6 +141,8 @@ places! {
         Trimmed "trimmed" String;
         /// What is remembered under idempotency keys.
         Idempotency "idem" Hash;
+        /// Who has the keys of throttles.
+        Throttles "throttles" Hash;
         /// The keys of waitpoint tokens.
         Secrets "secrets" Hash;
         /// What every partition knows.
@@ -151,6 +163,10 @@ places! {
         Outbox "outbox" SortedSet;
         /// Gates that let nobody pass.
         Closed "closed" Hash;
+        /// Budgets of flows and executions to come.
+        Attached "attached" Hash;
+        /// Every budget.
+        Budgets "budgets" SortedSet;
         /// The lanes that have needs.
         Queued "queued" SortedSet;
     }
@@ -167,8 +183,14 @@ places! {
         Needs(&'a str) Set;
         /// Who was served when in a fair lane.
         Shares(&'a str) SortedSet;
+        /// Who waits for a singleton key: `namespace:kind:key`.
+        Turns(&'a str) SortedSet;
         /// What ended this way.
         Ended(TerminalOutcome) SortedSet;
+        /// What an execution has of a budget.
+        Usage(&'a str, &'a str) Hash;
+        /// What its reports said.
+        Reports(&'a str, &'a str) Hash;
         /// Who waits at a gate.
         Gate(Cow<'a, str>) SortedSet;
         /// Who holds a place behind a gate.
@@ -258,6 +280,7 @@ impl<'a> Place<'a> {
             ("q", name) => queue(name),
             ("needs", lane) => LaneId::try_new(lane).is_ok().then_some(Self::Needs(lane)),
             ("shares", lane) => LaneId::try_new(lane).is_ok().then_some(Self::Shares(lane)),
+            ("turns", name) => (name.split(':').count() == 3).then_some(Self::Turns(name)),
             ("ended", outcome) => ended(outcome),
             ("gate", gate) => is_gate(gate).then_some(Self::Gate(Cow::Borrowed(gate))),
             ("holders", gate) => is_gate(gate).then_some(Self::Holders(gate)),
@@ -269,6 +292,7 @@ impl<'a> Place<'a> {
                 let (uuid, end) = named.split_at_checked(UUID_BYTES)?;
                 let place = Self::of_owner(owner, uuid, end);
                 let place = place.or_else(|| Self::of_execution(owner, uuid, end));
+                let place = place.or_else(|| Self::of_budget(owner, uuid, end));
                 place.filter(|_| is_uuid(uuid.as_bytes()))
             }
         })
@@ -282,6 +306,17 @@ impl<'a> Place<'a> {
         }
         let name = BlobName::ALL.into_iter().find(|name| name.as_str() == part)?;
         Some(Self::Blob(uuid, name))
+    }
+
+    /// What a budget has one of for each execution.
+    fn of_budget(owner: &str, id: &'a str, end: &'a str) -> Option<Self> {
+        let named = end.strip_prefix(":of:").filter(|_| owner == "budget")?;
+        let (execution, is_reports) = match named.strip_suffix(":reports") {
+            Some(execution) => (execution, true),
+            None => (named, false),
+        };
+        execution.parse::<ExecutionId>().ok()?;
+        Some(if is_reports { Self::Reports(id, execution) } else { Self::Usage(id, execution) })
     }
 
     fn of_attempt(uuid: &'a str, text: &str) -> Option<Self> {
@@ -301,6 +336,9 @@ impl<'a> Place<'a> {
             Self::Queue(name) => write!(f, "q:{name}"),
             Self::Needs(lane) => write!(f, "needs:{lane}"),
             Self::Shares(lane) => write!(f, "shares:{lane}"),
+            Self::Usage(id, execution) => write!(f, "budget:{id}:of:{execution}"),
+            Self::Reports(id, execution) => write!(f, "budget:{id}:of:{execution}:reports"),
+            Self::Turns(name) => write!(f, "turns:{name}"),
             Self::Ended(outcome) => write!(f, "ended:{outcome}"),
             Self::Gate(gate) => write!(f, "gate:{gate}"),
             Self::Holders(gate) => write!(f, "holders:{gate}"),
@@ -322,6 +360,12 @@ impl<'a> Place<'a> {
             | Self::Awaited(_)
             | Self::Holders(_)
             | Self::Window(_) => family == PartitionFamily::Quota,
+            Self::Budgets
+            | Self::Budget(_)
+            | Self::Users(_)
+            | Self::Happened(_)
+            | Self::Usage(..)
+            | Self::Reports(..) => family == PartitionFamily::Budget,
             _ => family == PartitionFamily::Flow,
         }
     }

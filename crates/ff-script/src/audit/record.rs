@@ -90,6 +90,10 @@ fields! {
     RECLAIMS_MAX b"mc" Form::Number;
     REPLAYS_MAX b"mp" Form::Number;
     RETENTION_MS b"re" Form::Number;
+    BUDGETS b"bg" Form::Number;
+    BUDGET_AWAITED b"ba" Form::Uuid;
+    DEBOUNCE_UNTIL b"db" Form::Number;
+    AWAITS_TURN b"aw" Form::Word(&["1"]);
     ATTEMPT_COUNT b"ac" Form::Number;
     ATTEMPT_ID b"ai" Form::Uuid;
     ATTEMPT_TYPE b"ty" Form::Word(&["retry", "reclaim", "replay"]);
@@ -176,6 +180,10 @@ fields! {
     POLICY2 b"po2" Form::Text;
     POLICY3 b"po3" Form::Text;
     POLICY4 b"po4" Form::Text;
+    THROTTLE b"th" Form::Text;
+    THROTTLE2 b"th2" Form::Text;
+    THROTTLE3 b"th3" Form::Text;
+    THROTTLE4 b"th4" Form::Text;
     IDEMPOTENCY b"id" Form::Text;
     IDEMPOTENCY2 b"id2" Form::Text;
     IDEMPOTENCY3 b"id3" Form::Text;
@@ -257,6 +265,15 @@ impl<'a> Record<'a> {
     pub(super) fn idempotency_key(&self) -> Vec<u8> {
         let pieces =
             [field::IDEMPOTENCY, field::IDEMPOTENCY2, field::IDEMPOTENCY3, field::IDEMPOTENCY4];
+        self.joined(pieces)
+    }
+
+    /// How it is throttled: a letter, a colon and the key; empty if it is not.
+    pub(super) fn throttle(&self) -> Vec<u8> {
+        self.joined([field::THROTTLE, field::THROTTLE2, field::THROTTLE3, field::THROTTLE4])
+    }
+
+    fn joined(&self, pieces: [Field; 4]) -> Vec<u8> {
         pieces.into_iter().filter_map(|piece| self.bytes(piece)).flatten().copied().collect()
     }
 

@@ -53,6 +53,8 @@ const UNCOMMON: &[Field] = &[
     field::PENDING_WAITPOINTS,
     field::FLOW_ID,
     field::PARK_REASON,
+    field::THROTTLE,
+    field::BUDGETS,
     field::QUOTA_ID,
 ];
 
@@ -115,7 +117,8 @@ impl Rules<'_> {
     fn lease(&mut self, state: State) {
         let record = self.record;
         // A refused claim leaves nothing but its epoch, which does not come again.
-        let undone = record.has(field::QUOTA_ID) && !record.has(field::LEASE_ID);
+        let is_gated = record.has(field::QUOTA_ID) || record.has(field::BUDGETS);
+        let undone = is_gated && !record.has(field::LEASE_ID);
         if !undone && self.together("I2", LEASE) {
             let (epoch, attempts) =
                 (record.count(field::LEASE_EPOCH), record.count(field::ATTEMPT_COUNT));

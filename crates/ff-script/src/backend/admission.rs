@@ -6,15 +6,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ff_core::error::{Code, EngineError};
 use ff_core::partition::Partition;
-use ff_core::types::TimestampMs;
+use ff_core::types::{BudgetId, TimestampMs};
 
 use super::ScriptBackend;
 use crate::calls::claim::ClaimRow;
 use crate::calls::gate::BlockExecutionForAdmission;
 use crate::calls::quota::{CheckAdmissionAndRecord, CheckAdmissionAndRecordReply};
+use crate::calls::usage::{CheckBudgetAndReserve, CheckBudgetAndReserveReply};
 use crate::gate::Gate;
 use crate::host::Host;
 use crate::together::together;
+use crate::wire::Rest;
 
 /// How many claims were refused, and why, since this process opened the store.
 #[derive(Debug, Default)]
@@ -37,7 +39,8 @@ impl AdmissionCounters {
     fn count(&self, refusal: &Refusal) {
         let counter = match refusal.code {
             Code::ConcurrencyLimitExceeded => &self.concurrency,
-            _ => &self.rate,
+            Code::RateLimitExceeded => &self.rate,
+            _ => return,
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }
@@ -49,6 +52,7 @@ struct Refusal {
     detail: String,
     opens_at: Option<TimestampMs>,
     code: Code,
+    budget_id: Option<BudgetId>,
 }
 
 impl<H: Host + ?Sized> ScriptBackend<H> {
@@ -100,6 +104,16 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
                 };
                 refusal_of(self.call(home, call).await, home)
             }
+            Gate::Budget { budget, reserves } => {
+                let words = reserves.split(['=', ',']).filter(|word| !word.is_empty());
+                let call = CheckBudgetAndReserve {
+                    budget_id: *budget,
+                    execution_id: claim.execution_id,
+                    lease_epoch: claim.lease_epoch,
+                    amounts: Rest(words.map(str::to_owned).collect()),
+                };
+                refusal_of_budget(self.call(home, call).await, *budget)
+            }
         }
     }
 
@@ -114,6 +128,7 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
             blocking_reason: refusal.reason.to_owned(),
             blocking_detail: refusal.detail.clone(),
             opens_at: refusal.opens_at,
+            budget_id: refusal.budget_id,
         };
         if let Err(error) = self.call(claim.execution_id.partition(), call).await {
             let id = claim.execution_id;
@@ -129,8 +144,9 @@ fn refusal_of(
     answer: Result<CheckAdmissionAndRecordReply, EngineError>,
     home: Partition,
 ) -> Option<Refusal> {
-    let refusal =
-        |detail: String, opens_at, code| Some(Refusal { reason: QUOTA, detail, opens_at, code });
+    let refusal = |detail: String, opens_at, code| {
+        Some(Refusal { reason: QUOTA, detail, opens_at, code, budget_id: None })
+    };
     match answer {
         Ok(
             CheckAdmissionAndRecordReply::Admitted {}
@@ -147,6 +163,33 @@ fn refusal_of(
         Err(error) => {
             tracing::warn!(%home, %error, "a gate could not be asked");
             refusal("it could not be asked".into(), None, Code::RateLimitExceeded)
+        }
+    }
+}
+
+const BUDGET: &str = "waiting_for_budget";
+
+/// What the answer of a budget means; none if it lets the claim pass.
+fn refusal_of_budget(
+    answer: Result<CheckBudgetAndReserveReply, EngineError>,
+    budget: BudgetId,
+) -> Option<Refusal> {
+    let refusal = |detail: String, opens_at| {
+        let (reason, code, budget_id) = (BUDGET, Code::BudgetExceeded, Some(budget));
+        Some(Refusal { reason, detail, opens_at, code, budget_id })
+    };
+    match answer {
+        Ok(
+            CheckBudgetAndReserveReply::Admitted {} | CheckBudgetAndReserveReply::AdmittedBefore {},
+        ) => None,
+        Ok(CheckBudgetAndReserveReply::Exceeded { dimension, usage, limit, opens_at }) => {
+            refusal(format!("{usage} of {limit} {dimension} are taken"), opens_at)
+        }
+        // Who removes a budget lifts its limits.
+        Err(error) if error.code() == Some(Code::BudgetNotFound) => None,
+        Err(error) => {
+            tracing::warn!(%budget, %error, "a gate could not be asked");
+            refusal("it could not be asked".into(), None)
         }
     }
 }

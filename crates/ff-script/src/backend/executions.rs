@@ -29,7 +29,7 @@ use crate::ids::{IdSource, SystemIds};
 use crate::wire::Rest;
 
 /// Bytes of one batch call: keeps the store's longest pause far below a lease.
-const BATCH_BYTES_MAX: usize = 1 << 20;
+pub(super) const BATCH_BYTES_MAX: usize = 1 << 20;
 
 /// The id of a change from outside: every one has one, so that its repetition is recognised.
 pub(super) fn named(request_id: Option<RequestId>) -> Option<RequestId> {
@@ -191,6 +191,9 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         position: usize,
         execution: contracts::CreateExecution,
     ) -> Result<Item, EngineError> {
+        if let Some(policy) = &execution.policy {
+            self.check_budgets(policy).await?;
+        }
         let is_fresh = execution.execution_id.is_none();
         let call = CreateExecution::try_from(execution.place(SystemIds.ordered(), &self.config)?)?;
         self.register_lane(&call.lane).await?;
@@ -261,7 +264,8 @@ fn created(reply: CreateExecutionReply) -> Created {
         CreateExecutionReply::Created { execution_id, public_state } => {
             Created::Created { execution_id, public_state }
         }
-        CreateExecutionReply::Duplicate { execution_id, public_state } => {
+        CreateExecutionReply::Duplicate { execution_id, public_state }
+        | CreateExecutionReply::Debounced { execution_id, public_state } => {
             Created::Duplicate { execution_id, public_state }
         }
     }

@@ -4,13 +4,15 @@
 use std::sync::Arc;
 
 use ff_core::contracts::{
-    ExecutionSnapshot, Explanation, NearWorker, SuspensionRecord, Why, WorkerRecord,
+    DimensionUsage, ExecutionSnapshot, Explanation, ListBudgetUsage, NearWorker, SuspensionRecord,
+    Why, WorkerRecord,
 };
+use ff_core::engine_backend::Budgets as _;
 use ff_core::error::EngineError;
 use ff_core::need::Need;
 use ff_core::partition::Partition;
 use ff_core::state::{BlockingReason, EligibilityState, LifecyclePhase, OwnershipState};
-use ff_core::types::{ExecutionId, TimestampMs};
+use ff_core::types::{BudgetId, ExecutionId, TimestampMs};
 
 use super::snapshot::snapshot;
 use super::workers::is_engine;
@@ -23,13 +25,21 @@ use crate::host::Host;
 /// Workers that are named as the nearest.
 const NEAREST_MAX: usize = 3;
 
+/// Executions of a budget among which those that run are looked for.
+const HOLDERS_LOOKED_AT: u32 = 20;
+
 impl<H: Host + ?Sized> ScriptBackend<H> {
     pub(super) async fn explain(&self, id: ExecutionId) -> Result<Explanation, EngineError> {
         let of = self.call_on(id, ExplainExecution { execution_id: id }).await?;
         let one = snapshot(id, self.call_on(id, DescribeExecution { execution_id: id }).await?);
         let why = match by_itself(&one, &of) {
             Some(why) => why,
-            None => self.waiting_for_worker(&one, &of).await?,
+            None => match of {
+                Explained { budget_awaited: Some(budget), .. } if awaits_budget(&one) => {
+                    self.waiting_for_budget(budget).await?
+                }
+                _ => self.waiting_for_worker(&one, &of).await?,
+            },
         };
         let Explained { now, .. } = of;
         let held = matches!(why, Why::Held { .. });
@@ -47,6 +57,36 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         })
     }
 
+    /// What keeps an execution from passing a budget, and who runs under it.
+    async fn waiting_for_budget(&self, budget_id: BudgetId) -> Result<Why, EngineError> {
+        let budget = self.describe_budget(budget_id).await?;
+        let query = ListBudgetUsage { offset: None, limit: Some(HOLDERS_LOOKED_AT) };
+        let users = self.list_budget_usage(budget_id, query).await?.usage;
+        let holders = users.into_iter().filter(|user| user.lease_epoch.is_some());
+        let is_full = |usage: &DimensionUsage| {
+            usage.hard.is_some_and(|hard| usage.used + usage.reserved >= hard)
+        };
+        let fullest = budget.dimensions.iter().filter(|(_, usage)| usage.hard.is_some());
+        let share = |usage: &DimensionUsage| {
+            (usage.used + usage.reserved) as f64 / usage.hard.unwrap_or(u64::MAX) as f64
+        };
+        let full = budget.dimensions.iter().find(|(_, usage)| is_full(usage));
+        let full =
+            full.or(fullest.max_by(|(_, one), (_, other)| share(one).total_cmp(&share(other))));
+        let (dimension, usage) = full.map(|(name, usage)| (name.clone(), *usage)).unzip();
+        let usage = usage.unwrap_or_default();
+        Ok(Why::Budget {
+            budget_id,
+            name: budget.name.clone(),
+            dimension,
+            used: usage.used,
+            reserved: usage.reserved,
+            limit: usage.hard.unwrap_or_default(),
+            opens_at: budget.next_reset_at,
+            holders: holders.map(|user| user.execution_id).take(NEAREST_MAX).collect(),
+        })
+    }
+
     /// What keeps an execution in its queue that may be claimed.
     async fn waiting_for_worker(
         &self,
@@ -58,14 +98,19 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         let connected = count(workers.len());
         workers.retain(|worker| worker.lanes.contains(&one.lane));
         let in_lane = count(workers.len());
+        workers.retain(|worker| worker.takes_from(&one.namespace));
+        let in_namespace = count(workers.len());
         workers.retain(|worker| worker.serves(&one.kind));
         let capable = |worker: &&WorkerRecord| missing(worker, one).is_empty();
         let able: Vec<&WorkerRecord> = workers.iter().filter(capable).collect();
         if in_lane == 0 {
             return Ok(Why::NoWorkerInLane { connected });
         }
+        if in_namespace == 0 {
+            return Ok(Why::NoWorkerInNamespace { namespace: one.namespace.clone(), in_lane });
+        }
         if workers.is_empty() {
-            return Ok(Why::NoWorkerForKind { in_lane });
+            return Ok(Why::NoWorkerForKind { in_lane: in_namespace });
         }
         if able.is_empty() {
             let required = one.required_capabilities.clone();
@@ -103,6 +148,11 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         self.ask_all("count_ahead", ask, |ahead: u64| all += ahead).await?;
         Ok(all)
     }
+}
+
+/// Is it parked at a budget?
+fn awaits_budget(one: &ExecutionSnapshot) -> bool {
+    one.state.blocking_reason == BlockingReason::WaitingForBudget
 }
 
 /// What an execution tells without the workers; nothing if it may be claimed.
@@ -145,7 +195,11 @@ fn suspended(one: &ExecutionSnapshot) -> Why {
 }
 
 fn waiting(one: &ExecutionSnapshot, of: &Reply) -> Option<Why> {
-    let Explained { reserved_for, reserved_until, .. } = of;
+    let Explained { reserved_for, reserved_until, turn_of, .. } = of;
+    let is_parked = one.state.blocking_reason == BlockingReason::PausedByPolicy;
+    if let Some(execution_id) = turn_of.filter(|_| is_parked) {
+        return Some(Why::Singleton { execution_id });
+    }
     if one.state.eligibility_state == EligibilityState::BlockedByLaneState {
         return Some(Why::LanePaused);
     }

@@ -11,6 +11,7 @@ use ff_core::partition::Partition;
 use super::ScriptBackend;
 use crate::calls::gate::{OpenGate, OpenGateReply};
 use crate::calls::quota::{ForgetAdmission, ReleaseAdmission, ReleaseAdmissionReply};
+use crate::calls::usage::{ForgetUsage, ForgetUsageReply, ReleaseBudget, ReleaseBudgetReply};
 use crate::calls::waiting::{AwaitGates, AwaitGatesReply, SettleOpenings, SettleOpeningsReply};
 use crate::gate::{Debt, Gate, Opening, home_of};
 use crate::host::Host;
@@ -21,7 +22,9 @@ use crate::wire::Rest;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Release,
+    ReleaseBudget,
     Forget,
+    ForgetUsage,
     Await,
 }
 
@@ -42,6 +45,12 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
                 Some(Debt::Open(opening)) => {
                     done[place] = false;
                     openings.push(opening);
+                }
+                Some(Debt::Budget(verdict)) => {
+                    if let Err(error) = self.carry_out_verdict(verdict).await {
+                        tracing::warn!(%from, %error, "what is owed could not be told yet");
+                        done[place] = false;
+                    }
                 }
                 Some(debt) => self.sort(&mut errands, place, from, debt, &one.told),
                 None => done[place] = false,
@@ -73,18 +82,30 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
             Debt::Release { execution_id, epoch, used, gates } => {
                 for gate in gates {
                     let home = gate.home(&self.config);
-                    let Gate::Quota { policy, key } = gate;
-                    let (id, used) = (execution_id.to_string(), u8::from(used).to_string());
-                    let item = vec![policy.to_string(), key, id, epoch.to_string(), used];
-                    add(home, Kind::Release, item);
+                    let (id, epoch) = (execution_id.to_string(), epoch.to_string());
+                    match gate {
+                        Gate::Quota { policy, key } => {
+                            let used = u8::from(used).to_string();
+                            let item = vec![policy.to_string(), key, id, epoch, used];
+                            add(home, Kind::Release, item);
+                        }
+                        Gate::Budget { budget, .. } => {
+                            add(home, Kind::ReleaseBudget, vec![budget.to_string(), id, epoch]);
+                        }
+                    }
                 }
             }
             Debt::Forget { execution_id, gates } => {
                 for gate in gates {
-                    let home = gate.home(&self.config);
-                    let Gate::Quota { policy, key } = gate;
-                    let item = vec![policy.to_string(), key, execution_id.to_string()];
-                    add(home, Kind::Forget, item);
+                    let (home, id) = (gate.home(&self.config), execution_id.to_string());
+                    match gate {
+                        Gate::Quota { policy, key } => {
+                            add(home, Kind::Forget, vec![policy.to_string(), key, id]);
+                        }
+                        Gate::Budget { budget, .. } => {
+                            add(home, Kind::ForgetUsage, vec![budget.to_string(), id]);
+                        }
+                    }
                 }
             }
             Debt::Wait { gate } => {
@@ -93,7 +114,7 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
                     add(home, Kind::Await, item);
                 }
             }
-            Debt::Open(_) => {}
+            Debt::Open(_) | Debt::Budget(_) => {}
         }
     }
 
@@ -112,6 +133,15 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
                     ReleaseAdmissionReply::Released { openings, .. }
                     | ReleaseAdmissionReply::ReleasedBefore { openings, .. } => openings,
                 },
+                Kind::ReleaseBudget => match self.call(target, ReleaseBudget { items }).await? {
+                    ReleaseBudgetReply::Released { openings }
+                    | ReleaseBudgetReply::ReleasedBefore { openings } => openings,
+                },
+                Kind::ForgetUsage => {
+                    let ForgetUsageReply::Forgotten { openings } =
+                        self.call(target, ForgetUsage { items }).await?;
+                    openings
+                }
                 Kind::Forget => {
                     self.call(target, ForgetAdmission { items }).await?;
                     Vec::new()

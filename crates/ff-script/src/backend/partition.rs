@@ -21,6 +21,7 @@ use crate::calls::claim_next::{ClaimNext, ClaimNextReply, RecallClaims, RecallCl
 use crate::calls::grant::{GrantNext, GrantNextReply};
 use crate::calls::tick::{Tick, TickReply};
 use crate::calls::worker::{LaneDepths, LaneDepthsReply, ListNeeds, ListNeedsReply};
+use crate::gate::Gate;
 use crate::host::Host;
 use crate::ids::{IdSource, SystemIds};
 use crate::value::Value;
@@ -234,6 +235,7 @@ impl<'a> Holder<'a> {
                 lease_ttl_ms: self.lease_ttl_ms,
                 kind: row.attempt_kind.handle_kind(),
             },
+            budget_ids: row.gates.0.iter().filter_map(Gate::budget).collect(),
             namespace: row.namespace,
             kind: row.kind,
             payload: row.payload,

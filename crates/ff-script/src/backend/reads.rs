@@ -319,7 +319,7 @@ impl Position {
         encode_token(format!("1.{}.{inside}", self.partition).as_bytes())
     }
 
-    fn decode(text: &str) -> Option<Self> {
+    pub(super) fn decode(text: &str) -> Option<Self> {
         let text = String::from_utf8(decode_token(text)?).ok()?;
         let mut parts = text.splitn(3, '.');
         let (version, partition, inside) = (parts.next()?, parts.next()?, parts.next()?);

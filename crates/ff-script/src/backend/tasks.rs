@@ -1,9 +1,11 @@
 //! What the holder of a lease says about its execution.
 
 use ff_core::backend::{FailOutcome, FailureClass, FailureReason, Handle, LeaseRenewal};
-use ff_core::contracts::{ChildrenAdded, GraphTask};
+use ff_core::contracts::{ChildrenAdded, Completion, GraphTask};
 use ff_core::engine_backend::{Answer, Tasks};
+use ff_core::error::EngineError;
 use ff_core::types::Moment;
+use futures_core::future::BoxFuture;
 
 use super::next_task::fail_outcome;
 use super::{ScriptBackend, held};
@@ -48,6 +50,13 @@ impl<H: Host + ?Sized> Tasks for ScriptBackend<H> {
             let call = held!(handle, CompleteExecution { result: result.unwrap_or_default() });
             self.call_on(handle.execution_id, call).await.map(drop)
         })
+    }
+
+    fn complete_many(
+        &self,
+        completions: Vec<Completion>,
+    ) -> BoxFuture<'_, Vec<Result<(), EngineError>>> {
+        Box::pin(self.complete_all(completions))
     }
 
     fn fail<'a>(

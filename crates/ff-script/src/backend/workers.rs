@@ -201,6 +201,7 @@ fn registering(registration: WorkerRegistration, session: WorkerSession) -> Regi
         capacity: registration.capacity,
         process: registration.process.unwrap_or_default(),
         replaces: registration.replaces.unwrap_or_default(),
+        namespaces: Joined(registration.namespaces),
         lanes: Rest(registration.lanes),
     }
 }
@@ -244,6 +245,8 @@ impl Row for WorkerRecord {
             running: Reading::read(values.next()?)?,
             capacity: Reading::read(values.next()?)?,
             heard_at: Reading::read(values.next()?)?,
+            // What its process is called is for those who want its instance id.
+            namespaces: names(values.nth(1)?)?,
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ff_core::contracts::{NewExecution, Tags};
+use ff_core::contracts::{NewExecution, Tags, Throttle};
 use ff_core::error::EngineError;
 use ff_core::limits;
 use ff_core::policy::ExecutionPolicy;
@@ -35,10 +35,12 @@ functions! {
         content_digest: String,
         sent_ms_ago: Option<u64>,
         correlation_id: String,
+        throttle: Option<Throttle>,
     })
     -> CreateExecutionReply {
         "OK" => Created { execution_id: ExecutionId, public_state: PublicState },
         "DUPLICATE" => Duplicate { execution_id: ExecutionId, public_state: PublicState },
+        "DEBOUNCED" => Debounced { execution_id: ExecutionId, public_state: PublicState },
     }
     refuses [IdempotencyConflict, InvalidPolicyJson, InvalidCapabilities, InvalidTagKey,
         TooManyNeeds, QuotaPolicyNotFound, LaneFull];
@@ -100,6 +102,7 @@ impl TryFrom<NewExecution> for CreateExecution {
 
     fn try_from(new: NewExecution) -> Result<Self, EngineError> {
         let NewExecution { execution_id, payload, delay_until, request } = new;
+        let throttle = request.throttle()?;
         let mut call = Self {
             execution_id,
             namespace: request.namespace.unwrap_or_default(),
@@ -117,6 +120,7 @@ impl TryFrom<NewExecution> for CreateExecution {
             dedup_ms: None,
             content_digest: String::new(),
             sent_ms_ago: None,
+            throttle,
         };
         if call.idempotency_key.is_some() {
             call.content_digest = call.digest();

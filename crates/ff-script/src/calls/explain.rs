@@ -2,7 +2,7 @@
 
 use ff_core::contracts::OpenUpstream;
 use ff_core::need::Need;
-use ff_core::types::{ExecutionId, LaneId, TimestampMs, WorkerInstanceId};
+use ff_core::types::{BudgetId, ExecutionId, LaneId, TimestampMs, WorkerInstanceId};
 
 use crate::call::functions;
 use crate::wire::{List, row};
@@ -25,6 +25,8 @@ functions! {
             children: u32,
             open_children: u32,
             unsealed: bool,
+            turn_of: Option<ExecutionId>,
+            budget_awaited: Option<BudgetId>,
         },
     }
     refuses [ExecutionNotFound];

@@ -1,7 +1,7 @@
 //! Gates, as seen from an execution's partition.
 
 use ff_core::state::PublicState;
-use ff_core::types::{ExecutionId, TimestampMs};
+use ff_core::types::{BudgetId, ExecutionId, TimestampMs};
 
 use crate::call::functions;
 
@@ -15,6 +15,7 @@ functions! {
         blocking_reason: String,
         blocking_detail: String,
         opens_at: Option<TimestampMs>,
+        budget_id: Option<BudgetId>,
     })
     -> BlockExecutionForAdmissionReply {
         "OK" => Blocked { public_state: PublicState },

@@ -71,8 +71,11 @@ pub struct GraphEdge {
 /// How many arguments stand before those a member is created from.
 const OWN_WIDTH: usize = 3;
 
+/// How many arguments a member is created from: all but the last, for it is not throttled.
+const CREATE_WIDTH: usize = CreateExecution::CONTRACT.args.len() - 1;
+
 /// How many arguments a member has.
-pub(super) const NODE_WIDTH: usize = OWN_WIDTH + CreateExecution::CONTRACT.args.len() + 1;
+pub(super) const NODE_WIDTH: usize = OWN_WIDTH + CREATE_WIDTH + 1;
 
 /// Members and then edges, as arguments.
 pub(super) fn encode(nodes: &[GraphNode], edges: &[GraphEdge]) -> Rest<Vec<u8>> {
@@ -83,7 +86,7 @@ pub(super) fn encode(nodes: &[GraphNode], edges: &[GraphEdge]) -> Rest<Vec<u8>> 
         node.optional.encode(&mut own);
         node.needed.encode(&mut own);
         items.extend(own.iter().map(<[u8]>::to_vec));
-        items.extend(node.create.encode().iter().map(<[u8]>::to_vec));
+        items.extend(node.create.encode().iter().take(CREATE_WIDTH).map(<[u8]>::to_vec));
         let mut last = Args::with_capacity(1);
         node.cancel_rest.encode(&mut last);
         items.extend(last.iter().map(<[u8]>::to_vec));

@@ -2,7 +2,8 @@
 
 use ff_core::capability::CapabilitySet;
 use ff_core::types::{
-    ExecutionId, ExecutionKind, LaneId, TimestampMs, WorkerId, WorkerInstanceId, WorkerSession,
+    ExecutionId, ExecutionKind, LaneId, Namespace, TimestampMs, WorkerId, WorkerInstanceId,
+    WorkerSession,
 };
 
 use crate::call::functions;
@@ -22,6 +23,7 @@ functions! {
         capacity: Option<u32>,
         process: String,
         replaces: String,
+        namespaces: Joined<Namespace>,
         lanes: Rest<LaneId>,
     })
     -> RegisterWorkerReply { "OK" => Registered { expires_at: TimestampMs, replaced: bool } }

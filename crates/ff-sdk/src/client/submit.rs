@@ -5,11 +5,12 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use ff_core::capability::CapabilitySet;
-use ff_core::contracts::{CreateExecution, Created};
+use ff_core::contracts::{CreateExecution, Created, Debounce, IfTaken, Singleton};
 use ff_core::error::EngineError;
 use ff_core::policy::{ExecutionPolicy, RetryPolicy, RoutingRequirements, TimeoutPolicy};
 use ff_core::types::{
-    ExecutionKind, ExecutionRef, IdempotencyKey, LaneId, NameError, Namespace, TimestampMs,
+    ExecutionKind, ExecutionRef, IdempotencyKey, LaneId, NameError, Namespace, ThrottleKey,
+    TimestampMs,
 };
 
 use super::Client;
@@ -123,6 +124,24 @@ impl<To> Submission<To> {
     pub fn idempotency_key(self, key: impl Into<String>) -> Self {
         let key = IdempotencyKey::try_new(key.into());
         self.set_name(key, |request, key| request.idempotency_key = Some(key))
+    }
+
+    /// Waits until nobody has submitted under this key, of the same namespace and kind, for so
+    /// long; at most so long after the first. Each submission replaces the payload, and is answered
+    /// with the same id.
+    pub fn debounce(self, key: &str, delay: Duration, max_wait: Duration) -> Self {
+        let (delay_ms, max_wait_ms) = (millis(delay), millis(max_wait));
+        self.set_name(ThrottleKey::try_new(key), |request, key| {
+            request.debounce = Some(Debounce { key, delay_ms, max_wait_ms });
+        })
+    }
+
+    /// One at a time under this key, of the same namespace and kind: while one is not over, the
+    /// answer is that one, or it waits behind it.
+    pub fn singleton(self, key: &str, if_taken: IfTaken) -> Self {
+        self.set_name(ThrottleKey::try_new(key), |request, key| {
+            request.singleton = Some(Singleton { key, if_taken });
+        })
     }
 
     /// Not to be claimed before this much time has passed since the submission, by the store's

@@ -12,6 +12,7 @@ use ff_api::task::{
     AddChildrenTask, CancelTask, CompleteTask, DelayTask, FailTask, ProgressTask, RenewTask,
     WaitChildrenTask, token_of,
 };
+use ff_api::usage::{ReportUsage, ReserveUsage};
 use ff_api::worker::Register;
 use ff_core::backend::{FailOutcome, FailureClass, FailureReason, Frame, Handle, LeaseRenewal};
 use ff_core::contracts::*;
@@ -21,7 +22,8 @@ use ff_core::object::Object;
 use ff_core::operation::{Nothing, Operation};
 use ff_core::partition::PartitionConfig;
 use ff_core::types::{
-    AttemptIndex, ExecutionId, FlowId, GrantId, Moment, QuotaPolicyId, RequestId, WorkerSession,
+    AttemptIndex, BudgetId, ExecutionId, FlowId, GrantId, Moment, QuotaPolicyId, RequestId,
+    WorkerSession,
 };
 use ff_script::ids::{IdSource, SystemIds};
 use futures_core::future::BoxFuture;
@@ -118,6 +120,50 @@ impl Holds for HttpBackend {
         hold_execution(on, named): HoldExecution;
         release_execution(on, named): ReleaseExecution;
         list_held(it): ListHeld;
+    }
+}
+
+impl Budgets for HttpBackend {
+    sends! {
+        describe_budget(on): DescribeBudget;
+        update_budget(on, it): UpdateBudget;
+        delete_budget(on): DeleteBudget;
+        list_budgets(it): ListBudgets;
+        reset_budget(on, named): ResetBudget;
+        list_budget_usage(on, it): ListBudgetUsage;
+    }
+
+    fn create_budget(&self, mut request: CreateBudget) -> Answer<'_, BudgetCreated> {
+        request.budget_id.get_or_insert_with(|| BudgetId::from_uuid(SystemIds.ordered()));
+        self.send::<CreateBudget>(Nothing {}, request)
+    }
+
+    fn report_usage<'a>(
+        &'a self,
+        handle: &'a Handle,
+        budget_id: BudgetId,
+        usage: UsageDimensions,
+    ) -> Answer<'a, ReportUsageResult> {
+        self.send::<ReportUsage>(budget_id, ReportUsage::new(handle, &named_usage(usage)))
+    }
+
+    fn reserve_usage<'a>(
+        &'a self,
+        handle: &'a Handle,
+        budget_id: BudgetId,
+        usage: UsageDimensions,
+    ) -> Answer<'a, ()> {
+        let request = ReserveUsage::new(handle, &named_usage(usage));
+        let sent = self.send::<ReserveUsage>(budget_id, request);
+        Box::pin(async move { sent.await.map(drop) })
+    }
+}
+
+/// Names a report that the caller did not name, so that all sends of it are one.
+fn named_usage(usage: UsageDimensions) -> UsageDimensions {
+    match usage.dedup_key {
+        Some(_) => usage,
+        None => usage.dedup_key(SystemIds.random().to_string()),
     }
 }
 
@@ -295,6 +341,13 @@ impl Tasks for HttpBackend {
         let call = Call::post_bytes(CompleteTask::PATH, result.unwrap_or_default());
         let call = call.with_header(headers::TASK, &token_of(handle));
         Box::pin(async move { self.run(call).await.map(drop) })
+    }
+
+    fn complete_many(
+        &self,
+        completions: Vec<Completion>,
+    ) -> BoxFuture<'_, Vec<Result<(), EngineError>>> {
+        Box::pin(self.complete_all(completions))
     }
 
     fn fail<'a>(

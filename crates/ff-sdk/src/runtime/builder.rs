@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ff_core::limits::KINDS_MAX;
+use ff_core::limits::{KINDS_MAX, NAMESPACES_MAX};
 use ff_core::policy::ExecutionPolicy;
 use ff_core::types::{ExecutionKind, LaneId, NameError, Namespace, WorkerId, WorkerInstanceId};
 use ff_script::ids::{IdSource, SystemIds};
@@ -19,7 +19,7 @@ use super::task_error::TaskError;
 use super::{Kinds, Registered, Source, Worker};
 use crate::backend_config::BackendConfig;
 use crate::client::DEFAULT_LANE;
-use crate::config::WorkerConfig;
+use crate::config::{ANY_NAMESPACE, WorkerConfig};
 use crate::connection::Connection;
 use crate::error::SdkError;
 use crate::worker::FlowFabricWorker;
@@ -46,7 +46,7 @@ pub struct WorkerBuilder<S> {
 struct Settings {
     name: String,
     instance: Option<String>,
-    namespace: String,
+    namespaces: Vec<String>,
     lanes: Vec<String>,
     capabilities: Vec<String>,
     concurrency: usize,
@@ -67,7 +67,7 @@ impl WorkerBuilder<()> {
         let settings = Settings {
             name,
             instance: None,
-            namespace: Namespace::default().as_str().to_owned(),
+            namespaces: Vec::new(),
             lanes: Vec::new(),
             capabilities: Vec::new(),
             concurrency: 1,
@@ -119,9 +119,10 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
         self
     }
 
-    /// The namespace of what this worker's client submits.
+    /// A namespace to take from; may be said several times, and the worker's client submits in the
+    /// first one. Without any it takes from all of them, and submits in the default one.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
-        self.settings.namespace = namespace.into();
+        self.settings.namespaces.push(namespace.into());
         self
     }
 
@@ -221,6 +222,7 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
         }
         let by_name = kinds(self.handlers, &self.settings.kind_limits)?;
         let drain = self.settings.drain;
+        let namespaces = self.settings.namespaces()?;
         let (source, config) = match self.backend {
             Some(Backend::Config(backend)) => (Source::Own, self.settings.check(backend)?),
             Some(Backend::Connection(shared)) => {
@@ -234,12 +236,27 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
         };
         let policies = policies(self.policies)?;
         let kinds = Arc::new(Kinds { state: self.state, by_name, freed: Notify::new() });
-        Ok(Worker { source, config, kinds, policies, drain, stop: watch::Sender::new(false) })
+        let stop = watch::Sender::new(false);
+        Ok(Worker { source, config, namespaces, kinds, policies, drain, stop })
     }
 }
 
 impl Settings {
+    /// Those to take from; none: any.
+    fn namespaces(&self) -> Result<Vec<Namespace>, SdkError> {
+        let count = self.namespaces.len() as u64;
+        if count > NAMESPACES_MAX {
+            let message = format!("there may be at most {NAMESPACES_MAX}");
+            return Err(SdkError::config(CONTEXT, "namespace", message));
+        }
+        let all = self.namespaces.iter().map(|name| Namespace::try_new(name).map_err(wrong_name));
+        let all: Vec<Namespace> = all.collect::<Result<_, _>>()?;
+        let any = all.iter().any(|name| name.as_str() == ANY_NAMESPACE);
+        Ok(if any { Vec::new() } else { all })
+    }
+
     fn check(self, backend: BackendConfig) -> Result<WorkerConfig, SdkError> {
+        let namespace = self.namespaces()?.into_iter().next().unwrap_or_default();
         let lanes = if self.lanes.is_empty() { vec![DEFAULT_LANE.to_owned()] } else { self.lanes };
         let lanes = lanes.iter().map(|lane| LaneId::try_new(lane).map_err(wrong_name));
         let instance = self.instance.unwrap_or_else(|| unique_instance(&self.name));
@@ -247,7 +264,7 @@ impl Settings {
             backend,
             worker_id: WorkerId::try_new(self.name).map_err(wrong_name)?,
             worker_instance_id: WorkerInstanceId::try_new(instance).map_err(wrong_name)?,
-            namespace: Namespace::try_new(self.namespace).map_err(wrong_name)?,
+            namespace,
             lanes: lanes.collect::<Result<_, _>>()?,
             capabilities: self.capabilities,
             lease_ttl_ms: u64::try_from(self.lease_ttl.as_millis()).unwrap_or(u64::MAX),

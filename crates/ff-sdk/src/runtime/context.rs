@@ -21,7 +21,7 @@ use crate::error::SdkError;
 use crate::flow::Input;
 use crate::json;
 use crate::kind::Takes;
-use crate::task::{Child, Frames, LeaseLoss, LeaseMonitor, TaskCore};
+use crate::task::{Child, Frames, LeaseLoss, LeaseMonitor, TaskCore, Usage};
 
 /// What a handler knows about its attempt: which execution, which try, the shared state, and
 /// whether it is still wanted. Cheap to clone.
@@ -87,6 +87,21 @@ impl<S> Context<S> {
     /// Labels.
     pub fn tags(&self) -> &Tags {
         &self.core.claimed.tags
+    }
+
+    /// What it uses of the budgets that apply to it.
+    ///
+    /// ```
+    /// # use ff_sdk::{Context, ReportUsageResult, TaskResult, UsageDimensions};
+    /// async fn step(context: &Context, number: u32) -> TaskResult<bool> {
+    ///     let used = UsageDimensions::new().with("tokens", 800);
+    ///     let used = used.dedup_key(format!("step-{number}"));
+    ///     let told = context.usage().report(used).await?;
+    ///     Ok(!matches!(told, ReportUsageResult::HardBreach { .. }))
+    /// }
+    /// ```
+    pub fn usage(&self) -> Usage<'_> {
+        Usage::new(&self.core)
     }
 
     /// The input as it was submitted.

@@ -57,11 +57,13 @@ impl<S: Send + Sync + 'static> Worker<S> {
                 worker
             }
             Source::Shared(connection) => {
-                FlowFabricWorker::connect_serving(self.config, &connection, kinds).await?
+                FlowFabricWorker::connect_serving(self.config, &connection, kinds, self.namespaces)
+                    .await?
             }
             Source::Own => {
                 let connection = Connection::open(self.config.backend.clone()).await?;
-                FlowFabricWorker::connect_serving(self.config, &connection, kinds).await?
+                FlowFabricWorker::connect_serving(self.config, &connection, kinds, self.namespaces)
+                    .await?
             }
         };
         if !self.policies.is_empty() {

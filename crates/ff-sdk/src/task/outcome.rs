@@ -137,8 +137,13 @@ impl ClaimedTask {
         }
     }
 
+    /// Its outcome landed by another call.
+    pub(crate) fn is_over(mut self) {
+        self.finish();
+    }
+
     /// Waits until what was written is there. Work that is done stays done without it.
-    async fn finish_output(&self) {
+    pub(crate) async fn finish_output(&self) {
         let flushed = tokio::time::timeout_at(self.core.lease.deadline(), self.core.output.flush());
         if let Ok(Err(error)) = flushed.await {
             let execution_id = self.execution_id();

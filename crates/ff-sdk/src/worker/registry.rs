@@ -83,6 +83,7 @@ async fn try_register(
         lanes: shared.config.lanes.clone(),
         capabilities: shared.capabilities.clone(),
         kinds: shared.kinds(),
+        namespaces: shared.namespaces.clone(),
         running: Some(shared.running()),
         capacity: Some(shared.capacity()),
         process: process::own(),

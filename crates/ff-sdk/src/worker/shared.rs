@@ -9,7 +9,7 @@ use ff_core::capability::CapabilitySet;
 use ff_core::contracts::{Claimed, NextTask, WorkRequest};
 use ff_core::engine_backend::EngineBackend;
 use ff_core::limits;
-use ff_core::types::{ExecutionKind, LeaseId, WorkerSession};
+use ff_core::types::{ExecutionKind, LeaseId, Namespace, WorkerSession};
 use ff_script::ids::IdSource;
 use ff_script::in_flight::InFlight;
 use tokio::runtime::Handle as Runtime;
@@ -28,6 +28,8 @@ use crate::task::TaskCore;
 pub(crate) struct Shared {
     pub(crate) config: WorkerConfig,
     pub(crate) capabilities: CapabilitySet,
+    /// Those it takes from; none: any.
+    pub(crate) namespaces: Vec<Namespace>,
     pub(crate) connection: Connection,
     pub(crate) ids: Arc<dyn IdSource>,
     pub(crate) session: WorkerSession,
@@ -96,6 +98,7 @@ impl Shared {
         let lanes = config.lanes.clone();
         WorkRequest {
             kinds: kinds.to_vec(),
+            namespaces: self.namespaces.clone(),
             capabilities: self.capabilities.clone(),
             count: u32::try_from(count).unwrap_or(u32::MAX),
             wait_ms: u64::try_from(max_wait.as_millis()).unwrap_or(u64::MAX),
@@ -111,7 +114,7 @@ impl Shared {
             lanes: self.config.lanes.clone(),
             capabilities: self.capabilities.clone(),
             kinds,
-            namespaces: Vec::new(),
+            namespaces: self.namespaces.clone(),
             lease_ttl_ms: Some(self.config.lease_ttl_ms),
             lease_id: Some(LeaseId::from_uuid(self.ids.random())),
             payload_text: false,

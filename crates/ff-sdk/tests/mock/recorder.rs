@@ -10,8 +10,8 @@ use ff_core::error::EngineError;
 use ff_core::operation::Nothing;
 use ff_core::partition::PartitionConfig;
 use ff_core::types::{
-    AttemptIndex, ExecutionId, ExecutionKind, FlowId, LaneId, Moment, QuotaPolicyId, WaitpointId,
-    WorkerInstanceId,
+    AttemptIndex, BudgetId, ExecutionId, ExecutionKind, FlowId, LaneId, Moment, QuotaPolicyId,
+    WaitpointId, WorkerInstanceId,
 };
 use ff_core::work_source::WorkSource;
 use ff_sdk::Connection;
@@ -169,6 +169,14 @@ impl Tasks for Recorder {
         fn add_children<'a>(handle: &'a Handle, tasks: Vec<GraphTask>) -> ChildrenAdded;
         fn wait_children<'a>(handle: &'a Handle) -> ();
     }
+
+    fn complete_many(
+        &self,
+        completions: Vec<Completion>,
+    ) -> BoxFuture<'_, Vec<Result<(), EngineError>>> {
+        self.calls.lock().expect("no panic").push("complete_many");
+        self.engine.complete_many(completions)
+    }
 }
 
 impl Streams for Recorder {
@@ -207,6 +215,22 @@ impl Holds for Recorder {
         fn hold_execution<'a>(id: ExecutionId, request: HoldExecution) -> ExecutionState;
         fn release_execution<'a>(id: ExecutionId, request: ReleaseExecution) -> ExecutionState;
         fn list_held<'a>(query: ListHeld) -> ListHeldPage;
+    }
+}
+
+impl Budgets for Recorder {
+    pass_on! {
+        fn create_budget<'a>(request: CreateBudget) -> BudgetCreated;
+        fn describe_budget<'a>(id: BudgetId) -> BudgetRecord;
+        fn update_budget<'a>(id: BudgetId, request: UpdateBudget) -> BudgetRecord;
+        fn delete_budget<'a>(id: BudgetId) -> BudgetDeleted;
+        fn list_budgets<'a>(query: ListBudgets) -> BudgetPage;
+        fn reset_budget<'a>(id: BudgetId, request: ResetBudget) -> BudgetReset;
+        fn list_budget_usage<'a>(id: BudgetId, query: ListBudgetUsage) -> BudgetUsagePage;
+        fn report_usage<'a>(
+            handle: &'a Handle, id: BudgetId, usage: UsageDimensions
+        ) -> ReportUsageResult;
+        fn reserve_usage<'a>(handle: &'a Handle, id: BudgetId, usage: UsageDimensions) -> ();
     }
 }
 

@@ -7,7 +7,9 @@ use ff_core::capability::CapabilitySet;
 use ff_core::contracts::{ClaimGrant, GrantRequest, WorkRequest};
 use ff_core::types::GrantId;
 use ff_script::ids::{IdSource, SystemIds};
-use ff_sdk::{ExecutionId, FlowFabricWorker, HandleKind, LaneId, SdkError};
+use ff_sdk::{
+    Context, ExecutionId, FlowFabricWorker, HandleKind, LaneId, SdkError, TaskResult, WorkerConfig,
+};
 use tokio::time::timeout;
 
 use crate::site::{LANE, LEASE_TTL_MS, LONG, Site, claim, eventually, worker_config};
@@ -47,6 +49,56 @@ pub(crate) async fn a_waiting_claim_is_woken_by_a_submission(site: Site) {
     );
     assert_eq!(*task.execution_id(), id);
     task.complete(None).await.expect("completed");
+}
+
+async fn worker_in(site: &Site, instance: &str, namespace: &str) -> FlowFabricWorker {
+    let namespace = namespace.parse().expect("valid");
+    let config = WorkerConfig { namespace, ..worker_config(instance, 1) };
+    FlowFabricWorker::connect_to(config, &site.connection).await.expect("connects")
+}
+
+/// `*` stands for all of them.
+pub(crate) async fn a_worker_claims_only_in_its_namespace(site: Site) {
+    let shop = site.client.clone().with_namespace("shop".parse().expect("valid"));
+    let other = site.submit("other").await;
+    let own = shop.submit_raw("test", "own").lane(LANE).await.expect("submitted").execution_id();
+    let one = worker_in(&site, "w-shop", "shop").await;
+    let task = claim(&one).await;
+    assert_eq!(*task.execution_id(), own);
+    task.complete(None).await.expect("completed");
+    assert!(one.claim_next().await.expect("answers").is_none());
+    let listed = site.client.workers().await.expect("listed");
+    let listed = listed.iter().find(|it| it.worker_instance_id.as_str() == "w-shop");
+    assert_eq!(listed.expect("it is there").namespaces, ["shop".parse().expect("valid")]);
+    let any = worker_in(&site, "w-any", "*").await;
+    let task = claim(&any).await;
+    assert_eq!(*task.execution_id(), other);
+    task.complete(None).await.expect("completed");
+    any.client().submit_raw("test", "x").lane(LANE).await.expect("submitted");
+    assert_eq!(claim(&any).await.namespace().as_str(), "default");
+}
+
+/// Without any it takes from all.
+pub(crate) async fn handlers_run_in_the_namespaces_that_are_named(site: Site) {
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let builder = site.handlers().state(tell).namespace("a").namespace("b");
+    let worker = builder.on_raw("test", async |context: Context<_>, _| -> TaskResult<Vec<u8>> {
+        let _ = context.state().send(context.namespace().to_string());
+        Ok(Vec::new())
+    });
+    let worker = worker.build().expect("valid");
+    let stop = worker.shutdown_handle();
+    let running = tokio::spawn(worker.run());
+    for namespace in ["c", "b", "a"] {
+        let client = site.client.clone().with_namespace(namespace.parse().expect("valid"));
+        client.submit_raw("test", "x").lane(LANE).await.expect("submitted");
+    }
+    let mut ran = vec![told.recv().await, told.recv().await];
+    ran.sort_unstable();
+    assert_eq!(ran, [Some("a".to_owned()), Some("b".to_owned())]);
+    stop.shutdown();
+    running.await.expect("no panic").expect("stops");
+    assert!(told.try_recv().is_err(), "nothing of c");
 }
 
 pub(crate) async fn a_worker_without_room_claims_nothing(site: Site) {

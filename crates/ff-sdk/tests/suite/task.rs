@@ -21,6 +21,27 @@ fn two_retries() -> ExecutionPolicy {
     ExecutionPolicy { retry_policy: Some(retry), ..ExecutionPolicy::default() }
 }
 
+pub(crate) async fn several_are_completed_at_once(site: Site) {
+    let worker = site.worker("w-1", 3).await;
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.push(site.submit("x").await);
+    }
+    let mut tasks = Vec::new();
+    while tasks.len() < 3 {
+        tasks.extend(worker.claim_many(3 - tasks.len(), LONG).await.expect("claimed"));
+    }
+    let ends = tasks.into_iter().map(|task| (task, Some(b"out".to_vec()))).collect();
+    let answers = worker.complete_many(ends).await;
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    assert_eq!(worker.capacity(), 3, "their room is free again");
+    for id in ids {
+        let result = site.client.await_result_raw(&id, LONG).await;
+        assert_eq!(result.expect("a result"), b"out");
+    }
+    worker.shutdown(LONG).await.expect("stops");
+}
+
 pub(crate) async fn a_completed_execution_has_the_bytes_of_its_result(site: Site) {
     let worker = site.worker("w-1", 1).await;
     let id = site.submit(every_byte()).await;

@@ -11,7 +11,7 @@ use ff_core::contracts::{AttemptOf, EdgeOf};
 use ff_core::error::EngineError;
 use ff_core::operation::Nothing;
 use ff_core::types::{
-    ExecutionId, ExecutionKind, ExecutionRef, FlowId, LaneId, QuotaPolicyId, WorkerId,
+    BudgetId, ExecutionId, ExecutionKind, ExecutionRef, FlowId, LaneId, QuotaPolicyId, WorkerId,
     WorkerInstanceId,
 };
 use utoipa::ToSchema;
@@ -92,6 +92,15 @@ impl Target for FlowId {
 
     async fn read(parts: &mut Parts, app: &Arc<App>) -> Result<On<Self>, Refusal> {
         Ok(On(id(parts, app, 0, "flow_id").await?, None))
+    }
+}
+
+impl Target for BudgetId {
+    type Schema = Self;
+    const ABOUT: Option<&'static str> = Some("The budget.");
+
+    async fn read(parts: &mut Parts, app: &Arc<App>) -> Result<On<Self>, Refusal> {
+        Ok(On(id(parts, app, 0, "budget_id").await?, None))
     }
 }
 

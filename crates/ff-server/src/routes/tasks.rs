@@ -5,16 +5,17 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
+use ff_api::create::BULK_MAX;
 use ff_api::frames::AppendFrames;
 use ff_api::task::{
-    AddChildrenTask, CancelTask, CompleteTask, DelayTask, FailTask, FailedTask, ProgressTask,
-    RenewTask, Task, WaitChildrenTask,
+    AddChildrenTask, BulkComplete, BulkCompleted, BulkEnd, CancelTask, CompleteTask, DelayTask,
+    FailTask, FailedTask, ProgressTask, RenewTask, Task, WaitChildrenTask,
 };
 use ff_api::worker::ClaimedTasks;
 use ff_core::argument::{check_bytes, check_payload, check_range};
 use ff_core::backend::{FailOutcome, Handle, LeaseRenewal};
 use ff_core::contracts::{
-    AppendFrameOutcome, ChildrenAdded, Finished, NextTask, TaskEnd, TaskEnded,
+    AppendFrameOutcome, ChildrenAdded, Completion, Finished, NextTask, TaskEnd, TaskEnded,
 };
 use ff_core::error::EngineError;
 use ff_core::limits;
@@ -38,6 +39,7 @@ pub(super) fn routes() -> Vec<Route> {
             .or_bytes()
             .answers::<ClaimedTasks>(200, "It is completed, and this is the task that comes next."),
         json::<FailTask, _, _>(fail),
+        json::<BulkComplete, _, _>(complete_bulk),
         json::<DelayTask, _, _>(delay),
         json::<AddChildrenTask, _, _>(add_children),
         json::<WaitChildrenTask, _, _>(wait_children),
@@ -100,6 +102,36 @@ async fn complete(
     let (_, tasks) = finish(&app, &handle, TaskEnd::Complete(result), next).await?;
     app.metrics.outcome(&handle, Outcome::Completed);
     Ok(answer::Json(StatusCode::OK, ClaimedTasks { tasks }).into_response())
+}
+
+async fn complete_bulk(State(app): State<Arc<App>>, request: Request) -> Answered<BulkCompleted> {
+    let (parts, body) = request.into_parts();
+    if body::kind(&parts.headers) != Kind::Json {
+        return Err(body::not_json());
+    }
+    let bytes_max = usize::try_from(app.limits.bulk_body_bytes).unwrap_or(usize::MAX);
+    let whole = body::read(&app, &parts.headers, body, bytes_max).await?;
+    let bulk: BulkComplete = parse_json(&whole.bytes)?;
+    check_range("number of tasks", bulk.tasks.len() as u64, 1..=BULK_MAX as u64)?;
+    let ends = bulk.tasks.into_iter().map(|task| completion(&app, task.0));
+    let ends = ends.collect::<Result<Vec<Completion>, Refusal>>()?;
+    let handles: Vec<Handle> = ends.iter().map(|end| end.handle.clone()).collect();
+    let answers = app.backend.complete_many(ends).await;
+    for (handle, _) in handles.iter().zip(&answers).filter(|(_, answer)| answer.is_ok()) {
+        app.metrics.outcome(handle, Outcome::Completed);
+    }
+    ok(BulkCompleted { results: answers.into_iter().map(BulkEnd::from).collect() })
+}
+
+/// One of several ends.
+fn completion(app: &App, mut task: CompleteTask) -> Result<Completion, Refusal> {
+    if task.next.is_some() {
+        return Err(Refusal::invalid("next", "is for the end of one task"));
+    }
+    let handle = handle(app, TaskHeader(None), task.task_token.take())?;
+    let result = task.into_result()?;
+    check_payload(result.as_ref().map_or(0, Vec::len), limits::RESULT_BYTES_MAX)?;
+    Ok(Completion { handle, result })
 }
 
 /// Ends a task and takes the next one. A server that is about to stop hands nothing out.

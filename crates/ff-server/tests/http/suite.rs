@@ -2,6 +2,7 @@
 //! server.
 
 pub(crate) mod approvals;
+pub(crate) mod budgets;
 pub(crate) mod children;
 pub(crate) mod flow_events;
 pub(crate) mod flows;

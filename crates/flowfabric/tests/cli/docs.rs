@@ -148,6 +148,7 @@ pages! {
     the_concepts_can_be_followed "concepts.md",
     the_policies_can_be_followed "policy.md",
     lanes_can_be_followed "lanes.md",
+    admission_can_be_followed "admission.md",
     quotas_can_be_followed "quotas.md",
     the_command_line_can_be_followed "command-line.md",
     the_http_api_can_be_followed "http.md",

@@ -4,6 +4,7 @@
 mod site;
 
 mod approve;
+mod budgets;
 mod cancel_replay;
 mod flow;
 mod hold;

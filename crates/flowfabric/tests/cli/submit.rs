@@ -204,3 +204,22 @@ fn quiet_prints_results_alone() {
     let listed = site.run(&["ls"]);
     assert!(listed.stdout.starts_with("EXECUTION") && listed.stderr.contains("1 execution"));
 }
+
+#[test]
+fn what_is_debounced_keeps_its_id_and_a_singleton_is_one() {
+    let site = Site::start();
+    let debounced = |input: &str| {
+        let pause = ["--debounce-delay", "10m", "--debounce-max-wait", "1h"];
+        let what = ["submit", "index", "--input", input, "--debounce", "doc-7"];
+        site.run(&[&what[..], &pause[..]].concat()).text()
+    };
+    assert_eq!(debounced("one"), debounced("two"));
+    let single = ["submit", "sync", "--singleton", "site-1"];
+    let first = site.run(&single).text();
+    assert_eq!(site.run(&single).text(), first);
+    let queued = site.run(&[&single[..], &["--queue"]].concat()).text();
+    assert_ne!(queued, first);
+    let why = site.run(&["why", queued.trim()]).text();
+    assert!(why.contains("waits for its turn"), "{why}");
+    site.run(&["submit", "sync", "--queue"]).complaint(2);
+}

@@ -1,5 +1,6 @@
 //! Claims take the best that the worker may take, reservations hold, and what was claimed is new.
 
+use ff_core::limits;
 use ff_script::calls::claim::ClaimRow;
 use ff_script::value::Value;
 
@@ -7,16 +8,21 @@ use super::super::sent::{Sent, uuid_of};
 use super::super::view::{Fields, field};
 use super::super::world::claim_rows;
 use super::flows::is_stopped;
-use super::{Checked, Seen, rule};
+use super::{Checked, Seen, fair, rule};
 
 pub(super) fn check(seen: &Seen<'_>) -> Checked {
     let rows = claim_rows(seen.sent, seen.answer);
-    for row in &rows {
+    let takes = seen.sent.name() != "ff_recall_claims";
+    for row in rows.iter().filter(|_| takes) {
         leased(seen, row)?;
     }
     match seen.sent.name() {
         "ff_claim_next" if seen.done() => recalled(seen).and_then(|()| best_first(seen, &rows)),
-        "ff_claim_next" if seen.answer.done => own_leases(seen, &rows),
+        "ff_claim_next" if seen.answer.done => {
+            rule(!rows.is_empty(), || "nothing was told".to_owned())?;
+            own_leases(seen, &rows)
+        }
+        "ff_recall_claims" => own_leases(seen, &rows),
         "ff_grant_next" if seen.answer.word == "DUPLICATE" => own_reservation(seen),
         "ff_grant_next" => recalled(seen).and_then(|()| best_reserved(seen)),
         _ => Ok(()),
@@ -112,8 +118,13 @@ fn took(sent: &Sent, record: Fields<'_>, now: u64) -> bool {
 fn best<'a>(seen: &Seen<'a>, count: usize) -> Vec<&'a str> {
     let able: Vec<&str> = seen.sent.text("capabilities").split(',').collect();
     let view = seen.before();
-    let most: f64 = seen.sent.text("score_max").parse().unwrap_or(f64::INFINITY);
-    let queued = view.queued(seen.sent.text("lane")).into_iter();
+    let lane = seen.sent.text("lane");
+    let mut most: f64 = seen.sent.text("score_max").parse().unwrap_or(f64::INFINITY);
+    if fair::since(view, lane).is_some() {
+        // Ranks are exact.
+        most -= limits::OVERTAKE_MS as f64;
+    }
+    let queued = view.queued(lane).into_iter();
     let mut best: Vec<&str> =
         queued.filter(|(_, score)| *score <= most).map(|(uuid, _)| uuid).collect();
     best.retain(|uuid| {
@@ -151,5 +162,5 @@ fn own_leases(seen: &Seen<'_>, rows: &[ClaimRow]) -> Checked {
         let id = row.lease_id.to_string();
         seen.sent.rest().iter().any(|lease_id| lease_id.as_slice() == id.as_bytes())
     };
-    rule(!rows.is_empty() && rows.iter().all(own), || "leases of somebody else".to_owned())
+    rule(rows.iter().all(own), || "leases of somebody else".to_owned())
 }

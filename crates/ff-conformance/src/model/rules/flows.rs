@@ -108,8 +108,10 @@ fn gone(seen: &Seen<'_>) -> Checked {
 
 /// May a flow be removed, or is it being removed?
 pub(super) fn may_go(flow: Fields<'_>, now: u64) -> bool {
-    use ff_core::limits::{GRAPH_ABANDONED_MS, RETENTION_MS_DEFAULT};
-    let kept_ms = flow.number("retention_ms").unwrap_or(RETENTION_MS_DEFAULT);
+    use ff_core::limits::{FAILED_RETENTION_MS_DEFAULT, GRAPH_ABANDONED_MS, RETENTION_MS_DEFAULT};
+    let is_failed = flow.text("state") == "failed";
+    let unsaid_ms = if is_failed { FAILED_RETENTION_MS_DEFAULT } else { RETENTION_MS_DEFAULT };
+    let kept_ms = flow.number("retention_ms").unwrap_or(unsaid_ms);
     let over = flow.number("ended_at").is_some_and(|at| at + kept_ms <= now);
     let unsealed = flow.bytes("graph").is_some() && flow.bytes("sealed").is_none();
     let abandoned = unsealed && flow.count("changed_at") + GRAPH_ABANDONED_MS <= now;

@@ -53,7 +53,11 @@ fn vanished(seen: &Seen<'_>, before: Fields<'_>) -> Checked {
         let may = seen.sent.name() == "ff_tick" && may_go(flow, seen.now);
         return rule(may, || "vanished before its flow".to_owned());
     }
-    let kept_ms = before.number(field::RETENTION_MS).unwrap_or(limits::RETENTION_MS_DEFAULT);
+    let unsaid_ms = match before.state() {
+        "failed" | "expired" => limits::FAILED_RETENTION_MS_DEFAULT,
+        _ => limits::RETENTION_MS_DEFAULT,
+    };
+    let kept_ms = before.number(field::RETENTION_MS).unwrap_or(unsaid_ms);
     let kept_until =
         (before.count(field::ENDED_AT) + kept_ms).max(before.count(field::REMEMBERED_UNTIL));
     let over = before.is_ended() && kept_until <= seen.now;

@@ -10,7 +10,8 @@ use crate::answer::Answer;
 const NEW_EACH_TIME: [&str; 3] = ["ff_change_priority", "ff_tick", "ff_resolve_dependency"];
 
 /// Functions that write the same values again.
-const SAME_EACH_TIME: [&str; 8] = [
+const SAME_EACH_TIME: [&str; 9] = [
+    "ff_list_needs",
     "ff_renew_lease",
     "ff_update_progress",
     "ff_set_execution_tags",

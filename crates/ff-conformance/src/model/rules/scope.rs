@@ -133,6 +133,10 @@ fn inside(
         }
         "deployment" => rule(seen.sent.name() == "ff_open_deployment", || rest.to_owned()),
         "secrets" => rule(seen.sent.name().starts_with("ff_rotate_"), || rest.to_owned()),
+        "facts" => rule(seen.sent.name() == "ff_set_lane", || rest.to_owned()),
+        // Which lanes have something, and who was served: not about single executions.
+        "queued" => Ok(()),
+        _ if rest.starts_with("shares:") => Ok(()),
         "lanes" | "lane-uses" => rule(seen.sent.name() == "ff_register_lane", || rest.to_owned()),
         "workers" => {
             let name = seen.sent.name();

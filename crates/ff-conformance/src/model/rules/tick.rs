@@ -29,6 +29,9 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
         flows,
         edges,
         owing,
+        gates,
+        // What is owed to others, which nothing in the plans is.
+        None,
     ] = counts[..]
     else {
         return Err(format!("a tick answered {:?}", seen.answer));
@@ -44,7 +47,7 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
     let others = fired.iter().filter(others).count() as u64;
     let told = [promoted, lapsed, timed_out, expired, ungranted, suspensions, waitpoints]
         .into_iter()
-        .chain([flows, edges]);
+        .chain([flows, edges, gates]);
     // What others of its flow ended in this very call has no time any more.
     let (told, corrected): (u64, u64) = (told.flatten().sum(), corrected.unwrap_or(0));
     let told = told + corrected;

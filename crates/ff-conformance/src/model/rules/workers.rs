@@ -20,6 +20,7 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
         "ff_release_worker_leases" => released(seen),
         "ff_hand_back_leases" => handed_back(seen),
         "ff_lane_depths" => depths(seen),
+        "ff_list_needs" => needs(seen),
         _ => Ok(()),
     }
 }
@@ -93,6 +94,27 @@ fn wait_to_go_on(seen: &Seen<'_>, held: &[&str]) -> Checked {
         })
     };
     rule(held.iter().all(waits), || format!("not all of {held:?} wait to go on"))
+}
+
+/// Every queue that is not empty is told, with its head and its length.
+fn needs(seen: &Seen<'_>) -> Checked {
+    let text = |text: &str| Value::Bytes(text.as_bytes().to_vec());
+    let mut right = Vec::new();
+    for lane in seen.sent.rest().iter().filter_map(|lane| str::from_utf8(lane).ok()) {
+        for need in seen.before().needs(lane) {
+            let queue = seen.before().ranked(&format!("q:{lane}:{need}"));
+            let Some((_, score)) = queue.first() else { continue };
+            let length = Value::Int(queue.len() as i64);
+            right.push(Value::Array(vec![
+                text(lane),
+                text(need),
+                text(&format!("{score:.0}")),
+                length,
+            ]));
+        }
+    }
+    let told = seen.answer.values.first();
+    rule(told == Some(&Value::Array(right.clone())), || format!("{told:?} instead of {right:?}"))
 }
 
 fn depths(seen: &Seen<'_>) -> Checked {

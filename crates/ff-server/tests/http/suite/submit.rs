@@ -170,3 +170,49 @@ pub(crate) fn a_relative_delay_counts_by_the_stores_clock(client: &Client) {
     let problem = client.post("/v1/executions", &both).problem(400, "invalid_input");
     assert_eq!(problem["field"], "delay_ms");
 }
+
+pub(crate) fn a_debounced_submission_is_the_same_execution_with_another_payload(client: &Client) {
+    let body = |payload: &str| {
+        json!({
+            "kind": "index", "lane": "submit-debounced", "payload_text": payload,
+            "debounce": {"key": "doc-7", "delay_ms": 60_000, "max_wait_ms": 90_000},
+        })
+    };
+    let first = client.post("/v1/executions", &body("one")).expect(201).json();
+    let again = client.post("/v1/executions", &body("two")).expect(200).json();
+    assert_eq!(first["execution_id"], again["execution_id"]);
+    assert_eq!(again["created"], false);
+    let id = text(&first["execution_id"]);
+    assert_eq!(client.get(&path(&id, "/payload")).expect(200).body, b"two");
+    let mut delayed = body("three");
+    delayed["delay_ms"] = json!(5);
+    let problem = client.post("/v1/executions", &delayed).problem(400, "invalid_input");
+    assert_eq!(problem["field"], "debounce");
+}
+
+pub(crate) fn a_singleton_is_skipped_or_queued_and_lives_where_its_key_does(client: &Client) {
+    let body = |if_taken: &str| {
+        json!({
+            "kind": "sync", "lane": "submit-singleton",
+            "singleton": {"key": "site-1", "if_taken": if_taken},
+        })
+    };
+    let first = submit(client, &body("skip"));
+    let again = client.post("/v1/executions", &body("skip")).expect(200).json();
+    assert_eq!(text(&again["execution_id"]), first);
+    let queued = submit(client, &body("queue"));
+    let why = client.get(&path(&queued, "/why")).expect(200).json();
+    assert_eq!(why["why"]["reason"], "singleton");
+    assert_eq!(text(&why["why"]["execution_id"]), first);
+    let mut keyed = body("skip");
+    keyed["idempotency_key"] = json!("k");
+    client.post("/v1/executions", &keyed).problem(400, "invalid_input");
+    let mut elsewhere = body("queue");
+    let partition = first.trim_start_matches("{fp:").split('}').next().expect("a partition");
+    let other = if partition == "0" { 1 } else { 0 };
+    elsewhere["execution_id"] = json!(format!("{{fp:{other}}}:{}", uuid::Uuid::from_u128(9)));
+    let problem = client.post("/v1/executions", &elsewhere).problem(400, "invalid_input");
+    assert_eq!(problem["field"], "execution_id");
+    complete(client, &claim(client, "submit-singleton"), b"");
+    assert_eq!(state(client, &queued), "waiting");
+}

@@ -48,6 +48,29 @@ pub(crate) fn a_worker_registers_claims_renews_and_completes(client: &Client) {
     client.post("/v1/workers/life%2F1/heartbeat", &beat).problem(404, "worker_not_found");
 }
 
+pub(crate) fn several_tasks_are_completed_in_one_request(client: &Client) {
+    let ids: Vec<String> =
+        (0..3).map(|_| submit(client, &json!({"kind": "job", "lane": "bulk-end"}))).collect();
+    let tasks = claim_some(client, &["bulk-end"], 3, 10_000);
+    assert_eq!(tasks.len(), 3);
+    let mut ends: Vec<Value> =
+        tasks.iter().map(|task| json!({"task_token": token(task), "result_text": "out"})).collect();
+    client
+        .post("/v1/tasks/fail", &json!({"task_token": token(&tasks[1]), "reason": "no"}))
+        .expect(200);
+    ends.push(ends[0].clone());
+    let answer = client.post("/v1/tasks/complete/bulk", &json!({"tasks": ends})).expect(200).json();
+    let results = answer["results"].as_array().expect("a list");
+    let completed: Vec<bool> = results.iter().map(|it| it["completed"] == true).collect();
+    assert_eq!(completed, [true, false, true, true]);
+    assert_eq!(results[1]["problem"]["code"], "execution_not_active");
+    let states: Vec<String> = ids.iter().map(|id| state(client, id)).collect();
+    assert_eq!(states.iter().filter(|state| *state == "completed").count(), 2);
+    let next = json!({"tasks": [{"task_token": token(&tasks[0]), "next": {}}]});
+    client.post("/v1/tasks/complete/bulk", &next).problem(400, "invalid_input");
+    client.post("/v1/tasks/complete/bulk", &json!({"tasks": []})).problem(400, "invalid_input");
+}
+
 fn fail(client: &Client, task: &Value, body: Value) -> Value {
     let mut body = body;
     body["task_token"] = json!(token(task));

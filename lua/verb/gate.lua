@@ -52,7 +52,7 @@ end
 
 define {
   name = 'ff_block_execution_for_admission',
-  doc = 'Parks an execution that may not run yet; the holder of a lease undoes its claim with that.',
+  doc = 'Parks an execution that may not run yet; the holder of a lease undoes its claim by it.',
   flags = { 'allow-oom' },
   args = lease.args {
     arg.text('blocking_reason', 64),

@@ -8,6 +8,7 @@
 -- that somebody waits at is always known where it lives, or the outbox owes that it becomes known.
 
 local keys = require('kernel.keys')
+local number = require('kernel.number')
 local pack = require('kernel.pack')
 local outbox = require('model.outbox')
 local record = require('model.record')
@@ -110,17 +111,18 @@ function gate.park_if_closed(p, x)
   return true
 end
 
--- Closes a gate: nobody passes until somebody opens it, at this time, if that is known.
-function gate.close(w, p, name, opens_at)
+-- Closes a gate because of an execution that must wait there: nobody passes until somebody opens
+-- it, at this time, if that is known. Of a gate that is closed already it is known, or owed.
+function gate.close(w, p, name, opens_at, x)
+  if redis.call('HEXISTS', p.closed, name) == 0 then
+    outbox.owe(w, table.concat({ 'wait', x.uuid, x.lease_epoch or '0', number.text(w.now), name },
+      ':'))
+  end
   w[#w + 1] = { 'HSET', p.closed, name, opens_at or '' }
-  outbox.owe(w, 'wait:' .. name)
 end
 
 -- The gate is open again: nobody waits there.
-function gate.reopen(w, p, name)
-  w[#w + 1] = { 'HDEL', p.closed, name }
-  w[#w + 1] = { 'ZREM', p.outbox, 'wait:' .. name }
-end
+function gate.reopen(w, p, name) w[#w + 1] = { 'HDEL', p.closed, name } end
 
 -- Is this a reason to wait at a gate?
 function gate.is_reason(reason) return LETTERS[reason] ~= nil end

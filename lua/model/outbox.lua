@@ -1,11 +1,12 @@
 -- The outbox: what a partition owes to others. An effect beyond the partition is an entry here,
 -- written by the call that owes it, carried out by the engine and acknowledged one by one; who
 -- receives it recognises a repetition. An entry is a text that says all there is to know, so that
--- it means the same whatever becomes of what it is about:
+-- it means the same whatever becomes of what it is about; and no two are the same, so that an
+-- acknowledgement that comes late removes nothing but what it is about:
 --
 --   release:<uuid>:<epoch>:<used>:<gates>  a lease is over, and what the gates gave it goes back
---   forget:<uuid>:<gates>                  the execution is gone, and so may be what they know of it
---   wait:<gate>                            somebody waits here for a closed gate
+--   forget:<uuid>:<gates>                  the execution is gone, and what they know of it may go
+--   wait:<uuid>:<epoch>:<when>:<gate>      it closed a gate, and waits there
 --   open:<number>:<partition>:<count>:<gate>  so many may pass a gate in a partition
 --
 -- Its score is the time from which on it is to be carried out. Who is given entries has a while for

@@ -1,5 +1,5 @@
--- Quotas: how many executions with the same key may begin within a window of time, and how many may
--- run at a time. A policy is a record; each of its keys is a gate (model/gate.lua), known here while
+-- Quotas: how many executions with the same key may begin within a window of time, and how many
+-- may run at a time. A policy is a record; each of its keys is a gate (model/gate.lua), known while
 -- somebody holds a place, is within the window, or waits.
 --
 --   holders   execution -> since when: one place for each lease that was let pass and is not over

@@ -40,7 +40,7 @@ local function park(w, p, x, a, now)
   if name then
     record.set(x, 'park_reason', a.blocking_reason)
     if a.blocking_detail ~= '' then record.set(x, 'park_note', a.blocking_detail) end
-    gate.close(w, p, name, a.opens_at)
+    gate.close(w, p, name, a.opens_at, x)
   else
     parking.forbid(x, a.blocking_reason, '', a.blocking_detail, now)
   end
@@ -52,7 +52,7 @@ end
 
 define {
   name = 'ff_block_execution_for_admission',
-  doc = 'Parks an execution that may not run yet; the holder of a lease undoes its claim with that.',
+  doc = 'Parks an execution that may not run yet; the holder of a lease undoes its claim by it.',
   flags = { 'allow-oom' },
   args = lease.args {
     arg.text('blocking_reason', 64),

@@ -145,12 +145,18 @@ end
 
 -- What is owed now, up to so much: each entry, and behind it what is to be told with it.
 local function owed_now(w, p, now, most)
-  local list, rows = outbox.take(w, p, now, most), {}
+  local list, rows, settled = outbox.take(w, p, now, most), {}, {}
   for i = 1, #list do
-    local name, told = string.match(list[i], '^wait:(.*)$'), ''
+    local name, told = string.match(list[i], '^wait:[^:]*:%d+:%d+:(.*)$'), ''
     if name then told = best_waiting(w, p, name) end
-    if told then rows[#rows + 1], rows[#rows + 2] = list[i], told end
+    if told then
+      rows[#rows + 1], rows[#rows + 2] = list[i], told
+    else
+      settled[#settled + 1] = list[i]
+    end
   end
+  writes.flush(w)
+  outbox.settle(w, settled)
   writes.flush(w)
   return rows
 end

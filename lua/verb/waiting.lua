@@ -1,4 +1,4 @@
--- Waiting: a partition tells a gate that somebody waits for it there, and what became of an opening.
+-- Waiting: a partition tells a gate that somebody waits for it there, and what an opening came to.
 
 local arg = require('kernel.arg')
 local define = require('kernel.define').define

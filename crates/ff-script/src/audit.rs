@@ -7,7 +7,7 @@
 //! | I2 | a lease is whole where one is held, and its epoch keeps up with the attempts |
 //! | I3 | an end has its time and its cause, and what is live has neither |
 //! | I4 | attempts are contiguous, follow from each other, and stay within the policy |
-//! | I5 | the list of all executions and the records are the same; who holds a place of a quota is known to it |
+//! | I5 | all executions are listed, and nothing else; quotas know who holds a place |
 //! | I6 | a flow counts its members right, and who waits in it waits for somebody |
 //! | I7 | a suspended execution waits on one waitpoint, an ended one on none; signals are whole |
 //! | I8 | what is remembered under an idempotency key is readable, and forgotten in time |

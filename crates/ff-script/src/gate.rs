@@ -148,7 +148,7 @@ impl Debt {
                 let (uuid, rest) = rest.split_once(':')?;
                 Some(Self::Forget { execution_id: execution(uuid)?, gates: gates(rest)? })
             }
-            "wait" => Some(Self::Wait { gate: rest.to_owned() }),
+            "wait" => rest.splitn(4, ':').nth(3).map(|gate| Self::Wait { gate: gate.to_owned() }),
             "open" => Opening::parse(text).map(Self::Open),
             "ask" | "stop" | "raise" => Verdict::parse(word, rest).map(Self::Budget),
             _ => None,
@@ -205,7 +205,7 @@ mod tests {
         let forget = debt(&format!("forget:{ID}:1:q36:{ID}3:a:b"));
         assert_eq!(forget, Some(Debt::Forget { execution_id, gates }));
         let gate = format!("q:{ID}:a:b");
-        assert_eq!(debt(&format!("wait:{gate}")), Some(Debt::Wait { gate: gate.clone() }));
+        assert_eq!(debt(&format!("wait:{ID}:4:7:{gate}")), Some(Debt::Wait { gate: gate.clone() }));
         let entry = format!("open:9:5:2:{gate}");
         let opening =
             Opening { entry: entry.clone(), partition: Partition::flow(5), count: 2, gate };

@@ -4,6 +4,8 @@
 use ff_conformance::gates::Limits;
 use ff_conformance::record::{events_of, listed_in, record};
 use ff_conformance::{Deployment, Held, LANE, LEASE_MS, conformance};
+use ff_core::contracts::TickRequest;
+use ff_core::engine_backend::roles::*;
 use ff_core::error::Code;
 use ff_core::state::{BlockingReason, EligibilityState, PublicState};
 use ff_core::types::{ExecutionId, QuotaPolicyId};
@@ -257,6 +259,25 @@ conformance! {
         d.call(outside(ids[2], "operator_override")).await;
         d.carry_out().await;
         assert!(!d.dump().await.keys().any(|key| key.ends_with(b":closed")), "nobody waits");
+    }
+
+    async fn a_late_acknowledgement_does_not_forget_who_waits_since(d: &Deployment) {
+        let policy = d.quota(Limits::at_once(1)).await;
+        d.create_under(policy, "k").send().await;
+        d.call(undo(&d.claim(LANE).await)).await;
+        let owed = async || {
+            let tick = d.backend.tick(d.home(), TickRequest::once(10)).await;
+            let waits = tick.expect("a tick is never refused").owed.into_iter();
+            waits.map(|owed| owed.entry).filter(|it| it.starts_with(b"wait:")).collect::<Vec<_>>()
+        };
+        let settled = owed().await;
+        assert_eq!(settled.len(), 1);
+        d.call(open(policy, 1)).await;
+        d.call(undo(&d.claim(LANE).await)).await;
+        let request = TickRequest { settled, ..TickRequest::once(10) };
+        let told = d.backend.tick(d.home(), request).await.expect("a tick is never refused");
+        let still = told.owed.iter().any(|owed| owed.entry.starts_with(b"wait:"));
+        assert!(still, "it waits again, which nobody has told yet");
     }
 
     async fn nobody_unblocks_what_its_flow_ends(d: &Deployment) {

@@ -307,13 +307,25 @@ conformance! {
             let held = d.take_one().await.unwrap_or_else(|| panic!("free before end {end}"));
             assert_eq!((held.id, running(d, id, "k").await), (execution, 1));
             match end {
-                0 => drop(d.call(held.fail("no", "transient")).await),
-                1 => drop(d.call(held.delay(d.now().plus_millis(5))).await),
-                2 => drop(d.call(held.wait_for_children()).await),
+                0 => {
+                    d.call(held.fail("no", "transient")).await;
+                }
+                1 => {
+                    d.call(held.delay(d.now().plus_millis(5))).await;
+                }
+                2 => {
+                    d.call(held.wait_for_children()).await;
+                }
                 3 => d.advance(LEASE_MS).await,
-                4 => drop(d.call(revoke(execution, None)).await),
-                5 => drop(d.call(held.fail("again", "transient")).await),
-                _ => drop(d.call(held.complete(b"")).await),
+                4 => {
+                    d.call(revoke(execution, None)).await;
+                }
+                5 => {
+                    d.call(held.fail("again", "transient")).await;
+                }
+                _ => {
+                    d.call(held.complete(b"")).await;
+                }
             }
             d.carry_out().await;
             assert_eq!(running(d, id, "k").await, 0, "after end {end}");

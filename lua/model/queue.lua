@@ -140,9 +140,9 @@ local function look_at(w, p, q, uuid, now, visit)
     or visit(x)
 end
 
--- Calls `visit` with each execution of these queues of a lane that could be taken, best first, until
--- it answers false, the next one is behind `score_max`, or the bound is reached. `count` is how many
--- will probably do. Gives the score of the next one; the empty text if there is none.
+-- Calls `visit` with each execution of these queues of a lane that could be taken, best first,
+-- until it answers false, the next one is behind `score_max`, or the bound is reached. `count` is
+-- how many will probably do. Gives the score of the next one; the empty text if there is none.
 function queue.walk(w, p, a, names, now, count, visit)
   local step, looked, strange = count + 1, 0, 0
   local most = a.score_max and fair.score_max(p, a.lane, a.score_max)

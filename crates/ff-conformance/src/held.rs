@@ -192,8 +192,8 @@ impl Held {
         }
     }
 
-    /// Ends in success, and takes the next one of a lane, under a fresh lease id: what the end makes
-    /// claimable, unless a queue is named.
+    /// Ends in success, and takes the next one of a lane, under a fresh lease id: what the end
+    /// makes claimable, unless a queue is named.
     pub fn complete_and_claim(&self, d: &Deployment, lane_name: &str) -> CompleteAndClaimNext {
         let Self { id: execution_id, lease_id, lease_epoch, attempt_id, .. } = *self;
         CompleteAndClaimNext {

@@ -63,8 +63,8 @@ pub struct NextTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<crate::schema::TtlMs>)]
     pub lease_ttl_ms: Option<u64>,
-    /// A fresh id for the next lease. Whoever lost the answer repeats the request with the same one,
-    /// and is given the same task. Made by the server if absent.
+    /// A fresh id for the next lease. Whoever lost the answer repeats the request with the same
+    /// one, and is given the same task. Made by the server if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_id: Option<LeaseId>,
     /// Whether the next task carries its payload as text too, if it is UTF-8; false if absent.

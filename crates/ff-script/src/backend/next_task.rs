@@ -13,7 +13,8 @@ use crate::calls::fail::{FailAndClaimNext, FailAndClaimNextReply};
 use crate::host::Host;
 use crate::wire::{Joined, Rows};
 
-/// What a call answered: how the task ended, what was taken, what is left, whether it is told again.
+/// What a call answered: how the task ended, what was taken, what is left, and whether it is told
+/// again.
 type Told = (TaskEnded, Rows<ClaimRow>, Option<i64>, bool);
 
 impl<H: Host + ?Sized> ScriptBackend<H> {

@@ -138,7 +138,7 @@ impl ClaimedTask {
     }
 
     /// Its outcome landed by another call.
-    pub(crate) fn is_over(mut self) {
+    pub(crate) fn settled_elsewhere(mut self) {
         self.finish();
     }
 

@@ -26,7 +26,7 @@ impl FlowFabricWorker {
         for (answer, (task, result)) in answers.await.into_iter().zip(tasks) {
             ended.push(match answer {
                 Ok(()) => {
-                    task.is_over();
+                    task.settled_elsewhere();
                     Ok(())
                 }
                 Err(_) => task.complete(result).await,

@@ -82,8 +82,8 @@ const BUGS: &[Bug] = &[
         what: "a used grant stays",
         module: "model/attempt",
         right: "'suspend_until', 'grant_id', 'grant_kind', 'grant_worker_id', \
-                'grant_instance_id',\n  'grant_expires_at', 'held', 'waits_again' }",
-        wrong: "'suspend_until', 'held', 'waits_again' }",
+                'grant_instance_id',\n  'grant_expires_at', 'held', 'waits_again', 'passes' }",
+        wrong: "'suspend_until', 'held', 'waits_again', 'passes' }",
     },
     Bug {
         what: "a paused attempt loses its time limit",
@@ -244,8 +244,8 @@ const BUGS: &[Bug] = &[
     Bug {
         what: "past attempts are left behind",
         module: "model/purge",
-        right: "keys.attempts(key), key }",
-        wrong: "key }",
+        right: " keys.attempts(key),\n",
+        wrong: "\n",
     },
 ];
 

@@ -88,15 +88,27 @@ impl Membership {
         let _ = timeout(self.beat, self.register(Duration::from_millis(1))).await;
     }
 
-    /// Says that it is alive, and will again after this pause. Answers its share.
+    /// Says that it is alive, and will again after this pause. Answers its share. Who finds that it
+    /// is not alone any more says so at once: its death would be missed late otherwise.
     async fn beat(&self, pause: Duration) -> Result<Share, EngineError> {
+        self.say_alive(pause).await?;
+        let share = self.read_share().await?;
+        if share != Share::All && pause > self.beat {
+            self.register(self.beat * BEATS_PER_REGISTRATION).await?;
+        }
+        Ok(share)
+    }
+
+    async fn say_alive(&self, pause: Duration) -> Result<(), EngineError> {
         let ttl = pause * BEATS_PER_REGISTRATION;
         let heartbeat = Heartbeat { session: self.session, ttl_ms: millis(ttl), running: None };
-        let beaten = self.backend.heartbeat_worker(self.instance.clone(), heartbeat).await;
-        match beaten {
-            Err(error) if error.code() == Some(Code::WorkerNotFound) => self.register(ttl).await?,
-            beaten => beaten.map(drop)?,
+        match self.backend.heartbeat_worker(self.instance.clone(), heartbeat).await {
+            Err(error) if error.code() == Some(Code::WorkerNotFound) => self.register(ttl).await,
+            beaten => beaten.map(drop),
         }
+    }
+
+    async fn read_share(&self) -> Result<Share, EngineError> {
         let workers = self.backend.workers_of(FIRST).await?.workers;
         let engines = workers.into_iter().filter(|worker| worker.worker_id == self.worker_id);
         let names = engines.map(|engine| engine.worker_instance_id.to_string());

@@ -49,8 +49,8 @@ const CHANGES: &[(&str, &str, &str)] = &[
         "due.on['z:'] = function(w, p, member)\n  w[#w + 1] = { 'ZREM', p.due, member }\n  \
          return 'forgotten'\nend\n\ndue.on[TIMER] = function(w, p, member)\n",
     ),
-    ("verb/tick", "counts.edges or 0, owing)", "counts.edges or 0, owing, 'new')"),
-    ("verb/tick", "'owing' },", "'owing', 'novelty' },"),
+    ("verb/tick", "    entries)\nend", "    entries, 'new')\nend"),
+    ("verb/tick", "'gates', 'owed' },", "'gates', 'owed', 'novelty' },"),
 ];
 
 fn newer_library() -> Library {

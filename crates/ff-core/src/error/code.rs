@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn unknown_codes_are_refused() {
-        for text in ["", "Stale_lease", "stale lease", "not_due"] {
+        for text in ["", "Stale_lease", "stale lease", "not_yet_due"] {
             assert!(Code::parse(text).is_err(), "{text:?}");
         }
     }

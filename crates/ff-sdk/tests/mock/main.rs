@@ -300,7 +300,7 @@ async fn a_runtime_works_over_a_worker_that_is_connected_already() {
     assert_eq!(result, "done");
     stop.shutdown();
     running.await.expect("no panic").expect("it could go on");
-    assert!(site.recorder.take().contains(&"complete"));
+    assert!(site.recorder.take().contains(&"finish"));
 }
 
 #[tokio::test]

@@ -25,6 +25,7 @@ KEYED = ("idempotency_key", "debounce", "singleton")
 NUMBERS = ("wait_ms", "partition")
 OPAQUE = ("cursor",)
 BUDGETS = ("/v1/budgets", "/v1/budgets/{budget_id}")
+POLICIES = ("/v1/defaults", "/v1/kinds/{kind}")
 MANY = ("/v1/executions/cancel", "/v1/executions/replay")
 
 
@@ -74,7 +75,9 @@ def keep_one(body, names):
 
 
 def grow(policy):
-    """A pause that grows begins below where it ends, by a factor with few decimals."""
+    """A pause that grows begins below where it ends, by a factor with few decimals; a key of a
+    quota is told in one way."""
+    keep_one((policy or {}).get("quota") or {}, ("key", "key_tag"))
     backoff = ((policy or {}).get("retry_policy") or {}).get("backoff") or {}
     if "max_delay_ms" in backoff:
         begins = backoff.get("initial_delay_ms", INITIAL_DELAY_MS)
@@ -186,6 +189,14 @@ def fit_budget(body):
         body["dimensions"] = {"tokens": {"hard": 1}}
 
 
+def fit_quota(limits):
+    """A rate has a window, a window has a rate, and something is limited."""
+    if limits.get("window_seconds") is None or limits.get("max_requests_per_window") is None:
+        for name in ("window_seconds", "max_requests_per_window"):
+            limits.pop(name, None)
+        limits["max_concurrent"] = limits.get("max_concurrent") or 1
+
+
 def home_of(flow_id):
     """The partition of a flow: its members live there."""
     crc = 0
@@ -198,6 +209,9 @@ def home_of(flow_id):
 
 def join(body, flow_id):
     """Executions of a flow are named with the partition that it is in."""
+    if body.get("dependency_kind") == "failure_only":
+        # A failure has nothing to pass.
+        body.pop("data_passing_ref", None)
     for name in [name for name in body if name.endswith("execution_id")]:
         if isinstance(body[name], str):
             body[name] = "{fp:%d}:%s" % (home_of(flow_id), body[name][-36:])
@@ -218,7 +232,7 @@ def fit_headers(case):
             del headers[name]
         body = case.body if isinstance(case.body, dict) else {}
         if "idempotency-key" in headers:
-            for name in ("idempotency_key", "execution_id"):
+            for name in ("execution_id",) + KEYED:
                 body.pop(name, None)
         return
     headers.setdefault("FlowFabric-Kind", "fuzz")
@@ -261,10 +275,14 @@ def before_call(context, case, kwargs):
         name_waitpoint(case.body)
     if case.operation.path == "/v1/kinds" and isinstance(case.body, dict):
         name_kinds(case.body)
+    if case.operation.path in POLICIES and isinstance(case.body, dict):
+        grow(case.body.get("policy"))
     if case.operation.path == "/v1/lanes/{lane}" and isinstance(case.body, dict):
         take_turns(case.body)
     if case.operation.path in BUDGETS and isinstance(case.body, dict):
         fit_budget(case.body)
+    if case.operation.path.startswith("/v1/quotas") and isinstance(case.body, dict):
+        fit_quota(case.body["limits"] if "limits" in case.body else case.body)
     if case.operation.path in MANY and isinstance(case.body, dict):
         select(case.body, case.operation.path)
     if case.operation.path == "/v1/flows/graph" and isinstance(case.body, dict):

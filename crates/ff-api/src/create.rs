@@ -28,6 +28,7 @@ impl Operation for Create {
         in headers. Submitting an id or an idempotency key that is known answers 200 and changes \
         nothing; an idempotency key that was used for a different submission is refused with 409.";
     const STATUS: u16 = 201;
+    const REFUSES: &'static [u16] = &[404, 409];
 }
 
 /// The most executions of one bulk request.

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use utoipa::openapi::schema::{
-    AdditionalProperties, ArrayBuilder, ObjectBuilder, SchemaFormat, Type,
+    AdditionalProperties, ArrayBuilder, ObjectBuilder, SchemaFormat, SchemaType, Type,
 };
 use utoipa::openapi::{KnownFormat, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
@@ -101,6 +101,11 @@ fn number(min: u64, max: u64) -> ObjectBuilder {
         .maximum(Some(max))
 }
 
+/// The same, or `null`.
+fn number_or_none(min: u64, max: u64) -> ObjectBuilder {
+    number(min, max).schema_type(SchemaType::from_iter([Type::Integer, Type::Null]))
+}
+
 /// One of these words.
 pub(crate) fn words(all: impl Iterator<Item = &'static str>) -> ObjectBuilder {
     text().enum_values(Some(all))
@@ -138,8 +143,8 @@ fn by_dimension(value: impl Into<Schema>) -> ObjectBuilder {
 fn limits_of_dimensions() -> ObjectBuilder {
     let one = ObjectBuilder::new()
         .schema_type(Type::Object)
-        .property("hard", number(1, limits::USAGE_MAX))
-        .property("soft", number(1, limits::USAGE_MAX))
+        .property("hard", number_or_none(1, limits::USAGE_MAX))
+        .property("soft", number_or_none(1, limits::USAGE_MAX))
         .additional_properties(Some(AdditionalProperties::FreeForm(false)));
     by_dimension(one)
 }

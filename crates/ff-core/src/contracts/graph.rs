@@ -120,7 +120,7 @@ impl Operation for SubmitGraph {
         may come as lines of JSON (application/x-ndjson), up to 128 MiB of them: the first is the \
         flow, with `flow` and `key`, and each that follows is one of the tasks.";
     const BODY_BYTES_MAX: usize = GRAPH_BODY_BYTES;
-    const REFUSES: &'static [u16] = &[400, 409, 413];
+    const REFUSES: &'static [u16] = &[400, 404, 409, 413];
 }
 
 /// The answer to a graph.

@@ -282,7 +282,7 @@ def before_call(context, case, kwargs):
     if case.operation.path in BUDGETS and isinstance(case.body, dict):
         fit_budget(case.body)
     if case.operation.path.startswith("/v1/quotas") and isinstance(case.body, dict):
-        fit_quota(case.body["limits"] if "limits" in case.body else case.body)
+        fit_quota(case.body)
     if case.operation.path in MANY and isinstance(case.body, dict):
         select(case.body, case.operation.path)
     if case.operation.path == "/v1/flows/graph" and isinstance(case.body, dict):

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::list::page_limit;
 use super::secrets::PartitionFailure;
@@ -14,6 +14,7 @@ use crate::engine_backend::Answer;
 use crate::error::{Code, EngineError};
 use crate::limits;
 use crate::literal::literals;
+use crate::object::Object;
 use crate::operation::{Input, Method, Nothing, Operation};
 use crate::types::{
     BudgetId, ExecutionId, ExecutionKind, FlowId, LaneId, LeaseEpoch, Namespace, RequestId,
@@ -100,6 +101,12 @@ literals! {
     }
 }
 
+/// The limits of each dimension are an object.
+fn objects<'de, D: Deserializer<'de>>(from: D) -> Result<Limits, D::Error> {
+    let limits = BTreeMap::<String, Object<DimensionLimits>>::deserialize(from)?;
+    Ok(limits.into_iter().map(|(name, limits)| (name, limits.0)).collect())
+}
+
 /// What happens at a hard limit if nothing else is said.
 const fn block() -> OnHardLimit {
     OnHardLimit::Block
@@ -144,6 +151,7 @@ pub struct CreateBudget {
     #[schema(minimum = 1, maximum = 34_560_000_000u64)]
     pub reset_interval_ms: Option<u64>,
     /// The limits, by dimension.
+    #[serde(deserialize_with = "objects")]
     #[schema(value_type = crate::schema::BudgetLimits)]
     pub dimensions: Limits,
 }
@@ -379,6 +387,7 @@ pub struct UpdateBudget {
     pub reset_interval_ms: Option<u64>,
     /// Both limits of each dimension that is named here; one that is absent is none.
     #[serde(default, skip_serializing_if = "Limits::is_empty")]
+    #[serde(deserialize_with = "objects")]
     #[schema(value_type = crate::schema::BudgetLimits)]
     pub dimensions: Limits,
 }

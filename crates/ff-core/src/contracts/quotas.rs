@@ -141,9 +141,9 @@ pub struct QuotaCreated {
 
 /// Gives a policy other limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(transparent)]
 pub struct UpdateQuota {
     /// All of its limits: what is absent is not limited any more.
+    #[serde(flatten)]
     pub limits: QuotaLimits,
 }
 

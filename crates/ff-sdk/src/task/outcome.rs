@@ -93,9 +93,12 @@ pub(crate) struct Told {
     pub(crate) next: Option<ClaimedTask>,
 }
 
-/// What a large result would cost on the way that brings the next task is more than a claim.
+/// Bytes of a result that travels on the way that brings the next task: there it is text over HTTP,
+/// and all tasks of a worker share one thread. A larger one costs more than the claim it spares.
+const RESULT_WITH_NEXT_BYTES_MAX: usize = 64 * 1024;
+
 fn is_small(result: Option<&[u8]>) -> bool {
-    result.is_none_or(|bytes| bytes.len() <= 64 * 1024)
+    result.is_none_or(|bytes| bytes.len() <= RESULT_WITH_NEXT_BYTES_MAX)
 }
 
 impl ClaimedTask {

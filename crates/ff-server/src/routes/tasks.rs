@@ -186,7 +186,9 @@ async fn fail(
     };
     let outcome = match ended {
         TaskEnded::Failed(outcome) => outcome,
-        TaskEnded::Completed => FailOutcome::TerminalFailed,
+        TaskEnded::Completed => {
+            return Err(EngineError::corrupt("fail", "ended", "completed").into());
+        }
     };
     let counted = match outcome {
         FailOutcome::RetryScheduled { .. } => Outcome::Retried,

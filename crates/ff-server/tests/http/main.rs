@@ -100,6 +100,8 @@ on_every_store! {
     wrong::stale_tokens_are_refused_by_their_code,
     health::health_readiness_and_metrics_answer,
     health::lanes_events_and_the_deployment_can_be_read,
+    quotas::a_quota_is_made_read_changed_listed_and_removed,
+    quotas::one_at_a_time_is_handed_out_and_the_next_when_it_ends,
     budgets::a_budget_is_made_read_changed_listed_reset_and_removed,
     budgets::a_wrong_budget_is_refused_with_the_reason,
     budgets::a_task_reports_under_its_lease_and_a_full_budget_blocks,

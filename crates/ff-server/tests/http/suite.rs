@@ -14,6 +14,7 @@ pub(crate) mod interventions;
 pub(crate) mod lanes;
 pub(crate) mod list;
 pub(crate) mod many;
+pub(crate) mod quotas;
 pub(crate) mod submit;
 pub(crate) mod suspensions;
 pub(crate) mod waits;

@@ -44,8 +44,8 @@ pub struct ExecutionPolicy {
     /// How often it may be replayed; 10 if nobody says so.
     #[schema(maximum = 1000)]
     pub max_replay_count: Option<u64>,
-    /// How long it is kept after its end; zero removes it at the next occasion. If nobody says so, a
-    /// day, and seven days if it failed or expired.
+    /// How long it is kept after its end; zero removes it at the next occasion. If nobody says so,
+    /// a day, and seven days if it failed or expired.
     #[schema(maximum = 31_622_400_000u64)]
     pub retention_ms: Option<u64>,
     /// Which workers may run it.

@@ -58,7 +58,7 @@ mod tests {
             attempt_index: None,
             worker_instance_id: None,
             at,
-            reason: Some("success:completed:default".to_owned()),
+            reason: Some("completed:completed:default".to_owned()),
         };
         vec![
             FlowActivity::Event(event),

@@ -29,22 +29,23 @@ use crate::types::BudgetId;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(remote = "Self", deny_unknown_fields)]
 pub struct ExecutionPolicy {
-    /// How failures are retried; absent means not at all.
+    /// How failures are retried; absent means not at all: the first failure is final.
     pub retry_policy: Option<RetryPolicy>,
     /// How long things may take.
     pub timeout_policy: Option<TimeoutPolicy>,
     /// How long it may be suspended.
     pub suspension_policy: Option<SuspensionPolicy>,
-    /// How many signals it takes in all.
+    /// How many signals it takes in all; 10,000 if nobody says so.
     #[schema(minimum = 1, maximum = 1_000_000)]
     pub max_signals_per_execution: Option<u64>,
-    /// How often a lost worker's execution is taken over before it fails.
+    /// How often a lost worker's execution is taken over before it fails; 100 if nobody says so.
     #[schema(maximum = 1000)]
     pub max_reclaim_count: Option<u64>,
-    /// How often it may be replayed.
+    /// How often it may be replayed; 10 if nobody says so.
     #[schema(maximum = 1000)]
     pub max_replay_count: Option<u64>,
-    /// How long it is kept after its end; zero removes it at the next occasion.
+    /// How long it is kept after its end; zero removes it at the next occasion. If nobody says so,
+    /// a day, and seven days if it failed or expired.
     #[schema(maximum = 31_622_400_000u64)]
     pub retention_ms: Option<u64>,
     /// Which workers may run it.
@@ -53,7 +54,7 @@ pub struct ExecutionPolicy {
     /// absent makes them strict.
     #[schema(maximum = 34_560_000_000u64)]
     pub ageing_ms: Option<u64>,
-    /// How long its idempotency key is remembered.
+    /// How long its idempotency key is remembered; a day if nobody says so.
     #[schema(minimum = 1, maximum = 2_592_000_000u64)]
     pub dedup_window_ms: Option<u64>,
     /// What is kept of its output.

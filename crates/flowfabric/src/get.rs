@@ -42,6 +42,8 @@ struct Whole {
     result: Option<Vec<u8>>,
     attempts: Attempts,
     history: History,
+    /// Why nobody takes it, if nobody can.
+    without_worker: Option<String>,
 }
 
 impl Whole {
@@ -57,7 +59,11 @@ impl Whole {
         };
         let attempts = history::read_attempts(client, name).await?;
         let history = history::read_history(client, name).await?;
-        Ok(Self { snapshot, input, result, attempts, history })
+        let without_worker = match snapshot.public_state() {
+            PublicState::Waiting => client.without_worker(name).await?,
+            _ => None,
+        };
+        Ok(Self { snapshot, input, result, attempts, history, without_worker })
     }
 
     fn json(&self) -> serde_json::Result<String> {
@@ -66,11 +72,15 @@ impl Whole {
         put_bytes(&mut whole, "result", self.result.as_deref())?;
         whole["attempts"] = serde_json::to_value(&self.attempts.attempts)?;
         whole["history"] = serde_json::to_value(&self.history)?;
+        if let Some(trouble) = &self.without_worker {
+            whole["without_worker"] = trouble.as_str().into();
+        }
         serde_json::to_string(&whole)
     }
 
     fn text(&self, name: ExecutionRef) -> String {
         let mut lines = vec![text(name, &self.snapshot)];
+        lines.extend(self.without_worker.as_ref().map(|trouble| line("but", trouble)));
         let mut add = |name: &str, bytes: &[u8]| lines.push(line(name, &excerpt(bytes)));
         add("input", &self.input);
         if let Some(result) = &self.result {

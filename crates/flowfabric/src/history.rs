@@ -152,10 +152,7 @@ fn reason(event: &Event) -> String {
         _ => return reason,
     }
     let mut parts = reason.split(':');
-    let outcome = match parts.next().unwrap_or_default() {
-        "success" => "completed",
-        other => other,
-    };
+    let outcome = parts.next().unwrap_or_default();
     match parts.next().filter(|cause| !cause.is_empty() && *cause != outcome) {
         Some(cause) => format!("{outcome}: {}", cause.replace('_', " ")),
         None => outcome.to_owned(),

@@ -110,14 +110,16 @@ async fn list(client: &Client, json: bool) -> Result<(), Failure> {
 }
 
 /// What holds where nobody says anything.
-fn built_in() -> String {
+pub(crate) fn built_in() -> String {
     let days = |ms| Duration::from_millis(ms).as_secs() / 86_400;
     format!(
-        "no retries, {} reclaims, {} replays, kept for {} day, {} days after a failure",
+        "no retries, {} reclaims, {} replays, kept for {} day, {} days after a failure, an \
+         idempotency key for {} day (`flowfabric kind set --all` changes that)",
         limits::RECLAIMS_DEFAULT,
         limits::REPLAYS_DEFAULT,
         days(limits::RETENTION_MS_DEFAULT),
         days(limits::FAILED_RETENTION_MS_DEFAULT),
+        days(limits::DEDUP_MS_DEFAULT),
     )
 }
 

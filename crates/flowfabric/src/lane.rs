@@ -137,7 +137,7 @@ async fn list(client: &Client, json: bool) -> Result<(), Failure> {
     if !lanes.is_empty() {
         say!("{table}");
     }
-    note!("{} lanes", lanes.len());
+    note!("{} lane{}", lanes.len(), if lanes.len() == 1 { "" } else { "s" });
     Ok(())
 }
 

@@ -127,6 +127,10 @@ async fn list(client: &Client, json: bool) -> Result<(), Failure> {
         }
         return Ok(());
     }
+    if quotas.is_empty() {
+        note!("there is no quota");
+        return Ok(());
+    }
     let mut table = Table::new(&["QUOTA", "AT A TIME", "WITHIN WINDOW"]);
     for quota in quotas {
         let at_once =

@@ -18,6 +18,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::failure::Failure;
+use crate::kind::built_in;
 use crate::settings::Settings;
 use crate::signals::{self, Signals};
 use crate::table::Table;
@@ -168,6 +169,7 @@ pub(crate) fn show(options: &Options, json: bool) -> Result<(), Failure> {
     let mut table = Table::new(&["setting", "value", "from"]);
     settings.rows().for_each(|(name, value, source)| table.row([name.to_owned(), value, source]));
     say!("{table}");
+    note!("of executions, where nobody says anything: {}", built_in());
     Ok(())
 }
 

@@ -53,7 +53,7 @@ conformance! {
             assert_eq!(process.map(|process| process.as_str()), Some(INSTANCE));
         }
         assert_eq!(events[1].attempt_index.map(|index| index.get()), Some(0));
-        assert_eq!(events[2].reason.as_deref(), Some("success:completed:tests"));
+        assert_eq!(events[2].reason.as_deref(), Some("completed:completed:tests"));
     }
 
     async fn reading_goes_on_where_it_stopped(d: &Deployment) {

@@ -9,7 +9,7 @@ use crate::json_object::serde_as_object;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct RetryPolicy {
-    /// How many retries follow the first attempt.
+    /// How many retries follow the first attempt; 3 if there is a retry policy that does not say.
     #[schema(maximum = 1000)]
     pub max_retries: u64,
     /// The pause before each retry.

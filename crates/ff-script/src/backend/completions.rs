@@ -13,6 +13,7 @@ use ff_core::contracts::Event;
 use ff_core::engine_backend::{Answer, EngineBackend, Reads};
 use ff_core::error::EngineError;
 use ff_core::partition::{Partition, PartitionConfig};
+use ff_core::state::TerminalOutcome;
 use ff_core::types::FlowId;
 use futures_core::Stream;
 use tokio::sync::mpsc;
@@ -196,6 +197,11 @@ impl Look {
     }
 }
 
+/// The outcome by the word that events have for it.
+fn outcome_of(word: &str) -> Option<TerminalOutcome> {
+    if word == "completed" { Some(TerminalOutcome::Success) } else { word.parse().ok() }
+}
+
 /// The completion that an `ended` event tells of: its reason is `outcome:cause:namespace`, with
 /// `:flow` behind that for a member of a flow.
 fn completion(event: &Event) -> Option<CompletionPayload> {
@@ -206,7 +212,7 @@ fn completion(event: &Event) -> Option<CompletionPayload> {
     let (outcome, _cause, namespace) = (parts.next()?, parts.next()?, parts.next()?);
     Some(CompletionPayload {
         execution_id: event.execution_id?,
-        outcome: outcome.parse().ok()?,
+        outcome: outcome_of(outcome)?,
         namespace: namespace.parse().ok()?,
         produced_at: event.at,
         flow_id: parts.next().and_then(|id| FlowId::parse(id).ok()),
@@ -237,11 +243,11 @@ mod tests {
     #[test]
     fn the_end_of_a_member_names_its_flow() {
         let flow = "00000000-0000-4000-8000-000000000007";
-        let member = completion(&ended(&format!("success:completed:tests:{flow}")));
+        let member = completion(&ended(&format!("completed:completed:tests:{flow}")));
         let member = member.expect("an end");
         assert_eq!(member.flow_id.map(|id| id.to_string()).as_deref(), Some(flow));
         assert_eq!(member.namespace.as_str(), "tests");
-        let alone = completion(&ended("success:completed:tests")).expect("an end");
+        let alone = completion(&ended("completed:completed:tests")).expect("an end");
         assert_eq!((alone.flow_id, alone.namespace.as_str()), (None, "tests"));
     }
 }

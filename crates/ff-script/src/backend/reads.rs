@@ -398,14 +398,24 @@ impl Row for Event {
         Some(Self {
             at: time_of(&cursor)?,
             cursor,
-            kind,
             execution_id,
             flow_id,
             attempt_index: Reading::read(values.next()?)?,
-            reason: Reading::read(values.next()?)?,
+            reason: in_words(&kind, Reading::read(values.next()?)?),
+            kind,
             lease_epoch: Reading::read(values.next()?)?,
             worker_instance_id: Reading::read(values.next()?)?,
         })
+    }
+}
+
+/// Why something happened, with the word that people read for a good end: the store's own is that
+/// of the state vector.
+pub(super) fn in_words(kind: &str, reason: Option<String>) -> Option<String> {
+    let reason = reason?;
+    match reason.strip_prefix("success:").filter(|_| kind == "ended") {
+        Some(rest) => Some(format!("completed:{rest}")),
+        None => Some(reason),
     }
 }
 

@@ -54,3 +54,15 @@ fn the_defaults_of_a_kind_hold_where_a_submission_says_nothing() {
     let shown = site.run(&["kind", "show", "mail", "--json"]).json().remove(0);
     assert_eq!(shown, json!({"kind": "mail", "policy": {}, "pinned": false}));
 }
+
+#[test]
+fn what_is_not_there_is_said_and_one_is_not_many() {
+    let site = Site::start();
+    let none = site.run(&["quota", "ls"]);
+    assert!(none.stdout.is_empty() && none.stderr.contains("there is no quota"), "{none:?}");
+    site.submit(&["mail"]);
+    let one = site.run(&["lane", "ls"]);
+    assert!(one.stderr.contains("1 lane\n"), "{one:?}");
+    let shown = site.run(&["config", "show"]);
+    assert!(shown.stderr.contains("no retries, 100 reclaims"), "{shown:?}");
+}

@@ -84,3 +84,15 @@ fn a_wait_for_what_nobody_serves_says_so() {
     let said = waited.complaint(4);
     assert!(said.contains("no worker is connected; waiting on"), "{said}");
 }
+
+#[test]
+fn get_says_that_nobody_serves_a_kind() {
+    let site = Site::start();
+    let id = site.submit(&["render"]);
+    let text = site.run(&["get", &id]).text();
+    assert!(text.contains("but          no worker is connected"), "{text}");
+    let json = site.run(&["get", &id, "--json"]).json().remove(0);
+    assert_eq!(json["without_worker"], "no worker is connected");
+    let delayed = site.submit(&["render", "--delay", "1h"]);
+    assert!(!site.run(&["get", &delayed]).text().contains("no worker"));
+}

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::{Pause, SWEEP_SECONDS, passes};
 use crate::backend::call;
 use crate::backend::flow_rows::snapshot;
-use crate::backend::reads::{parse_cursor, time_of};
+use crate::backend::reads::{in_words, parse_cursor, time_of};
 use crate::calls::flow_events::{FlowEventRow, ReadFlowEvents, ReadFlowEventsReply};
 use crate::calls::flow_reads::DescribeFlow;
 use crate::host::{Host, Subject, Subscription};
@@ -181,11 +181,11 @@ fn event(row: FlowEventRow) -> Result<FlowEvent, EngineError> {
     Ok(FlowEvent {
         at: time_of(&row.cursor).ok_or_else(|| strange(&row.cursor))?,
         cursor: row.cursor,
+        reason: in_words(&row.name, row.why),
         kind: row.name,
         execution_id: row.execution_id,
         name: row.member,
         attempt_index: row.attempt_index,
         worker_instance_id: row.worker_instance_id,
-        reason: row.why,
     })
 }

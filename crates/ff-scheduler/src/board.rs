@@ -387,7 +387,7 @@ impl Board {
     }
 
     /// Something may have been missed. Answers the lanes that somebody uses.
-    pub(crate) fn doubt_all(&mut self) -> Vec<LaneId> {
+    pub(crate) fn forget_all_heads(&mut self) -> Vec<LaneId> {
         for lane in self.lanes.values_mut() {
             lane.knowledge = Knowledge::Unknown;
         }
@@ -397,7 +397,7 @@ impl Board {
 
     /// Something may have been missed in some partitions: lanes that nobody uses are looked through
     /// when somebody does. Answers those that are in use.
-    pub(crate) fn doubt_unused(&mut self) -> Vec<LaneId> {
+    pub(crate) fn forget_unused_heads(&mut self) -> Vec<LaneId> {
         let unused = self.lanes.values_mut().filter(|lane| lane.users == 0);
         unused.for_each(|lane| lane.knowledge = Knowledge::Unknown);
         let used = self.lanes.iter().filter(|(_, lane)| lane.users > 0);

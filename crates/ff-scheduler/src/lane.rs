@@ -104,7 +104,7 @@ impl Lane {
     ) -> Picks {
         self.strict = self.strict.saturating_sub(1);
         let window_ms = if self.strict > 0 { 0 } else { self.window_ms };
-        let suitable = self.queues.iter_mut().filter(|(_, queue)| ability.suits(&queue.need));
+        let suitable = self.queues.iter_mut().filter(|(_, queue)| ability.can_take(&queue.need));
         let mut suitable: Vec<_> = suitable.collect();
         let mut found = Picks::default();
         for _ in 0..=most {
@@ -129,7 +129,7 @@ impl Lane {
     /// Takes the best one of a partition out, unless one elsewhere comes before it.
     pub(crate) fn pick_in(&mut self, partition: u16, ability: &Ability) -> Picks {
         let window_ms = if self.strict > 0 { OVERTAKE_MS } else { self.window_ms.max(OVERTAKE_MS) };
-        let suitable = self.queues.iter_mut().filter(|(_, queue)| ability.suits(&queue.need));
+        let suitable = self.queues.iter_mut().filter(|(_, queue)| ability.can_take(&queue.need));
         let mut suitable: Vec<_> = suitable.collect();
         let elsewhere =
             suitable.iter().filter_map(|(_, queue)| queue.best_outside(partition)).min();
@@ -244,7 +244,7 @@ impl Lane {
     /// Whom to call because something is in a queue: those who came first.
     pub(crate) fn waiting_for(&self, queue: &str, most: u32) -> Vec<Arc<Waiter>> {
         let Some(queue) = self.queues.get(queue) else { return Vec::new() };
-        let suitable = self.idle.values().filter(|waiter| waiter.ability.suits(&queue.need));
+        let suitable = self.idle.values().filter(|waiter| waiter.ability.can_take(&queue.need));
         suitable.take(most as usize).cloned().collect()
     }
 

@@ -401,7 +401,7 @@ fn hear(shared: &Arc<Shared>, partition: u16, message: &[u8]) {
 async fn look_everywhere(shared: &Arc<Shared>, silence: &mut Silence) {
     let lanes = {
         let mut board = shared.board();
-        let used = board.doubt_all();
+        let used = board.forget_all_heads();
         board.begin_looking(&used)
     };
     let looked = lanes.is_empty() || look::look(shared, &lanes).await.is_ok();
@@ -413,7 +413,8 @@ async fn look_everywhere(shared: &Arc<Shared>, silence: &mut Silence) {
 /// does has them tell what waits there.
 async fn look_at_silent(shared: &Arc<Shared>, silence: &mut Silence) {
     let partitions = silence.silent(Instant::now());
-    let lanes = if partitions.is_empty() { Vec::new() } else { shared.board().doubt_unused() };
+    let lanes =
+        if partitions.is_empty() { Vec::new() } else { shared.board().forget_unused_heads() };
     let looked = lanes.is_empty() || look::look_at(shared, &lanes, &partitions).await.is_ok();
     silence.looked(&partitions, looked, Instant::now());
 }

@@ -51,12 +51,12 @@ impl Silence {
         let oldest = self.partitions.iter().map(|(_, heard)| *heard).min().unwrap_or(now);
         self.next = oldest + SILENCE;
         if !everywhere {
-            self.doubt(partitions, now);
+            self.ask_again_soon(partitions, now);
         }
     }
 
     /// They are asked again soon.
-    fn doubt(&mut self, partitions: &[Partition], now: Instant) {
+    fn ask_again_soon(&mut self, partitions: &[Partition], now: Instant) {
         self.next = now + LOOK_AGAIN;
         for partition in partitions {
             if let Some(long_ago) = self.next.checked_sub(SILENCE) {

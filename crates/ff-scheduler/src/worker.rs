@@ -29,7 +29,7 @@ impl Ability {
     }
 
     /// May such a worker take what has this need?
-    pub(crate) fn suits(&self, need: &Need) -> bool {
+    pub(crate) fn can_take(&self, need: &Need) -> bool {
         (self.kinds.is_empty() || self.kinds.contains(&need.kind))
             && (self.namespaces.is_empty() || self.namespaces.contains(&need.namespace))
             && self.capabilities.includes(&need.capabilities)
@@ -65,10 +65,10 @@ mod tests {
             namespaces: namespaces.iter().map(|name| name.parse().expect("valid")).collect(),
         };
         let need: Need = "shop:render:gpu,large".parse().expect("a need");
-        assert!(ability(&["gpu", "large", "x"], &[], &[]).suits(&need));
-        assert!(ability(&["gpu", "large"], &["mail", "render"], &["shop"]).suits(&need));
-        assert!(!ability(&["gpu"], &[], &[]).suits(&need), "lacks one");
-        assert!(!ability(&["gpu", "large"], &["mail"], &[]).suits(&need), "another kind");
-        assert!(!ability(&["gpu", "large"], &[], &["other"]).suits(&need), "another namespace");
+        assert!(ability(&["gpu", "large", "x"], &[], &[]).can_take(&need));
+        assert!(ability(&["gpu", "large"], &["mail", "render"], &["shop"]).can_take(&need));
+        assert!(!ability(&["gpu"], &[], &[]).can_take(&need), "lacks one");
+        assert!(!ability(&["gpu", "large"], &["mail"], &[]).can_take(&need), "another kind");
+        assert!(!ability(&["gpu", "large"], &[], &["other"]).can_take(&need), "another namespace");
     }
 }

@@ -189,7 +189,8 @@ async fn holders(client: &Client, json: bool, id: QuotaPolicyId, key: &str) -> R
     }
     let mut table = Table::new(&["EXECUTION", "SINCE"]);
     for holder in found.holders {
-        table.row([holder.execution_id.to_string(), time::moment(holder.since)]);
+        let id = client.connection().shortest(holder.execution_id).to_string();
+        table.row([id, time::moment(holder.since)]);
     }
     say!("{table}");
     Ok(())

@@ -17,8 +17,8 @@ use crate::literal::literals;
 use crate::object::Object;
 use crate::operation::{Input, Method, Nothing, Operation};
 use crate::types::{
-    BudgetId, ExecutionId, ExecutionKind, FlowId, LaneId, LeaseEpoch, Namespace, RequestId,
-    TimestampMs,
+    BudgetId, ExecutionId, ExecutionKind, ExecutionRef, FlowId, LaneId, LeaseEpoch, Namespace,
+    RequestId, TimestampMs,
 };
 
 /// Keeps budgets, and counts what is used of them.
@@ -219,7 +219,7 @@ fn check_scope(scope: BudgetScope, id: &str) -> Result<(), EngineError> {
         BudgetScope::Lane => LaneId::try_new(id).is_ok(),
         BudgetScope::Kind => ExecutionKind::try_new(id).is_ok(),
         BudgetScope::Flow => FlowId::parse(id).is_ok(),
-        BudgetScope::Execution => ExecutionId::parse(id).is_ok(),
+        BudgetScope::Execution => id.parse::<ExecutionRef>().is_ok(),
     };
     match known {
         true => Ok(()),

@@ -9,10 +9,10 @@ use ff_core::contracts::{
     ReportUsageResult, ResetBudget, UpdateBudget, UsageDimensions,
 };
 use ff_core::engine_backend::{Answer, Budgets};
-use ff_core::error::EngineError;
+use ff_core::error::{Code, EngineError};
 use ff_core::partition::{Partition, PartitionFamily};
 use ff_core::policy::ExecutionPolicy;
-use ff_core::types::{BudgetId, ExecutionId, FlowId, TimestampMs};
+use ff_core::types::{BudgetId, ExecutionId, ExecutionRef, FlowId, TimestampMs};
 
 use super::executions::named;
 use super::facts::Decided;
@@ -184,12 +184,13 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
 
     async fn make_budget(&self, request: CreateBudget) -> Result<BudgetCreated, EngineError> {
         request.validate()?;
+        let scope_id = self.whole_scope(request.scope_type, request.scope_id)?;
         let fresh = || BudgetId::from_uuid(SystemIds.ordered());
         let budget_id = request.budget_id.unwrap_or_else(fresh);
         let call = budget::CreateBudget {
             budget_id,
             scope_type: request.scope_type,
-            scope_id: request.scope_id.clone(),
+            scope_id: scope_id.clone(),
             on_hard_limit: request.on_hard_limit,
             reset_interval_ms: request.reset_interval_ms,
             name: request.name,
@@ -197,8 +198,18 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         };
         let reply = self.call(self.budget_partition(budget_id), call).await?;
         let created = matches!(reply, CreateBudgetReply::Created { .. });
-        let failed = self.attach(budget_id, request.scope_type, &request.scope_id, true).await?;
+        let failed = self.attach(budget_id, request.scope_type, &scope_id, true).await?;
         Ok(BudgetCreated { budget_id, created, failed })
+    }
+
+    /// A scope as it is stored: an execution with its partition, however it was named.
+    fn whole_scope(&self, scope: BudgetScope, id: String) -> Result<String, EngineError> {
+        if scope != BudgetScope::Execution {
+            return Ok(id);
+        }
+        let unknown = |_| EngineError::refused(Code::InvalidBudgetScope);
+        let name: ExecutionRef = id.parse().map_err(unknown)?;
+        Ok(name.resolve(&self.config)?.to_string())
     }
 
     /// Makes a budget apply to its scope, or cease to; gives those that could not be told.

@@ -1,7 +1,7 @@
 //! What a worker may ask about flows.
 
 use ff_core::contracts::{EdgeDirection, EdgeOf, EdgeQuery, EdgeSnapshot, FlowSnapshot};
-use ff_core::types::{EdgeId, ExecutionId, FlowId};
+use ff_core::types::{EdgeId, ExecutionRef, FlowId};
 
 use super::FlowFabricWorker;
 use crate::error::{Context as _, SdkError};
@@ -25,28 +25,29 @@ impl FlowFabricWorker {
     /// The edges that begin at a member of a flow; none for an execution that is in no flow.
     pub async fn list_outgoing_edges(
         &self,
-        upstream: &ExecutionId,
+        upstream: impl Into<ExecutionRef>,
     ) -> Result<Vec<EdgeSnapshot>, SdkError> {
-        self.list_edges(upstream, EdgeDirection::Outgoing).await
+        self.list_edges(upstream.into(), EdgeDirection::Outgoing).await
     }
 
     /// The edges that end at a member of a flow; none for an execution that is in no flow.
     pub async fn list_incoming_edges(
         &self,
-        downstream: &ExecutionId,
+        downstream: impl Into<ExecutionRef>,
     ) -> Result<Vec<EdgeSnapshot>, SdkError> {
-        self.list_edges(downstream, EdgeDirection::Incoming).await
+        self.list_edges(downstream.into(), EdgeDirection::Incoming).await
     }
 
     async fn list_edges(
         &self,
-        id: &ExecutionId,
+        execution: ExecutionRef,
         direction: EdgeDirection,
     ) -> Result<Vec<EdgeSnapshot>, SdkError> {
+        let id = self.client().connection().resolve(execution)?;
         let (mut edges, mut from) = (Vec::new(), None);
         loop {
             let query = EdgeQuery { direction, from, limit: None };
-            let page = self.shared.engine().list_edges(*id, query).await.context("list_edges")?;
+            let page = self.shared.engine().list_edges(id, query).await.context("list_edges")?;
             edges.extend(page.edges);
             from = page.next_from;
             if from.is_none() {

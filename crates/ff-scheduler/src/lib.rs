@@ -4,7 +4,7 @@
 //! scheduler keeps what it heard of the heads of these queues: by a look through all partitions at
 //! first, later by pushes and by the answers to claims. A claim asks the queue with the best head
 //! that its worker may take, and tells it the best one elsewhere, so that nothing worse is taken.
-//! One push calls one of those who wait and may take it. Nothing is polled.
+//! One push calls as many of those who wait and may take it as joined the queue. Nothing is polled.
 
 #![deny(missing_docs)]
 

@@ -104,7 +104,7 @@ pub struct ScriptBackend<H: ?Sized = dyn Host> {
 
 impl<H: Host + ?Sized> ScriptBackend<H> {
     /// Opens the deployment on this host: a new one gets these partition counts, an existing one
-    /// must have them, and must have been written in the format of this version.
+    /// must have them; one in an older format is upgraded, one in a newer is refused.
     pub async fn open(host: Arc<H>, config: PartitionConfig) -> Result<Self, EngineError> {
         let losses = AtomicU64::new(host.losses());
         let following = Following::new(Arc::clone(&host));

@@ -1,5 +1,5 @@
 //! The Lua machine of one shard, through the raw stack API. The only module with `unsafe`, here and
-//! in its two parts.
+//! in its three parts.
 //!
 //! Why this is sound:
 //!
@@ -15,6 +15,7 @@
 //! * **Threads.** A machine is made, used and closed by one thread; it is not `Send`.
 #![allow(unsafe_code)]
 
+mod compiled;
 mod read;
 mod world;
 
@@ -235,11 +236,16 @@ impl Machine {
 
     unsafe fn compile(&self, source: &str, chunk: &CStr) -> Result<(), String> {
         unsafe {
-            let (start, length) = (source.as_ptr().cast(), source.len());
-            match lua::luaL_loadbuffer(self.state, start, length, chunk.as_ptr()) {
-                lua::LUA_OK => Ok(()),
-                _ => Err(self.error_on_top()),
+            let known = compiled::find(source);
+            let code = known.as_deref().unwrap_or(source.as_bytes());
+            let (start, length) = (code.as_ptr().cast(), code.len());
+            if lua::luaL_loadbuffer(self.state, start, length, chunk.as_ptr()) != lua::LUA_OK {
+                return Err(self.error_on_top());
             }
+            if known.is_none() {
+                compiled::keep(self.state, source);
+            }
+            Ok(())
         }
     }
 

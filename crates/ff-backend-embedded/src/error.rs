@@ -44,7 +44,7 @@ pub enum BackupError {
     NoFiles,
     /// The name is none that a copy may have.
     #[error(
-        "the name of a backup is 1 to {} letters, digits, `.`, `_` or `-`, and begins with none \
+        "must be 1 to {} letters, digits, `.`, `_` or `-`, and begin with none \
          of the last three",
         BACKUP_NAME_BYTES_MAX
     )]

@@ -40,7 +40,7 @@ pub enum StartError {
     #[error("TLS: {0}")]
     Tls(String),
     /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address}: {}", refusal(.source))]
     Listen {
         /// The address.
         address: SocketAddr,
@@ -50,6 +50,16 @@ pub enum StartError {
     /// The store cannot be opened.
     #[error("cannot open the store: {0}")]
     Store(String),
+}
+
+/// What the operating system says of an address, and what that mostly means.
+fn refusal(source: &std::io::Error) -> String {
+    match source.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            format!("{source}; is a server running there already? `listen` names another address")
+        }
+        _ => source.to_string(),
+    }
 }
 
 /// Starts servers.

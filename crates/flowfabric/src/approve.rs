@@ -10,6 +10,7 @@ use ff_sdk::{
 
 use crate::failure::Failure;
 use crate::get::missing;
+use crate::output;
 use crate::remote::{Remote, block_on};
 use crate::signal;
 use crate::table::Table;
@@ -84,6 +85,10 @@ pub(crate) fn links(remote: &Remote, json: bool, options: &LinkOptions) -> Resul
         let made = made.map_err(|error| explain(&error))?;
         if json {
             made.links.iter().for_each(|link| say!("{}", serde_json::json!(link)));
+            return Ok(());
+        }
+        if output::is_quiet() {
+            output::ids(made.links.iter().map(|link| &link.url));
             return Ok(());
         }
         let mut table = Table::new(&["approver", "link"]);

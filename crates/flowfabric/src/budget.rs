@@ -16,8 +16,12 @@ use crate::{output, time};
 const PAGE: u32 = 1000;
 /// The cells of a bar.
 const BAR: u64 = 20;
-/// The widest cells of people's own words.
+/// The cells of a bar in a table.
+const SMALL_BAR: u64 = 8;
+/// The widest cells of people's own words: with the others a line has 80 columns.
 const NAME_MAX: usize = 16;
+const SCOPE_MAX: usize = 14;
+const DIMENSION_MAX: usize = 8;
 
 /// What to do with budgets.
 #[derive(clap::Subcommand)]
@@ -101,7 +105,10 @@ struct Limits {
 }
 
 fn scope(text: &str) -> Result<(BudgetScope, String), String> {
-    let (kind, id) = text.split_once('=').ok_or("a scope is written TYPE=ID")?;
+    let (kind, id) = text.split_once('=').ok_or(
+        "a scope is written TYPE=ID, as in kind=mail; types are namespace, lane, kind, flow and \
+         execution",
+    )?;
     Ok((kind.parse().map_err(|error| format!("{error}"))?, id.to_owned()))
 }
 
@@ -138,6 +145,10 @@ pub(crate) fn run(remote: &Remote, json: bool, command: &Command) -> Result<(), 
 }
 
 async fn make(client: &Client, json: bool, options: &Create) -> Result<(), Failure> {
+    if options.limits.hard.is_empty() && options.limits.soft.is_empty() {
+        let rule = "give it a limit: --hard DIMENSION=N, --soft DIMENSION=N, or both";
+        return Err(Failure::not_understood(rule));
+    }
     let (scope_type, scope_id) = options.scope.clone();
     let mut budget = CreateBudget::new(scope_type, scope_id).on_hard_limit(options.on_hard_limit);
     budget.budget_id = options.id;
@@ -200,37 +211,51 @@ async fn list(client: &Client, json: bool) -> Result<(), Failure> {
         return Ok(());
     }
     if output::is_quiet() {
-        for budget in &all {
-            say!("{}", budget.budget_id);
-        }
+        output::ids(all.iter().map(|budget| budget.budget_id));
         return Ok(());
     }
     if all.is_empty() {
         note!("there is no budget");
         return Ok(());
     }
-    let mut table = Table::new(&["budget", "name", "scope", "dimension", "used"]);
-    for budget in &all {
+    say!("{}", table(&all));
+    Ok(())
+}
+
+/// A line for each dimension of each budget, of 80 columns at most.
+fn table(budgets: &[BudgetRecord]) -> Table {
+    let mut table = Table::new(&["budget", "applies to", "of", "used"]);
+    for budget in budgets {
+        let scope = format!("{}={}", budget.scope_type, budget.scope_id);
         for (name, usage) in &budget.dimensions {
+            let (bar, percent) = bar(usage, SMALL_BAR).unwrap_or_default();
             table.row([
                 budget.budget_id.to_string(),
-                cut(&budget.name, NAME_MAX),
-                cut(&format!("{}={}", budget.scope_type, budget.scope_id), NAME_MAX),
-                cut(name, NAME_MAX),
-                filled(usage),
+                cut(&scope, SCOPE_MAX),
+                cut(name, DIMENSION_MAX),
+                format!("{bar} {percent:>3} %"),
             ]);
         }
     }
-    say!("{table}");
-    Ok(())
+    table
 }
 
 /// `[########............]  40 % 400 of 1000`.
 fn filled(usage: &DimensionUsage) -> String {
-    let Some(limit) = usage.hard.or(usage.soft) else { return usage.used.to_string() };
-    let cells = |amount: u64| (amount.min(limit) * BAR).checked_div(limit).unwrap_or(BAR);
+    match (bar(usage, BAR), usage.hard.or(usage.soft)) {
+        (Some((bar, percent)), Some(limit)) => {
+            format!("{bar} {percent:>3} % {} of {limit}", usage.used)
+        }
+        _ => usage.used.to_string(),
+    }
+}
+
+/// A bar of so many cells, and how many per cent are used; none without a limit.
+fn bar(usage: &DimensionUsage, width: u64) -> Option<(String, u128)> {
+    let limit = usage.hard.or(usage.soft)?;
+    let cells = |amount: u64| (amount.min(limit) * width).checked_div(limit).unwrap_or(width);
     let (used, taken) = (cells(usage.used), cells(usage.used.saturating_add(usage.reserved)));
-    let bar: String = (0..BAR)
+    let bar: String = (0..width)
         .map(|cell| match cell {
             cell if cell < used => '#',
             cell if cell < taken => '+',
@@ -238,7 +263,7 @@ fn filled(usage: &DimensionUsage) -> String {
         })
         .collect();
     let percent = u128::from(usage.used) * 100 / u128::from(limit.max(1));
-    format!("[{bar}] {percent:>3} % {} of {limit}", usage.used)
+    Some((format!("[{bar}]"), percent))
 }
 
 fn show(json: bool, budget: &BudgetRecord) -> Result<(), Failure> {

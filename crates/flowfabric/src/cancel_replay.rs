@@ -81,7 +81,11 @@ pub(crate) fn replay(remote: &Remote, json: bool, options: &Options) -> Result<(
             let request = ReplayExecution { reason, requested_by, ..ReplayExecution::default() };
             let replayed = engine.replay(client.connection().resolve(*name)?, request).await;
             let state = replayed.map_err(|error| {
-                explain(*name, &error.in_context("replay").into(), "only what has ended can be")
+                explain(
+                    *name,
+                    &error.in_context("replay").into(),
+                    "it has not ended, and only what has ended can be replayed",
+                )
             })?;
             say(&client, json, *name, state.public_state.as_str())?;
         }
@@ -97,7 +101,10 @@ fn explain(name: ExecutionRef, error: &ff_sdk::SdkError, hint: &str) -> Failure 
     use ff_sdk::{Code, EngineError};
     match error.engine().and_then(EngineError::code) {
         Some(Code::ExecutionNotFound) => missing(name),
-        Some(_) => Failure::from(format!("{name}: {error} ({hint})")),
+        Some(Code::ExecutionNotActive | Code::ExecutionNotTerminal) => {
+            Failure::from(format!("{name}: {hint}"))
+        }
+        Some(_) => Failure::from(format!("{name}: {}", Failure::of(error).message)),
         None => Failure::of(error),
     }
 }

@@ -75,7 +75,11 @@ impl Failure {
         let refused = error.engine().map(EngineError::kind);
         let ours = matches!(error, SdkError::Config { .. });
         let code = if ours || refused == Some(ErrorKind::Validation) { 2 } else { 1 };
-        Self::new(error.to_string(), code)
+        let said = match error {
+            SdkError::Engine(error) => of_engine(error),
+            error => error.to_string(),
+        };
+        Self::new(said, code)
     }
 
     /// Tells the person, or the program that reads JSON, on standard error.
@@ -86,6 +90,14 @@ impl Failure {
         } else {
             eprintln!("flowfabric: {}", self.message);
         }
+    }
+}
+
+/// What was refused and why, without the name of the call: the person knows what was asked for.
+fn of_engine(error: &EngineError) -> String {
+    match error {
+        EngineError::Contextual { source, .. } => of_engine(source),
+        error => error.to_string(),
     }
 }
 

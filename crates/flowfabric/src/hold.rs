@@ -1,5 +1,6 @@
 //! `flowfabric hold`, `flowfabric release` and `flowfabric held`.
 
+use ff_core::state::BlockingReason;
 use ff_sdk::{
     Client, Code, EngineError, ExecutionRef, ExecutionState, HeldExecution, ListHeld, PublicState,
     SdkError, TimestampMs,
@@ -9,7 +10,7 @@ use crate::failure::Failure;
 use crate::get::missing;
 use crate::remote::{Remote, block_on};
 use crate::table::{Table, cut};
-use crate::time;
+use crate::{output, time};
 
 /// A page of a server.
 const PAGE: u32 = 1000;
@@ -17,7 +18,7 @@ const PAGE: u32 = 1000;
 /// The widest cells of people's own words: with the others a line has 80 columns.
 const KIND_MAX: usize = 10;
 const WHO_MAX: usize = 8;
-const REASON_MAX: usize = 12;
+const REASON_MAX: usize = 13;
 
 /// Which executions, who says so, and why.
 #[derive(clap::Args)]
@@ -100,6 +101,11 @@ pub(crate) fn list(remote: &Remote, json: bool, options: &ListOptions) -> Result
             }
             return Ok(());
         }
+        if output::is_quiet() {
+            let short = |id| client.connection().shortest(id);
+            output::ids(found.iter().map(|entry| short(entry.execution_id)));
+            return Ok(());
+        }
         if !found.is_empty() {
             say!("{}", table(&client, &found, time::now()));
         }
@@ -142,7 +148,10 @@ async fn fetch(client: &Client, limit: usize) -> Result<(Vec<HeldExecution>, boo
         let wanted = u32::try_from(limit - found.len()).unwrap_or(PAGE).min(PAGE);
         let query = ListHeld { partition: None, cursor, limit: Some(wanted) };
         let page = client.list_held(query).await?;
-        found.extend(page.entries);
+        // What waits for its turn under a singleton key is nothing that somebody could release.
+        let by_operator =
+            |one: &HeldExecution| one.blocking_reason == BlockingReason::PausedByOperator;
+        found.extend(page.entries.into_iter().filter(by_operator));
         cursor = page.next_cursor;
         if cursor.is_none() {
             return Ok((found, true));

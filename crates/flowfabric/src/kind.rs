@@ -9,13 +9,15 @@ use ff_sdk::{
 
 use crate::failure::Failure;
 use crate::lane::everywhere;
-use crate::policy::PolicyFlags;
+use crate::output;
+use crate::policy::{PolicyFlags, as_flags};
 use crate::remote::{Remote, block_on};
 use crate::table::{Table, cut};
 
 /// The widest cells: with the other columns a line has 80 columns.
-const NAME_MAX: usize = 24;
-const TOLD_BY_MAX: usize = 16;
+const NAME_MAX: usize = 14;
+const TOLD_BY_MAX: usize = 12;
+const DEFAULTS_MAX: usize = 42;
 
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
@@ -89,6 +91,10 @@ async fn list(client: &Client, json: bool) -> Result<(), Failure> {
         say!("{}", serde_json::to_string(&list)?);
         return Ok(());
     }
+    if output::is_quiet() {
+        output::ids(list.kinds.iter().filter_map(|record| record.kind.as_ref()));
+        return Ok(());
+    }
     let mut table = Table::new(&["kind", "pinned", "told by", "defaults"]);
     for record in &list.kinds {
         let kind = record.kind.as_ref().map_or("", ExecutionKind::as_str);
@@ -96,16 +102,20 @@ async fn list(client: &Client, json: bool) -> Result<(), Failure> {
             cut(kind, NAME_MAX),
             if record.pinned { "yes" } else { "no" }.to_owned(),
             record.told_by.as_ref().map_or("-".to_owned(), |by| cut(by.as_str(), TOLD_BY_MAX)),
-            serde_json::to_string(&record.policy)?,
+            cut(&as_flags(&record.policy)?, DEFAULTS_MAX),
         ]);
     }
     if !list.kinds.is_empty() {
         say!("{table}");
     }
     if list.defaults != ExecutionPolicy::default() {
-        say!("all kinds: {}", serde_json::to_string(&list.defaults)?);
+        say!("all kinds: {}", as_flags(&list.defaults)?);
     }
-    note!("{} kinds have defaults; where nobody says anything: {}", list.kinds.len(), built_in());
+    let count = match list.kinds.len() {
+        1 => "1 kind has defaults".to_owned(),
+        count => format!("{count} kinds have defaults"),
+    };
+    note!("{count}; where nobody says anything: {}", built_in());
     Ok(())
 }
 
@@ -133,7 +143,7 @@ fn show(record: &KindRecord, json: bool) -> Result<(), Failure> {
     if let Some(by) = &record.told_by {
         say!("told by   {by}");
     }
-    say!("defaults  {}", serde_json::to_string(&record.policy)?);
+    say!("defaults  {}", as_flags(&record.policy)?);
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use ff_sdk::{
 use crate::failure::Failure;
 use crate::remote::{Remote, block_on};
 use crate::table::{Table, cut};
-use crate::time;
+use crate::{output, time};
 
 /// A page of a server.
 const PAGE: u32 = 1000;
@@ -119,6 +119,10 @@ async fn list(client: &Client, json: bool) -> Result<(), Failure> {
         for lane in &lanes {
             say!("{}", serde_json::to_string(lane)?);
         }
+        return Ok(());
+    }
+    if output::is_quiet() {
+        output::ids(lanes.iter().map(|lane| &lane.lane));
         return Ok(());
     }
     let now = time::now();

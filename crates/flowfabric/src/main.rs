@@ -61,7 +61,7 @@ use remote::Remote;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// A durable execution engine: background jobs, agent runs, approvals and DAGs that survive
+/// A durable execution engine: background jobs, agent runs, approvals and flows that survive
 /// crashes.
 #[derive(Parser)]
 #[command(name = "flowfabric", version, after_help = EXIT_CODES)]

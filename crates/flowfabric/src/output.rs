@@ -34,6 +34,11 @@ pub(crate) fn is_quiet() -> bool {
     QUIET.get().copied().unwrap_or_default()
 }
 
+/// Of a list, the ids alone, a line each.
+pub(crate) fn ids(ids: impl IntoIterator<Item = impl fmt::Display>) {
+    ids.into_iter().for_each(|id| line(format_args!("{id}")));
+}
+
 /// Prints a line.
 pub(crate) fn line(text: fmt::Arguments<'_>) {
     if let Err(error) = writeln!(Out::new(), "{text}") {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ff_core::limits::{MAX_RETRIES_MAX, RETENTION_MS_MAX};
 use ff_core::policy::{Backoff, ExecutionPolicy, PolicyError, RetryPolicy, TimeoutPolicy};
 
 use crate::failure::Failure;
@@ -12,7 +13,7 @@ use crate::time;
 #[command(next_help_heading = "Policy")]
 pub(crate) struct PolicyFlags {
     /// How many retries follow a first attempt that failed [default: none].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=MAX_RETRIES_MAX))]
     retries: Option<u64>,
     /// The pause before the first retry, which doubles with each: 1s, or 1s..5m with the longest
     /// one [default: 1s..1m].
@@ -24,8 +25,8 @@ pub(crate) struct PolicyFlags {
     /// How long the whole may take from now, waiting and retries included [default: for ever].
     #[arg(long, value_name = "TIME", value_parser = time::duration)]
     deadline: Option<Duration>,
-    /// How long it is kept after its end [default: 1d].
-    #[arg(long, value_name = "TIME", value_parser = time::duration)]
+    /// How long it is kept after its end [default: 1d, 7d if it failed].
+    #[arg(long, value_name = "TIME", value_parser = retention)]
     retention: Option<Duration>,
     /// All of the policy as JSON: further limits, categories that are retried, capabilities.
     #[arg(long, value_name = "JSON")]
@@ -44,12 +45,57 @@ fn backoff(text: &str) -> Result<Backoff, String> {
     Ok(Backoff::Exponential { initial_delay_ms, max_delay_ms, multiplier, jitter })
 }
 
+/// A time that is not too long.
+fn retention(text: &str) -> Result<Duration, String> {
+    let most = Duration::from_millis(RETENTION_MS_MAX);
+    let days = most.as_secs() / 86_400;
+    let time = time::duration(text)?;
+    if time > most { Err(format!("must be {days}d at most")) } else { Ok(time) }
+}
+
 /// What is wrong with the JSON: where, unless it is the whole, and the rule.
 fn in_json(error: &PolicyError) -> String {
     match error.path.as_str() {
         "$" => format!("policy: {}", error.rule),
         _ => error.to_string(),
     }
+}
+
+/// A policy as the flags would say it, and what they cannot say as JSON.
+pub(crate) fn as_flags(policy: &ExecutionPolicy) -> Result<String, serde_json::Error> {
+    let (mut rest, mut flags) = (policy.clone(), Vec::new());
+    if let Some(said) = rest.retry_policy.as_ref().and_then(retries_as_flags) {
+        flags.push(said);
+        rest.retry_policy = None;
+    }
+    let times = rest.timeout_policy.take().unwrap_or_default();
+    let timed = [
+        ("timeout", times.attempt_timeout_ms),
+        ("deadline", times.execution_deadline_ms),
+        ("retention", rest.retention_ms.take()),
+    ];
+    let timed = timed.into_iter().filter_map(|(name, ms)| Some((name, ms?)));
+    flags.extend(timed.map(|(name, ms)| format!("--{name} {}", time::written(ms))));
+    let times = TimeoutPolicy { attempt_timeout_ms: None, execution_deadline_ms: None, ..times };
+    rest.timeout_policy = Some(times).filter(|times| *times != TimeoutPolicy::default());
+    if rest != ExecutionPolicy::default() {
+        flags.push(format!("--policy '{}'", serde_json::to_string(&rest)?));
+    }
+    Ok(if flags.is_empty() { "none".to_owned() } else { flags.join(" ") })
+}
+
+/// `--retries 5 --backoff 1s..5m`; none if flags cannot say all of it.
+fn retries_as_flags(policy: &RetryPolicy) -> Option<String> {
+    let Backoff::Exponential { initial_delay_ms, max_delay_ms, .. } = policy.backoff else {
+        return None;
+    };
+    let pauses = format!("{}..{}", time::written(initial_delay_ms), time::written(max_delay_ms));
+    let said = RetryPolicy {
+        max_retries: policy.max_retries,
+        backoff: backoff(&pauses).ok()?,
+        ..RetryPolicy::default()
+    };
+    (said == *policy).then(|| format!("--retries {} --backoff {pauses}", said.max_retries))
 }
 
 impl PolicyFlags {
@@ -128,6 +174,22 @@ mod tests {
                 r#"{"retry_policy":{"max_retries":2,"backoff":{"type":"fixed","delay_ms":9}},"#,
                 r#""max_reclaim_count":7,"retention_ms":1000}"#,
             )
+        );
+    }
+
+    #[test]
+    fn a_policy_is_told_as_the_flags_that_say_it() {
+        let told = |flags: &[&str]| {
+            let flags = Flags::parse_from([&["submit"], flags].concat());
+            as_flags(&flags.policy.policy().expect("a policy")).expect("words")
+        };
+        assert_eq!(told(&[]), "none");
+        let line = "--retries 5 --backoff 1s..5m --timeout 30s --deadline 2h --retention 7d";
+        assert_eq!(told(&line.split(' ').collect::<Vec<_>>()), line);
+        let json = r#"{"retry_policy":{"max_retries":1,"backoff":{"type":"fixed","delay_ms":9}}}"#;
+        assert_eq!(
+            told(&["--policy", json, "--timeout", "90s"]),
+            format!("--timeout 90s --policy '{json}'")
         );
     }
 

@@ -27,6 +27,7 @@ pub(crate) fn run(remote: &Remote, json: bool, options: &Options) -> Result<(), 
         let changed = client.connection().engine().change_priority(id, request).await;
         let changed = changed.map_err(|error| match error.code() {
             Some(Code::ExecutionNotFound) => missing(options.id),
+            Some(Code::ExecutionNotActive) => Failure::from(format!("{} has ended", options.id)),
             _ => Failure::of(&SdkError::from(EngineError::in_context(error, "priority"))),
         })?;
         if json {

@@ -7,7 +7,7 @@ use ff_sdk::{
 use crate::failure::Failure;
 use crate::remote::{Remote, block_on};
 use crate::table::Table;
-use crate::time;
+use crate::{output, time};
 
 /// The cells of a bar.
 const BAR: u64 = 20;
@@ -73,6 +73,15 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
+    /// A policy without any limit would be none.
+    fn must_limit(&self) -> Result<(), Failure> {
+        if self.concurrent.is_none() && self.rate.is_none() {
+            let rule = "give it a limit: --concurrent N, --rate N with --window SECONDS, or both";
+            return Err(Failure::not_understood(rule));
+        }
+        Ok(())
+    }
+
     fn read(&self) -> QuotaLimits {
         QuotaLimits {
             window_seconds: self.window,
@@ -88,6 +97,7 @@ pub(crate) fn run(remote: &Remote, json: bool, command: &Command) -> Result<(), 
         let client = remote.client().await?;
         match command {
             Command::Create { limits, id } => {
+                limits.must_limit()?;
                 let quota = CreateQuota { quota_policy_id: *id, limits: limits.read() };
                 let made = client.create_quota(quota).await?;
                 if json {
@@ -125,6 +135,10 @@ async fn list(client: &Client, json: bool) -> Result<(), Failure> {
         for quota in &quotas {
             say!("{}", serde_json::to_string(quota)?);
         }
+        return Ok(());
+    }
+    if output::is_quiet() {
+        output::ids(quotas.iter().map(|quota| quota.quota_policy_id));
         return Ok(());
     }
     if quotas.is_empty() {
@@ -185,6 +199,15 @@ async fn holders(client: &Client, json: bool, id: QuotaPolicyId, key: &str) -> R
     let found = client.list_quota_holders(id, query).await?;
     if json {
         say!("{}", serde_json::to_string(&found)?);
+        return Ok(());
+    }
+    if output::is_quiet() {
+        let short = |id| client.connection().shortest(id);
+        output::ids(found.holders.iter().map(|holder| short(holder.execution_id)));
+        return Ok(());
+    }
+    if found.holders.is_empty() {
+        note!("nobody runs under it");
         return Ok(());
     }
     let mut table = Table::new(&["EXECUTION", "SINCE"]);

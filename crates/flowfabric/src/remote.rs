@@ -70,6 +70,8 @@ impl Remote {
 
     /// The same for somebody who stays, and waits for a server that is started again.
     pub(crate) async fn connect_for_long(&self) -> Result<Connection, Failure> {
+        // Whether there is one at all is seen at once.
+        self.connect().await?.close().await;
         self.open(self.server()?).await
     }
 
@@ -105,6 +107,11 @@ impl Remote {
                      FLOWFABRIC_URL."
                 ))
             }
+            Some(BackendErrorKind::Protocol) => Failure::from(format!(
+                "what answers at {url} is no FlowFabric: {}\n\
+                 The address has no path, as in http://host:7480.",
+                words(error)
+            )),
             _ => Failure::of(error),
         }
     }

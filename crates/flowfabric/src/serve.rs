@@ -31,26 +31,28 @@ pub(crate) struct Options {
     /// File with settings [default: ./flowfabric.toml if it exists].
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Address to listen on.
+    /// Address to listen on [default: 127.0.0.1:7480].
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
-    /// A directory, `valkey://user:pass@host:port`, `valkeys://…`, `valkey-cluster://…`, `memory:`.
+    /// A directory, `valkey://user:pass@host:port`, `valkeys://…`, `valkey-cluster://…`, `memory:`
+    /// [default: ./flowfabric-data].
     #[arg(long, value_name = "STORE")]
     store: Option<String>,
-    /// When a call counts as done on an embedded store: always, everysec or off.
+    /// When a call counts as done on an embedded store: always, everysec or off [default: always].
     #[arg(long, value_name = "WHEN")]
     journal: Option<String>,
     /// How much memory the keys and values of an embedded store may take: auto, none, or a size as
-    /// in 6GiB.
+    /// in 6GiB [default: auto].
     #[arg(long, value_name = "SIZE")]
     memory_limit: Option<String>,
     /// Refuse a store that may lose acknowledged work when it restarts.
     #[arg(long)]
     require_durable: bool,
-    /// When a call counts as done on Valkey: primary, or replica, when one has confirmed it.
+    /// When a call counts as done on Valkey: primary, or replica, when one has confirmed it
+    /// [default: primary].
     #[arg(long, value_name = "WHERE")]
     durability: Option<String>,
-    /// Number of partitions of a new deployment.
+    /// Number of partitions of a new deployment [default: 256].
     #[arg(long, value_name = "NUMBER")]
     partitions: Option<String>,
     /// Bearer tokens that are accepted, separated by commas; better in the environment or the file.
@@ -75,10 +77,10 @@ pub(crate) struct Options {
     /// Listen beyond loopback without any token.
     #[arg(long)]
     allow_insecure: bool,
-    /// What to log, as in info or ff_server=debug.
+    /// What to log, as in info or ff_server=debug [default: info].
     #[arg(long, value_name = "FILTER")]
     log: Option<String>,
-    /// How to log: text or json.
+    /// How to log: text or json [default: text].
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<String>,
     /// Log every request: method, path, status, time taken and request id.
@@ -87,14 +89,15 @@ pub(crate) struct Options {
     /// Answer /metrics without a token.
     #[arg(long)]
     open_metrics: bool,
-    /// How long a shutdown waits for requests under way, as in 10s.
+    /// How long a shutdown waits for requests under way [default: 10s].
     #[arg(long, value_name = "TIME")]
     drain: Option<String>,
     /// File with the first secret of waitpoint tokens in hex digits, for a deployment that has none
     /// [default: one is made that nobody knows].
     #[arg(long, value_name = "FILE")]
     waitpoint_secret_file: Option<String>,
-    /// How long a replaced key of tokens or links is accepted unless the rotation says otherwise.
+    /// How long a replaced key of tokens or links is accepted unless the rotation says otherwise
+    /// [default: 1d].
     #[arg(long, value_name = "TIME")]
     waitpoint_grace: Option<String>,
     /// File with the certificate authorities to trust of a Valkey that speaks TLS.

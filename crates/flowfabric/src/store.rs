@@ -72,8 +72,11 @@ pub(crate) fn run(remote: &Remote, json: bool, command: &Command) -> Result<(), 
 }
 
 fn backup(remote: &Remote, name: &str, json: bool) -> Result<(), Failure> {
-    let admin = remote.admin()?;
-    let made = block_on(async { Ok(admin.backup(name).await?) })?;
+    let made = block_on(async {
+        // Says what to do if no server is there, or wants a token.
+        remote.connect().await?;
+        Ok(remote.admin()?.backup(name).await?)
+    })?;
     if json {
         say!("{}", serde_json::to_string(&made)?);
     } else {

@@ -83,6 +83,15 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     duration::parse_ms(text).map(Duration::from_millis).ok_or_else(|| duration::FORM.to_owned())
 }
 
+/// A time as [`duration()`] reads it, in the largest unit of which it is a whole number.
+pub(crate) fn written(ms: u64) -> String {
+    const UNITS: [(u64, &str); 4] =
+        [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s")];
+    let unit = UNITS.into_iter().find(|(unit, _)| ms > 0 && ms % unit == 0);
+    let (unit, name) = unit.unwrap_or((1, "ms"));
+    format!("{}{name}", ms / unit)
+}
+
 /// The milliseconds of what [`duration()`] read.
 pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)

@@ -7,7 +7,7 @@ use ff_sdk::{
 use crate::failure::Failure;
 use crate::remote::{Remote, block_on};
 use crate::table::{Table, cut};
-use crate::time;
+use crate::{output, time};
 
 /// A page of a server.
 const PAGE: u32 = 1000;
@@ -36,6 +36,11 @@ pub(crate) fn run(remote: &Remote, json: bool, options: &Options) -> Result<(), 
             for entry in &found {
                 say!("{}", serde_json::to_string(entry)?);
             }
+            return Ok(());
+        }
+        if output::is_quiet() {
+            let short = |id| client.connection().shortest(id);
+            output::ids(found.iter().map(|entry| short(entry.execution_id)));
             return Ok(());
         }
         if !found.is_empty() {

@@ -1,5 +1,6 @@
 //! `flowfabric why`: why executions do not run, and since when.
 
+use ff_core::state::BlockingReason;
 use ff_sdk::{Client, Code, EngineError, ExecutionRef, Explanation, SdkError, TimestampMs, Why};
 
 use crate::failure::Failure;
@@ -67,9 +68,19 @@ fn details(client: &Client, of: &Explanation) -> Vec<(&'static str, String)> {
             });
             shown.collect()
         }
-        Why::Suspended { waitpoint_key, signal_count, timeout_at, .. } => {
+        Why::Suspended { blocking_reason, waitpoint_key, signal_count, timeout_at, .. } => {
             let mut lines = vec![("waits on", format!("{waitpoint_key}, {signal_count} signals"))];
             lines.extend(timeout_at.map(|at| ("until", until(of.now, at))));
+            let id = client.connection().shortest(of.execution_id);
+            match blocking_reason {
+                BlockingReason::WaitingForApproval => {
+                    lines.push(("to go on", format!("flowfabric approve {id}")));
+                }
+                BlockingReason::WaitingForSignal => {
+                    lines.push(("to go on", format!("flowfabric signal {id} NAME, or approve")));
+                }
+                _ => {}
+            }
             lines
         }
         Why::Reserved { until: at, .. } => vec![("until", until(of.now, *at))],
@@ -78,11 +89,17 @@ fn details(client: &Client, of: &Explanation) -> Vec<(&'static str, String)> {
             let lease = ("lease", until(of.now, *lease_expires_at));
             heard.map(|heard| ("heard of", heard)).into_iter().chain([lease]).collect()
         }
-        Why::NoCapableWorker { nearest, .. } => {
+        Why::NoCapableWorker { nearest, required } => {
             let near = |one: &ff_sdk::NearWorker| {
                 format!("{} lacks {}", one.worker_instance_id, one.missing.join(", "))
             };
-            nearest.iter().map(|one| ("nearest", near(one))).collect()
+            let near = nearest.iter().map(|one| ("nearest", near(one)));
+            let flags = required.iter().map(|name| format!("--capability {name}"));
+            let flags = flags.collect::<Vec<_>>().join(" ");
+            near.chain([("to go on", format!("start a worker with {flags}"))]).collect()
+        }
+        Why::LanePaused => {
+            vec![("to go on", format!("flowfabric lane resume {}", of.lane))]
         }
         Why::Held { .. } => {
             let id = client.connection().shortest(of.execution_id);

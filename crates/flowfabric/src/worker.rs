@@ -9,7 +9,7 @@ mod program;
 
 use std::time::{Duration, Instant};
 
-use ff_sdk::{Connection, Context, ExecutionPolicy, ExecutionRef, TaskError, Worker};
+use ff_sdk::{Connection, Context, ExecutionPolicy, ExecutionRef, SdkError, TaskError, Worker};
 
 use crate::failure::Failure;
 use crate::policy::PolicyFlags;
@@ -91,8 +91,7 @@ pub(crate) fn run(remote: &Remote, json: bool, options: Options) -> Result<(), F
         let mut signals = Signals::listen()?;
         let connection = remote.connect_for_long().await?;
         let log = Log::new(json);
-        log.begin(&options.kinds, &options.command);
-        let job = Job { command: options.command, connection: connection.clone(), log };
+        let job = Job { command: options.command.clone(), connection: connection.clone(), log };
         let mut builder = Worker::builder(&options.name)
             .state(job)
             .connection(&connection)
@@ -114,7 +113,8 @@ pub(crate) fn run(remote: &Remote, json: bool, options: Options) -> Result<(), F
                 builder = builder.policy_of(kind, policy.clone());
             }
         }
-        let worker = builder.build()?;
+        let worker = builder.build().map_err(|error| by_flag(&error))?;
+        log.begin(&options.kinds, &options.command);
         let stop = worker.shutdown_handle();
         let working = worker.run();
         tokio::pin!(working);
@@ -129,10 +129,26 @@ pub(crate) fn run(remote: &Remote, json: bool, options: Options) -> Result<(), F
                     () = signals.next() => return Err(Failure::interrupted()),
                 }
             }
-        }?;
+        };
+        let report = report.map_err(|error| by_flag(&error))?;
         log.end(report.handed_back);
         Ok(())
     })
+}
+
+/// What the SDK says of a setting, by the flag that gave it.
+fn by_flag(error: &SdkError) -> Failure {
+    match error {
+        SdkError::Config { field: Some(field), message, .. } => {
+            let (flag, unit) = match field.strip_suffix("_ms") {
+                Some(flag) => (flag, " in milliseconds"),
+                None => (field.as_str(), ""),
+            };
+            let flag = flag.replace('_', "-");
+            Failure::not_understood(format!("--{flag}{unit} {message}"))
+        }
+        error => Failure::of(error),
+    }
 }
 
 /// Runs the program for one execution.

@@ -42,7 +42,8 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
             },
         };
         let Explained { now, .. } = of;
-        let held = matches!(why, Why::Held { .. });
+        // A hold that keeps it from running now is the reason itself.
+        let now_held = one.state.blocking_reason;
         Ok(Explanation {
             execution_id: id,
             summary: why.summary(&one.kind, &one.lane, one.public_state),
@@ -50,7 +51,7 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
             since: since(&one),
             now,
             deadline_at: one.deadline_at.filter(|_| one.completed_at.is_none()),
-            held_next: one.hold.filter(|_| !held),
+            held_next: one.hold.filter(|hold| hold.blocking_reason != now_held),
             kind: one.kind,
             lane: one.lane,
             why,

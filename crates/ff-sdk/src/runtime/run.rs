@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ff_core::error::{Code, EngineError};
+use ff_core::types::ExecutionId;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -160,6 +161,16 @@ async fn attempt<S: Send + Sync + 'static>(
     }
 }
 
+/// What an attempt made of an execution does not count: because that has ended meanwhile, which is
+/// nobody's fault, or because nobody could be told.
+fn not_reported(execution_id: ExecutionId, error: &SdkError) {
+    if error.engine().and_then(EngineError::code) == Some(Code::ExecutionNotActive) {
+        tracing::warn!(%execution_id, "it has ended meanwhile; what its attempt did does not count");
+    } else {
+        tracing::error!(%execution_id, %error, "the outcome was not reported");
+    }
+}
+
 /// A place that is done with.
 fn free<S>(place: Option<Place>, kinds: &Kinds<S>) {
     if place.is_some() {
@@ -181,11 +192,12 @@ async fn one_attempt<S: Send + Sync + 'static>(
         attempt = task.attempt_index().get() + 1,
         lane = %task.lane_id(),
     );
+    let execution_id = *task.execution_id();
     let reported = run_to_end(task, place, kinds);
     match reported.instrument(span.clone()).await {
         Ok(next) => next,
         Err(TerminalError { source, .. }) => {
-            span.in_scope(|| tracing::error!(error = %source, "the outcome was not reported"));
+            span.in_scope(|| not_reported(execution_id, &source));
             None
         }
     }

@@ -7,7 +7,7 @@ use ff_sdk::{Client, FlowQuery, FlowState, FlowSummary, Namespace, TimestampMs};
 use crate::failure::Failure;
 use crate::list::{colour, positive};
 use crate::table::{Table, cut};
-use crate::{terminal, time};
+use crate::{output, terminal, time};
 
 /// A page of a server.
 const PAGE: u32 = 1000;
@@ -65,6 +65,10 @@ pub(super) async fn run(client: &Client, json: bool, options: &Options) -> Resul
         for flow in &found.newest {
             say!("{}", serde_json::to_string(flow)?);
         }
+        return Ok(());
+    }
+    if output::is_quiet() {
+        output::ids(found.newest.iter().map(|flow| flow.flow_id));
         return Ok(());
     }
     if !found.newest.is_empty() {

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::remote::{Remote, block_on};
 use crate::table::{Table, cut};
-use crate::time;
+use crate::{output, time};
 
 /// The widest cells of people's own words: with the others a line has 80 columns.
 const NAME_MAX: usize = 22;
@@ -45,6 +45,10 @@ pub(crate) fn run(remote: &Remote, json: bool, options: &Options) -> Result<(), 
                 let executions = running.iter().filter(of).collect();
                 say!("{}", serde_json::to_string(&Line { worker, executions })?);
             }
+            return Ok(());
+        }
+        if output::is_quiet() {
+            output::ids(workers.iter().map(|worker| &worker.worker_instance_id));
             return Ok(());
         }
         if !workers.is_empty() {

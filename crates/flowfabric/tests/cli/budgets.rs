@@ -14,7 +14,8 @@ fn a_budget_is_made_shown_with_a_bar_changed_and_removed() {
     assert!(shown.contains("tokens       [....................]   0 % 0 of 1000"), "{shown}");
     assert!(shown.contains("begins anew"), "{shown}");
     let listed = site.run(&["budget", "ls"]).text();
-    assert!(listed.contains("kind=agent") && listed.contains("Agents"), "{listed}");
+    assert!(listed.contains("kind=agent") && listed.contains("[........]   0 %"), "{listed}");
+    assert!(listed.lines().all(|line| line.chars().count() <= 80), "{listed}");
     assert_eq!(site.run(&["budget", "ls", "-q"]).text().trim(), id);
     let set = site.run(&["budget", "set", id, "--hard", "tokens=2000", "--json"]).json().remove(0);
     assert_eq!(set["dimensions"]["tokens"]["hard"], 2000);
@@ -26,4 +27,8 @@ fn a_budget_is_made_shown_with_a_bar_changed_and_removed() {
     assert!(gone.contains("budget does not exist"), "{gone}");
     site.run(&["budget", "create", "team=a", "--hard", "a=1"]).complaint(2);
     site.run(&["budget", "create", "kind=a", "--hard", "a"]).complaint(2);
+    let said = site.run(&["budget", "create", "kind=a"]).complaint(2);
+    assert!(said.contains("--hard DIMENSION=N"), "{said}");
+    let said = site.run(&["quota", "create"]).complaint(2);
+    assert!(said.contains("--concurrent N"), "{said}");
 }

@@ -42,3 +42,16 @@ fn what_runs_is_held_when_its_attempt_is_over() {
     let missing = site.run(&["hold", "0192f0aa-0000-7000-8000-000000000000"]).complaint(1);
     assert!(missing.contains("there is no execution"), "{missing}");
 }
+
+#[test]
+fn what_waits_for_its_turn_is_held_by_nobody() {
+    let site = Site::start();
+    let first = site.submit(&["sync", "--singleton", "site-1"]);
+    let second = site.submit(&["sync", "--singleton", "site-1", "--queue"]);
+    let said = site.run(&["why", &second]).text();
+    assert!(said.contains("waits for its turn"), "{said}");
+    assert!(said.contains(&first) && !said.contains("held"), "{said}");
+    assert_eq!(site.run(&["held"]).text(), "");
+    site.run(&["hold", &second, "--by", "mia"]).text();
+    assert!(site.run(&["why", &second]).text().contains("mia"), "a hold beside it is told");
+}

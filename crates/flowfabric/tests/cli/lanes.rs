@@ -40,7 +40,7 @@ fn the_defaults_of_a_kind_hold_where_a_submission_says_nothing() {
     let said = site.run(&["kind", "set", "mail", "--retries", "5", "--backoff", "1ms"]).text();
     assert!(said.contains("pinned    yes"), "{said}");
     let listed = site.run(&["kind", "ls"]).text();
-    assert!(listed.contains(r#""max_retries":5"#), "{listed}");
+    assert!(listed.contains("--retries 5 --backoff 1ms..1m"), "{listed}");
     let id = site.submit(&["mail"]);
     let _worker = site.worker(&["--kind", "mail"], &["false"]);
     site.until(&id, "failed");

@@ -237,3 +237,29 @@ fn a_terminal_gets_a_live_table_with_colours() {
     assert!(seen.contains("\x1b[31mcancelled\x1b[0m"), "{seen:?}");
     assert!(seen.trim_end().ends_with("\x1b[?25h\x1b[?1049l"), "the screen comes back: {seen:?}");
 }
+
+#[test]
+fn of_a_list_quiet_leaves_the_ids_alone() {
+    let site = Site::start();
+    let id = site.submit(&["mail"]);
+    site.run(&["hold", &id]).text();
+    let flow =
+        site.run_with(b"flow: m\ntasks: { a: { lane: default } }\n", &["flow", "submit", "-"]);
+    let flow = flow.text();
+    let quota = site.run(&["quota", "create", "--concurrent", "1"]).text();
+    site.run(&["kind", "set", "mail", "--retries", "5", "--timeout", "30s"]).text();
+    for (list, only) in [
+        (["held"].as_slice(), id.as_str()),
+        (&["flow", "ls"], &flow),
+        (&["quota", "ls"], &quota),
+        (&["kind", "ls"], "mail"),
+        (&["lane", "ls"], "default"),
+        (&["waits"], ""),
+        (&["worker", "ls"], ""),
+    ] {
+        assert_eq!(site.run(&[list, &["-q"]].concat()).text(), only, "{list:?}");
+    }
+    let kinds = site.run(&["kind", "ls"]).text();
+    assert!(kinds.contains("--retries 5 --backoff 1s..1m --timeout 30s"), "{kinds}");
+    assert!(kinds.lines().all(|line| line.chars().count() <= 80), "{kinds}");
+}

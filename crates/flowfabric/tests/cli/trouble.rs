@@ -188,3 +188,52 @@ fn every_setting_can_be_given_in_each_way() {
         assert!(said.contains(complaint), "{said}");
     }
 }
+
+#[test]
+fn what_only_a_server_can_do_says_as_well_that_there_is_none() {
+    let said = alone(&["store", "backup", "monday", "--url", "http://127.0.0.1:1"]).complaint(6);
+    assert!(said.contains("no server answers") && said.contains("flowfabric serve"), "{said}");
+}
+
+#[test]
+fn an_address_where_something_else_answers_says_so() {
+    let site = Site::start();
+    let elsewhere = format!("{}/elsewhere", site.url);
+    let said = alone(&["ls", "--url", &elsewhere]).complaint(1);
+    assert!(said.contains("is no FlowFabric") && said.contains("no path"), "{said}");
+}
+
+#[test]
+fn a_taken_port_says_what_to_do() {
+    let site = Site::start();
+    let address = site.url.strip_prefix("http://").expect("http");
+    let said = alone(&["serve", "--store", "memory:", "--listen", address]).complaint(1);
+    assert!(said.contains("in use") && said.contains("`listen` names another"), "{said}");
+}
+
+#[test]
+fn times_and_numbers_that_are_too_large_say_how_large_they_may_be() {
+    for (flag, value, rule) in [
+        ("--retention", "400d", "must be 366d at most"),
+        ("--retries", "5000", "5000 is not in 0..=1000"),
+    ] {
+        let said = alone(&["submit", "mail", flag, value]).complaint(2);
+        assert!(said.contains(flag) && said.contains(rule), "{said}");
+    }
+}
+
+#[test]
+fn the_help_of_serve_tells_the_defaults_that_config_show_tells() {
+    let help = alone(&["serve", "--help"]).text();
+    let defaults = alone(&["config", "show", "--json"]).json().remove(0);
+    let server = ["listen", "store", "journal", "durability", "partitions"];
+    for name in server.into_iter().chain(["log", "log_format", "drain", "waitpoint_grace"]) {
+        let value = defaults[name]["value"].as_str().expect("a value");
+        let line = help.lines().find(|line| line.contains(&flag(name))).expect("a flag");
+        assert!(line.contains(&format!("[default: {value}]")), "{name}: {line}");
+    }
+}
+
+fn flag(name: &str) -> String {
+    format!("--{} <", name.replace('_', "-"))
+}

@@ -54,6 +54,7 @@ fn what_nobody_can_take_names_what_is_missing() {
     let (text, _) = told(&site, &id);
     assert!(text.contains("no worker can do all it requires (cuda,gpu)"), "{text}");
     assert!(text.contains("nearest      half") && text.contains("lacks cuda"), "{text}");
+    assert!(text.contains("start a worker with --capability cuda --capability gpu"), "{text}");
 }
 
 #[test]

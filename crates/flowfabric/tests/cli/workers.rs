@@ -23,3 +23,16 @@ fn who_is_there_and_who_runs_what_is_listed() {
     assert_eq!(one["executions"][0]["kind"], "slow");
     drop(worker);
 }
+
+#[test]
+fn a_setting_of_a_worker_that_is_refused_is_told_by_its_flag() {
+    let site = Site::start();
+    for (flag, value, rule) in [
+        ("--lane", "bad:lane", "--lane must be printable ASCII"),
+        ("--lease-ttl", "1ms", "--lease-ttl in milliseconds must be from 1000"),
+    ] {
+        let worker = ["worker", "run", "--kind", "mail", flag, value, "--", "cat"];
+        let said = site.run(&worker).complaint(2);
+        assert!(said.contains(rule) && !said.contains("config:"), "{said}");
+    }
+}

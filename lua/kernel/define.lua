@@ -111,11 +111,20 @@ local function families_of(spec)
   return families, known
 end
 
+-- Before the first call. Valkey's Lua goes over two bytes of its memory for each that a call
+-- allocates, which is a twelfth of what calls cost; one is enough. The embedded store has a
+-- collector of its own and offers no other.
+local function begin()
+  bind()
+  local collect = rawget(_G, 'collectgarbage')
+  if collect then collect('setstepmul', 100) end
+end
+
 local function runner(spec)
   local specs, run, gives, partitions = spec.args, spec.run, spec.gives, keys.known
   local families, serves = families_of(spec)
   return function(key_list, argv)
-    if not unpack then bind() end
+    if not unpack then begin() end
     local p = partitions[key_list[1]] or keys.partition(key_list[1])
     if not p or not serves[p.family] then return no_partition(families) end
     local now = take_time(p.key)
@@ -135,7 +144,7 @@ end
 -- A function that needs no partition and takes no arguments.
 local function bare(spec)
   return function()
-    if not unpack then bind() end
+    if not unpack then begin() end
     return spec.run()
   end
 end

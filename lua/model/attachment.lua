@@ -41,24 +41,29 @@ local function add(all, text)
   end)
 end
 
+-- Adds what is attached to a scope that every partition knows.
+local function add_known(all, p, scope)
+  local text = fact.get(p, attachment.FACT, scope)
+  if text then add(all, attachment.unquoted(text)) end
+end
+
 -- The budgets of an execution that is about to be created: those that its policy names, and those
 -- of its scopes; nil if it has none. What was said of this one execution is said for good by that.
 function attachment.of(w, p, a, named, flow_id)
+  local own = 'execution:' .. a.execution_id
+  local attached = redis.call('HGET', p.attached, own)
+  local of_flow = flow_id and redis.call('HGET', p.attached, 'flow:' .. flow_id)
+  if not named and not attached and not of_flow and not fact.any(p) then return nil end
   local all = { text = '' }
   for i = 1, named and #named or 0 do add(all, named[i]) end
-  local namespace = fact.get(p, attachment.FACT, 'namespace:' .. a.namespace)
-  local lane = fact.get(p, attachment.FACT, 'lane:' .. a.lane)
-  local kind = fact.get(p, attachment.FACT, 'kind:' .. a.kind)
-  if namespace then add(all, attachment.unquoted(namespace)) end
-  if lane then add(all, attachment.unquoted(lane)) end
-  if kind then add(all, attachment.unquoted(kind)) end
-  local own = 'execution:' .. a.execution_id
-  local found = redis.call('HMGET', p.attached, own, 'flow:' .. (flow_id or ''))
-  if found[1] then
-    add(all, found[1])
+  add_known(all, p, 'namespace:' .. a.namespace)
+  add_known(all, p, 'lane:' .. a.lane)
+  add_known(all, p, 'kind:' .. a.kind)
+  if attached then
+    add(all, attached)
     w[#w + 1] = { 'HDEL', p.attached, own }
   end
-  if found[2] then add(all, found[2]) end
+  if of_flow then add(all, of_flow) end
   return all[1] and all or nil
 end
 

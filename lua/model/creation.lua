@@ -109,7 +109,7 @@ end
 local put = record.setter { 'state', 'namespace', 'lane', 'kind', 'created_at' }
 
 local function build(w, p, a, compiled, now, join)
-  local x = (join and record.new_member or record.new)(p, a.execution_id)
+  local x = record.new(p, a.execution_id)
   if join then join(x) end
   if a.delay_until then runnable.delay(x, a.delay_until, 'delay') end
   if a.throttle then throttle.join(w, x, a, now) end
@@ -185,7 +185,7 @@ function creation.compile(p, a)
   local tag_pairs
   tag_pairs, code, detail = tags.read(a.tags_json)
   if not tag_pairs then return nil, reply.refuse(code, detail) end
-  local compiled, refusal = policy.compile(said, kind.said(p, a.kind), kind.said(p, '')), nil
+  local compiled, refusal = policy.compile(said, kind.said(p, a.kind)), nil
   a.need_known, refusal = find_need(p, a, compiled)
   if not refusal and compiled.quota then refusal = quota.fix(p, compiled, tag_pairs) end
   if refusal then return nil, refusal end

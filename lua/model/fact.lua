@@ -47,6 +47,13 @@ local function look(p, known, name)
   return value
 end
 
+-- Are there any facts? Where there are none, who wants to know several need not ask for each.
+function fact.any(p)
+  local known = p.facts_read
+  if known == nil then known = latest(p) end
+  return known ~= false
+end
+
 -- One fact, by the word that its name begins with and the rest of it; false if there is none.
 function fact.get(p, word, rest)
   local known = p.facts_read

@@ -41,8 +41,16 @@ local function queue_score(p, x) return fair.rank(p, x, CLAIMABLE[x.was]) or sco
 -- The score that an execution has in its queue, or would have.
 function index.score(x) return stored(x.fair_rank, nil) or score_in_order(x) end
 
--- What the queue of an execution is called, behind the partition's own part of its key.
-function index.queue_name(x) return x.lane .. ':' .. need.of(x) end
+-- What the queue of an execution is called, behind the partition's own part of its key. None of
+-- what it is made of ever changes, so that a call makes it once.
+function index.queue_name(x)
+  local name = x.queue_name
+  if not name then
+    name = x.lane .. ':' .. need.of(x)
+    x.queue_name = name
+  end
+  return name
+end
 
 -- The queue that an execution waits in, wherever it stands now; nil if a damaged record lacks its
 -- lane.

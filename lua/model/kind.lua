@@ -40,8 +40,11 @@ function kind.defaults(p, name)
   return text and read(text) or NONE
 end
 
--- What the policy of a kind says.
-function kind.said(p, name) return kind.defaults(p, name).said end
+-- What the policies of a kind and of the deployment say.
+function kind.said(p, name)
+  if not fact.any(p) then return policy.NONE, policy.NONE end
+  return kind.defaults(p, name).said, kind.defaults(p, '').said
+end
 
 -- Defaults as a text; empty if there is nothing to tell.
 function kind.text(defaults)

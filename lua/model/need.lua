@@ -75,12 +75,12 @@ function need.missing(text, has)
 end
 
 -- Tells those who look for work, if they are several, what is the best of a queue after one of them
--- has taken from it; the empty text if nothing is left.
+-- has taken from it; without a score if nothing is left.
 function need.push_left(w, queue, score)
   local listeners = w.p.listeners
   if listeners < 2 then return end
-  writes.push(w, w.p.ready_channel,
-    'left:' .. number.text(listeners) .. ':' .. score .. ':' .. queue)
+  writes.push(w, w.p.ready_channel, 'left:' .. number.text(listeners) .. ':'
+    .. (score and string.format('%.0f', score) or '') .. ':' .. queue)
 end
 
 -- Tells those who wait for work that so many joined a queue, none better than this score.

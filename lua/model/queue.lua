@@ -80,12 +80,14 @@ end
 
 -- Goes on to the next entry of a queue, reading so many at once. Behind the last one it has none.
 local function advance(p, q, step)
-  q.at = q.at + 2
-  if not q.page[q.at] and not q.ended then
-    q.page = redis.call('ZRANGE', p.queue .. q.name, q.from, q.from + step - 1, 'WITHSCORES')
-    q.at, q.from, q.ended = 1, q.from + step, #q.page < 2 * step
+  local page, at = q.page, q.at + 2
+  if not page[at] and not q.ended then
+    local from = q.from
+    page = redis.call('ZRANGE', p.queue .. q.name, from, from + step - 1, 'WITHSCORES')
+    at, q.page, q.from, q.ended = 1, page, from + step, #page < 2 * step
   end
-  q.uuid, q.score = q.page[q.at], tonumber(q.page[q.at + 1])
+  local uuid = page[at]
+  q.at, q.uuid, q.score = at, uuid, uuid and tonumber(page[at + 1])
 end
 
 local NO_PAGE = {}
@@ -161,11 +163,8 @@ function queue.walk(w, p, a, names, now, count, visit)
   if most ~= a.score_max then
     fair.catch_up(w, p, a.lane, q and math.min(q.score, most) or most)
   end
-  local next_score = q and string.format('%.0f', q.score) or ''
-  if touched then
-    need.push_left(w, touched.name, touched.uuid and string.format('%.0f', touched.score) or '')
-  end
-  return next_score
+  if touched then need.push_left(w, touched.name, touched.uuid and touched.score) end
+  return q and q.score or ''
 end
 
 return queue

@@ -24,7 +24,7 @@ local UNCOMMON = { attempt_id = true, retention_ms = true, remembered_until = tr
 local function blank(uuid, key)
   return { uuid = uuid, key = key, state = nil, lane = nil, kind = nil, namespace = nil,
     created_at = nil, payload = nil, lease_id = nil, lease_epoch = nil,
-    lease_expires_at = nil, attempt_count = nil, worker_instance_id = nil,
+    lease_expires_at = nil, attempt_count = nil, worker_instance_id = nil, queue_name = nil,
     was = nil, sets = nil, moved = nil, changed = nil, event = nil, whole = true }
 end
 
@@ -145,14 +145,7 @@ function record.read(p, uuid)
 end
 
 -- A record that does not exist yet.
-function record.new(p, uuid)
-  local x = small_blank(uuid, p.execution .. uuid)
-  x.whole = true
-  return keep(p, x)
-end
-
--- The same of a member of a flow, which has more fields.
-function record.new_member(p, uuid) return keep(p, blank(uuid, p.execution .. uuid)) end
+function record.new(p, uuid) return keep(p, blank(uuid, p.execution .. uuid)) end
 
 -- The position of a stored field among those that are to be written; nil if it is not.
 local function position(sets, stored)

@@ -118,19 +118,18 @@ end
 -- When the last entry leaves the window; nil if it is empty.
 local function window_ends_at(p, policy, gate)
   local last = redis.call('ZRANGE', p.window .. gate, -1, -1, 'WITHSCORES')
-  return last[2] and number.stored(last[2], 0) + (policy and policy.window_ms or 0)
+  return last[2] and number.stored(last[2], 0) + policy.window_ms
 end
 
 -- What model/waiting.lua asks: without a policy there is no limit any more.
 function waiting.free.q(w, p, gate, now)
   local policy = quota.read(p, policy_of(gate))
-  if not policy then
-    w[#w + 1] = { 'DEL', p.window .. gate }
-    return limit.gate_open_max, nil, nil
-  end
+  -- A rate that is gone leaves a window that nothing would ever clear.
+  if not policy or not policy.rate_max then w[#w + 1] = { 'DEL', p.window .. gate } end
+  if not policy then return limit.gate_open_max, nil, nil end
   local free, again_at = window_free(w, p, policy, gate, now)
   return math.max(math.min(free, places_free(p, policy, gate)), 0), again_at,
-    window_ends_at(p, policy, gate)
+    policy.rate_max and window_ends_at(p, policy, gate) or nil
 end
 
 -- The gates of a policy that somebody waits for are listed, so that a change of it reaches them.

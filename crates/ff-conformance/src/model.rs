@@ -16,12 +16,15 @@ mod sent;
 mod view;
 mod world;
 
+mod admission;
 mod choose;
 mod create;
+mod debts;
 mod eligible;
 mod flows;
 mod graph;
 mod output;
+mod quotas;
 mod wait;
 mod workers;
 
@@ -37,7 +40,7 @@ mod trace;
 
 pub use dice::Dice;
 pub use disk::OnDisk;
-pub use plan::{Op, Plan, Step};
+pub use plan::{Op, Plan, Step, Theme};
 pub use play::{Failure, Played, play};
 pub use shrink::shrink;
 pub use store::Store;

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ff_conformance::cramped;
-use ff_conformance::model::{Plan, Store, play};
+use ff_conformance::model::{Plan, Store, Theme, play};
 use ff_script::library::Library;
 use ff_test_seed::{RandomTest, random_test};
 
@@ -385,6 +385,59 @@ const FLOW_BUGS: &[Bug] = &[
     },
 ];
 
+/// The same in what admission is about, which every fourth sequence plays.
+const ADMISSION_BUGS: &[Bug] = &[
+    Bug {
+        what: "a place is given after its release",
+        module: "model/quota",
+        right: "if a.lease_epoch <= math.max(released, held) then return 'stale_lease' end",
+        wrong: "if a.lease_epoch <= held then return 'stale_lease' end",
+    },
+    Bug {
+        what: "a suspension owes no release",
+        module: "model/index",
+        right: "if was == 'running' and x.state ~= was and (x.quota_id or x.budgets) then",
+        wrong: "if was == 'running' and x.state ~= was and x.state ~= 'suspended'\n      \
+                and (x.quota_id or x.budgets) then",
+    },
+    Bug {
+        what: "one runs too many",
+        module: "model/quota",
+        right: "if held == 0 and places_free(p, policy, gate) <= 0 then",
+        wrong: "if held == 0 and places_free(p, policy, gate) < 0 then",
+    },
+    Bug {
+        what: "one begins too many",
+        module: "model/quota",
+        right: "if free <= 0 then return 'RATE_EXCEEDED', again_at end",
+        wrong: "if free < 0 then return 'RATE_EXCEEDED', again_at end",
+    },
+    Bug {
+        what: "a claim that was undone counts as an attempt",
+        module: "model/undo",
+        right: "local FIELDS = { 'attempt_count', 'attempt_id',",
+        wrong: "local FIELDS = { 'attempt_id',",
+    },
+    Bug {
+        what: "a freed place is told to nobody",
+        module: "verb/quota",
+        right: "      batch.note(gates, name)\n",
+        wrong: "",
+    },
+    Bug {
+        what: "a partition that waits on is forgotten",
+        module: "model/waiting",
+        right: "if left > 0 then",
+        wrong: "if left < 0 then",
+    },
+    Bug {
+        what: "a closed gate waits for nobody",
+        module: "model/gate",
+        right: "if redis.call('HEXISTS', p.closed, name) == 0 then",
+        wrong: "if false then",
+    },
+];
+
 fn library(bug: &Bug) -> Library {
     let lua = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lua");
     let source = std::fs::read_to_string(lua.join(format!("{}.lua", bug.module)));
@@ -406,12 +459,12 @@ fn found(library: &Library, mut seeds: impl Iterator<Item = u64>) -> Option<(u64
 
 /// Looks for bugs on all cores, in the seeds that play what they are about. Gives those that were
 /// not found.
-fn missed(test: &RandomTest, bugs: &[Bug], about_flows: bool) -> Vec<&'static str> {
+fn missed(test: &RandomTest, bugs: &[Bug], theme: Theme) -> Vec<&'static str> {
     let seeds = test.seeds(1..SEEDS + 1);
     let (next, missed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let finder = || {
         while let Some(bug) = bugs.get(next.fetch_add(1, Ordering::SeqCst)) {
-            let fitting = seeds.clone().filter(|seed| Plan::is_about_flows(*seed) == about_flows);
+            let fitting = seeds.clone().filter(|seed| Theme::of(*seed) == theme);
             match found(&library(bug), fitting) {
                 Some((seed, what)) => {
                     let what = what.lines().last().unwrap_or_default();
@@ -432,12 +485,18 @@ fn missed(test: &RandomTest, bugs: &[Bug], about_flows: bool) -> Vec<&'static st
 
 #[test]
 fn every_planted_bug_is_found() {
-    let missed = missed(&random_test!(), BUGS, false);
+    let missed = missed(&random_test!(), BUGS, Theme::Executions);
     assert!(missed.is_empty(), "not found: {missed:?}");
 }
 
 #[test]
 fn every_planted_bug_of_flows_is_found() {
-    let missed = missed(&random_test!(), FLOW_BUGS, true);
+    let missed = missed(&random_test!(), FLOW_BUGS, Theme::Flows);
+    assert!(missed.is_empty(), "not found: {missed:?}");
+}
+
+#[test]
+fn every_planted_bug_of_admission_is_found() {
+    let missed = missed(&random_test!(), ADMISSION_BUGS, Theme::Admission);
     assert!(missed.is_empty(), "not found: {missed:?}");
 }

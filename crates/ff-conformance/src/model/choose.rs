@@ -30,6 +30,7 @@ use ff_script::wire::{Joined, Rest};
 
 use ff_script::call::Call;
 
+use super::admission;
 use super::create::{
     CATEGORIES, NAMESPACES, abilities, bytes, kind, lane, moment, new_execution, span,
 };
@@ -66,6 +67,13 @@ pub(super) fn choose(op: Op, dice: &mut Dice, world: &mut World) -> Option<Sent>
         | Op::CancelFlow
         | Op::MendFlow
         | Op::ReadFlow => flows::choose(op, dice, world),
+        Op::Ask
+        | Op::Undo
+        | Op::Carry
+        | Op::Unblock
+        | Op::MakeQuota
+        | Op::NoteQuota
+        | Op::ReadQuota => admission::choose(op, dice, world),
         Op::Signal => wait::signal(dice, world),
         Op::Rotate => Some(wait::rotate(dice, world)),
         Op::Repeat => dice.recent(&world.history).cloned(),
@@ -465,10 +473,11 @@ fn ahead(dice: &mut Dice) -> CountAhead {
 fn tick(dice: &mut Dice, world: &World) -> Sent {
     let items_max = *dice.pick(&[1, 2, 1000, 1000, 1000]);
     let due = |partition: &Partition| eligible::is_due(*partition, world);
-    let partition = *dice.likely(&world.partitions, due).expect("there are partitions");
+    let partition = *dice.likely(world.ticked(), due).expect("there are partitions");
     let next_look_ms = *dice.pick(&[None, Some(1), Some(1_000), Some(55_000)]);
     let announce = dice.below(4) == 0;
-    Sent::of(partition, &Tick { next_look_ms, announce, ..Tick::once(items_max) })
+    let settled = Rest(world.admission.debts.settled(partition, dice));
+    Sent::of(partition, &Tick { next_look_ms, announce, settled, ..Tick::once(items_max) })
 }
 
 fn list(dice: &mut Dice, world: &World) -> Sent {

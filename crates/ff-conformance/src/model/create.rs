@@ -8,6 +8,7 @@ use ff_core::types::{ExecutionId, ExecutionKind, IdempotencyKey, LaneId, Namespa
 use ff_script::calls::create::CreateExecution;
 
 use super::dice::Dice;
+use super::quotas;
 use super::world::{ABILITIES, KINDS, LANES, World};
 
 const SECOND: u64 = 1000;
@@ -32,7 +33,7 @@ pub(super) fn new_execution(dice: &mut Dice, world: &World) -> CreateExecution {
         kind: kind(dice),
         priority: if dice.chance(40) { dice.below(4) as u16 * 3000 } else { 0 },
         creator: if dice.chance(20) { "somebody".to_owned() } else { String::new() },
-        policy_json: policy_json(dice),
+        policy_json: policy_json(dice, world),
         payload: bytes(dice),
         delay_until: dice.sometimes(25, |dice| moment(dice, world).into()),
         deadline_at: dice.sometimes(15, |dice| moment(dice, world)),
@@ -107,15 +108,15 @@ fn tags_json(dice: &mut Dice) -> String {
 }
 
 /// Most executions have a policy; a few bring one that is refused.
-fn policy_json(dice: &mut Dice) -> String {
+fn policy_json(dice: &mut Dice, world: &World) -> String {
     match dice.below(10) {
         0..3 => String::new(),
         9 if dice.chance(20) => r#"{"retries":3}"#.to_owned(),
-        _ => policy(dice).to_json().expect("the policy is within the limits"),
+        _ => policy(dice, world).to_json().expect("the policy is within the limits"),
     }
 }
 
-fn policy(dice: &mut Dice) -> ExecutionPolicy {
+fn policy(dice: &mut Dice, world: &World) -> ExecutionPolicy {
     ExecutionPolicy {
         retry_policy: dice.sometimes(60, retry_policy),
         timeout_policy: dice.sometimes(40, timeout_policy),
@@ -130,7 +131,7 @@ fn policy(dice: &mut Dice) -> ExecutionPolicy {
         max_signals_per_execution: None,
         budget_ids: Vec::new(),
         reserve_usage: Default::default(),
-        quota: None,
+        quota: quotas::quota_use(dice, world),
     }
 }
 

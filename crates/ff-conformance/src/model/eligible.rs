@@ -91,6 +91,7 @@ pub(super) fn queue(dice: &mut Dice, world: &World) -> (Partition, LaneId) {
 /// Is something due in this partition?
 pub(super) fn is_due(partition: Partition, world: &World) -> bool {
     let view = View::new(&world.held, partition);
-    let mut heads = TIMED.iter().filter_map(|index| view.ranked(index).first().copied());
+    let indexes = TIMED.iter().chain([&"outbox"]);
+    let mut heads = indexes.filter_map(|index| view.ranked(index).first().copied());
     heads.any(|(_, at)| at <= world.now as f64)
 }

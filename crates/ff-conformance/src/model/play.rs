@@ -13,13 +13,13 @@ use super::choose::choose;
 use super::create::span;
 use super::dice::Dice;
 use super::plan::{Op, Plan, Step};
-use super::rules::{Seen, check, check_repetition};
+use super::rules::{Seen, Untouched, check, check_repetition};
 use super::sent::Sent;
 use super::settle;
 use super::store::Store;
 use super::trace::Call;
 use super::view::View;
-use super::world::{FAIR, LANES, World};
+use super::world::{ALL, FAIR, LANES, World};
 use crate::answer::Answer;
 use crate::deployment::FLOW_PARTITIONS;
 use crate::dump;
@@ -62,13 +62,20 @@ pub async fn play(plan: &Plan, stores: &[Store]) -> Result<Played, Failure> {
 pub(super) struct Game<'a> {
     stores: &'a [Store],
     pub(super) world: World,
+    untouched: Untouched,
     trace: Vec<Call>,
     played: Played,
 }
 
 impl<'a> Game<'a> {
     fn new(stores: &'a [Store]) -> Self {
-        Self { stores, world: World::new(), trace: Vec::new(), played: Played::new() }
+        Self {
+            stores,
+            world: World::new(),
+            untouched: Untouched::default(),
+            trace: Vec::new(),
+            played: Played::new(),
+        }
     }
 
     async fn run(&mut self, plan: &Plan) -> Result<(), String> {
@@ -130,6 +137,7 @@ impl<'a> Game<'a> {
             }
             _ => {}
         }
+        self.world.admission.debts.put_down();
         let Some(sent) = choose(step.op, &mut dice, &mut self.world) else { return Ok(()) };
         self.world.history.push(sent.clone());
         let answer = self.send(&sent).await?;
@@ -212,8 +220,10 @@ impl<'a> Game<'a> {
             after: &after,
             known: &known,
             graphs: &self.world.graphs,
+            untouched: &self.untouched,
         };
         check(&seen)?;
+        self.untouched.note(sent, &answer, &self.world.held);
         if after != self.world.held {
             let report = audit(&after, &config());
             if !report.is_clean() {
@@ -237,9 +247,8 @@ impl<'a> Game<'a> {
 
     async fn compare_contents(&self) -> Result<(), String> {
         for other in &self.stores[1..] {
-            let partitions = self.world.partitions;
-            let here = dump::portable(self.world.held.clone(), &partitions);
-            let there = dump::portable(other.dump().await, &partitions);
+            let here = dump::portable(self.world.held.clone(), &ALL);
+            let there = dump::portable(other.dump().await, &ALL);
             let (here, there) =
                 (dump::common_end(here.clone(), &there), dump::common_end(there, &here));
             if here != there {
@@ -267,7 +276,11 @@ fn later(dice: &mut Dice, world: &World) -> u64 {
 }
 
 pub(super) fn config() -> PartitionConfig {
-    PartitionConfig { num_flow_partitions: FLOW_PARTITIONS, ..PartitionConfig::default() }
+    PartitionConfig {
+        num_flow_partitions: FLOW_PARTITIONS,
+        num_budget_partitions: FLOW_PARTITIONS,
+        num_quota_partitions: FLOW_PARTITIONS,
+    }
 }
 
 /// A server names log entries by its own clock, not by the test's.

@@ -5,9 +5,11 @@ mod fair;
 mod fence;
 mod fire;
 mod flows;
+mod gates;
 mod history;
 mod idempotency;
 mod permitted;
+mod quota;
 mod read;
 mod repetition;
 mod retry;
@@ -18,6 +20,8 @@ mod tick;
 mod wait;
 mod workers;
 
+pub(super) use gates::Untouched;
+pub(super) use quota::has_room;
 pub(super) use repetition::check_repetition;
 
 use ff_script::dump::{Dump, StreamEntry};
@@ -39,6 +43,8 @@ pub(super) struct Seen<'a> {
     pub(super) known: &'a Graphs,
     /// The same with what it added.
     pub(super) graphs: &'a Graphs,
+    /// What executions with gates were before they were claimed.
+    pub(super) untouched: &'a Untouched,
 }
 
 /// What is wrong, in words.
@@ -87,15 +93,21 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
     workers::check(seen)?;
     wait::check(seen)?;
     flows::check(seen)?;
+    gates::check(seen)?;
+    quota::check(seen)?;
     tick::check(seen)
 }
+
+/// What gates answer when they note something.
+const GATE_WORDS: [&str; 3] = ["ADMITTED", "RATE_EXCEEDED", "CONCURRENCY_EXCEEDED"];
 
 fn only_done_calls_change_anything(seen: &Seen<'_>) -> Checked {
     // A suspension that is not necessary closes its waitpoint.
     let satisfied = seen.sent.name() == "ff_suspend_execution" && seen.answer.done;
     // A worker that gets nothing may have come across what a flow does not let run.
     let ends = seen.sent.name() == "ff_grant_next" && seen.answer.word == "EMPTY";
-    let may_write = seen.done() && !seen.sent.function.read_only || satisfied || ends;
+    let done = seen.done() || GATE_WORDS.contains(&seen.answer.word.as_str());
+    let may_write = done && !seen.sent.function.read_only || satisfied || ends;
     if may_write || seen.before == seen.after {
         return Ok(());
     }

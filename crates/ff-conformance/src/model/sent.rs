@@ -49,6 +49,18 @@ impl Sent {
         self.args.get(self.contract.args.len() - 1..).unwrap_or(&[])
     }
 
+    /// Are all its arguments items of one list?
+    pub(super) fn is_list(&self) -> bool {
+        self.contract.args == ["items"]
+    }
+
+    /// The same call with the items of another one behind its own.
+    pub(super) fn joined(&self, other: &Self) -> Self {
+        let mut both = self.clone();
+        both.args.extend(other.args.iter().cloned());
+        both
+    }
+
     /// The uuid of the execution that the call is about.
     pub(super) fn execution(&self) -> Option<&str> {
         uuid_of(self.text("execution_id"))

@@ -2,6 +2,7 @@
 
 use ff_core::capability::CapabilitySet;
 use ff_core::limits;
+use ff_core::partition::Partition;
 use ff_core::types::{ExecutionId, LaneId, LeaseId, WorkerId, WorkerInstanceId};
 use ff_script::calls::claim::ClaimRow;
 use ff_script::calls::claim_next::ClaimNext;
@@ -10,6 +11,7 @@ use ff_script::calls::fail::FailExecution;
 use ff_script::calls::flow::SealFlow;
 use ff_script::calls::flow_cancel::CancelFlow;
 use ff_script::calls::hold::ReleaseExecution;
+use ff_script::calls::quota::DeleteQuotaPolicy;
 use ff_script::calls::suspend::ResumeExecution;
 use ff_script::calls::tick::Tick;
 use ff_script::wire::{Joined, Rest};
@@ -18,9 +20,11 @@ use super::dice::Dice;
 use super::eligible::is_due;
 use super::graph::Graph;
 use super::play::Game;
+use super::quotas::POLICIES;
+use super::rules::has_room;
 use super::sent::Sent;
-use super::view::{View, records};
-use super::world::{ABILITIES, FAIR, LANES, WORKERS, claim_rows};
+use super::view::{Fields, View, records};
+use super::world::{ABILITIES, FAIR, LANES, QUOTAS, WORKERS, claim_rows};
 
 /// One round for what is claimable, one for what waits for a time or a lost worker, one to spare,
 /// and one for each member of a flow that may wait for the one before.
@@ -36,8 +40,12 @@ const TICKS: usize = 4;
 /// Workers claim and complete, time passes, the tick runs: everything ends.
 pub(super) async fn end_everything(game: &mut Game<'_>) -> Result<(), String> {
     close_flows(game).await?;
-    for round in 0..ROUNDS + members(game) {
-        tick_until_quiet(game).await?;
+    // Those who were given something to carry out, and died, count as dead now.
+    let handed_out = last_time(game, &["outbox"]);
+    game.set_time(handed_out).await;
+    for round in 0..ROUNDS + members(game) + gated(game) {
+        carry_out(game).await?;
+        nobody_waits_in_vain(game)?;
         resume_all(game).await?;
         release_all(game).await?;
         work(game, round as u64).await?;
@@ -51,9 +59,67 @@ pub(super) async fn end_everything(game: &mut Game<'_>) -> Result<(), String> {
     Err(format!("something never ends: {open:?}"))
 }
 
+/// What ticks and those who carry out what is owed may give each other to do.
+const CARRIES: usize = 50;
+
 /// How many executions are, or were, members of flows.
 fn members(game: &Game<'_>) -> usize {
     game.world.graphs.0.values().map(|graph| graph.members.len()).sum()
+}
+
+/// How many executions have gates, which may let them pass one after the other.
+fn gated(game: &Game<'_>) -> usize {
+    2 * records(&game.world.held).filter(|record| record.is_gated()).count()
+}
+
+/// Does what is due and carries out what is owed, until nothing is.
+async fn carry_out(game: &mut Game<'_>) -> Result<(), String> {
+    for _ in 0..CARRIES {
+        tick_until_quiet(game).await?;
+        let mut busy = false;
+        while let Some(sent) = game.world.admission.debts.next(&game.world.held) {
+            let answer = game.send(&sent).await?;
+            if !answer.done {
+                return Err(format!("{} refuses what it is owed: {}", sent.name(), answer.word));
+            }
+            game.world.learn(&sent, &answer);
+            busy = true;
+        }
+        game.world.admission.debts.put_down();
+        for partition in game.world.ticked() {
+            let settled = game.world.admission.debts.finished(*partition);
+            if !settled.is_empty() {
+                tick(game, *partition, settled).await?;
+                busy = true;
+            }
+        }
+        if !busy {
+            return Ok(());
+        }
+    }
+    Err("something is owed for ever".to_owned())
+}
+
+async fn tick(
+    game: &mut Game<'_>,
+    partition: Partition,
+    settled: Vec<Vec<u8>>,
+) -> Result<(), String> {
+    let sent = Sent::of(partition, &Tick { settled: Rest(settled), ..Tick::once(ITEMS) });
+    let answer = game.send(&sent).await?;
+    game.world.learn(&sent, &answer);
+    Ok(())
+}
+
+/// Asks the gates of what was claimed; gives whether all let it pass. What is refused is undone.
+async fn admit(game: &mut Game<'_>, row: &ClaimRow) -> Result<bool, String> {
+    while let Some(sent) = game.world.next_question(row) {
+        let answer = game.send(&sent).await?;
+        game.world.learn(&sent, &answer);
+    }
+    let Some(undo) = game.world.undo(row) else { return Ok(true) };
+    game.send(&undo).await?;
+    Ok(false)
 }
 
 /// A flow that is open never ends by itself: half of them are sealed, the others cancelled. Graphs
@@ -81,13 +147,51 @@ async fn close_flows(game: &mut Game<'_>) -> Result<(), String> {
     Ok(())
 }
 
+/// Nobody who may run is parked: where a gate has room, somebody can be claimed who may pass it.
+fn nobody_waits_in_vain(game: &Game<'_>) -> Result<(), String> {
+    let (held, now) = (&game.world.held, game.world.now);
+    for record in records(held) {
+        let Some(gate) = record.gate() else { continue };
+        let waits = |other: Fields<'_>| {
+            matches!(other.state(), "waiting" | "lapsed" | "revoked") && other.has_gate(&gate)
+        };
+        if has_room(held, &gate, now) && !records(held).any(waits) {
+            return Err(format!("somebody waits at {gate}, which has room for him"));
+        }
+    }
+    Ok(())
+}
+
+/// Every place and every reservation is back.
+fn all_is_back(game: &Game<'_>) -> Result<(), String> {
+    let holds = |key: &&Vec<u8>| key.windows(9).any(|part| part == b":holders:");
+    match game.world.held.keys().find(holds) {
+        Some(key) => Err(format!("{} is not empty", key.escape_ascii())),
+        None => Ok(()),
+    }
+}
+
+async fn remove_limits(game: &mut Game<'_>) -> Result<(), String> {
+    for quota_policy_id in *POLICIES {
+        if game.world.ticked().contains(&QUOTAS) {
+            game.send(&Sent::of(QUOTAS, &DeleteQuotaPolicy { quota_policy_id })).await?;
+        }
+    }
+    Ok(())
+}
+
 /// When the last retention time and the last window are over, nothing is left but the log.
 pub(super) async fn forget_everything(game: &mut Game<'_>) -> Result<(), String> {
     // What is purged early leaves a little for a minute.
-    for _ in 0..3 {
+    carry_out(game).await?;
+    all_is_back(game)?;
+    for round in 0..3 {
         let last = last_time(game, &super::view::TIMED);
         game.set_time(last + 1).await;
-        tick_until_quiet(game).await?;
+        carry_out(game).await?;
+        if round == 0 {
+            remove_limits(game).await?;
+        }
     }
     let kept = |key: &[u8]| {
         let shares = format!(":shares:{FAIR}");
@@ -107,9 +211,9 @@ pub(super) async fn forget_everything(game: &mut Game<'_>) -> Result<(), String>
 
 /// The last time in these indexes, or now if that is later.
 fn last_time(game: &Game<'_>, indexes: &[&str]) -> u64 {
-    let partitions = game.world.partitions.into_iter();
+    let partitions = game.world.ticked().iter();
     let times = partitions.flat_map(|partition| {
-        let view = View::new(&game.world.held, partition);
+        let view = View::new(&game.world.held, *partition);
         indexes.iter().flat_map(move |index| view.ranked(index)).map(|(_, at)| at as u64)
     });
     // Members of a flow go with it.
@@ -118,13 +222,13 @@ fn last_time(game: &Game<'_>, indexes: &[&str]) -> u64 {
 }
 
 async fn tick_until_quiet(game: &mut Game<'_>) -> Result<(), String> {
-    for partition in game.world.partitions {
+    for partition in game.world.ticked() {
         let mut ticks = 0;
-        while is_due(partition, &game.world) {
+        while is_due(*partition, &game.world) {
             if ticks == TICKS + members(game) {
                 return Err(format!("{partition} is never done"));
             }
-            game.send(&Sent::of(partition, &Tick::once(ITEMS))).await?;
+            tick(game, *partition, Vec::new()).await?;
             ticks += 1;
         }
     }
@@ -182,7 +286,11 @@ async fn work(game: &mut Game<'_>, round: u64) -> Result<(), String> {
             }
             let sent = Sent::of(partition, &claim(&mut dice, lane, waiting));
             let answer = game.send(&sent).await?;
+            game.world.learn(&sent, &answer);
             for row in claim_rows(&sent, &answer) {
+                if !admit(game, &row).await? {
+                    continue;
+                }
                 let member = game.world.record(&row.execution_id);
                 let member = member.is_some_and(|record| !record.flow_id().is_empty());
                 if member && dice.chance(30) {

@@ -13,7 +13,7 @@ use ff_script::value::Value;
 use super::dice::Dice;
 use super::disk::OnDisk;
 use super::sent::Sent;
-use super::world::PARTITIONS;
+use super::world::ALL;
 use crate::clock::ManualClock;
 use crate::deployment::START_MS;
 use crate::host::{HostKind, TestHost};
@@ -56,7 +56,7 @@ impl Store {
         let host = TestHost::start(kind, START_MS).await;
         // The rules are checked on the embedded store; here only answers and contents count.
         host.watch(false);
-        host.set_time(&PARTITIONS, START_MS).await;
+        host.set_time(&ALL, START_MS).await;
         Self { kind: Kind::Shared(host) }
     }
 
@@ -83,7 +83,7 @@ impl Store {
         match &self.kind {
             Kind::Own { clock, .. } => clock.set(ms),
             Kind::OnDisk(disk) => disk.clock.set(ms),
-            Kind::Shared(host) => host.set_time(&PARTITIONS, ms).await,
+            Kind::Shared(host) => host.set_time(&ALL, ms).await,
         }
     }
 
@@ -91,7 +91,7 @@ impl Store {
         match &self.kind {
             Kind::Own { host, .. } => host.dump().await.expect("the store is open"),
             Kind::OnDisk(disk) => disk.host().dump().await.expect("the store is open"),
-            Kind::Shared(host) => host.dump(&PARTITIONS).await,
+            Kind::Shared(host) => host.dump(&ALL).await,
         }
     }
 
@@ -117,7 +117,7 @@ impl Store {
     /// Makes room for others.
     pub async fn clear(&self) {
         if let Kind::Shared(host) = &self.kind {
-            host.clear(&PARTITIONS).await;
+            host.clear(&ALL).await;
         }
     }
 }

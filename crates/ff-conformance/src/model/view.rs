@@ -56,6 +56,11 @@ pub(super) mod field {
     pub(crate) const FLOW_ID: &str = "fl";
     pub(crate) const KEPT: &str = "kp";
     pub(crate) const PARK_REASON: &str = "kr";
+    pub(crate) const QUOTA_ID: &str = "qi";
+    pub(crate) const QUOTA_KEY: &str = "qk";
+    pub(crate) const BUDGETS: &str = "bg";
+    pub(crate) const BUDGET_AWAITED: &str = "ba";
+    pub(crate) const PASSES: &str = "ps";
     pub(crate) const CANCELLED_BY: &str = "cb";
     /// What others of a flow change in the record of a member that is over.
     pub(crate) const OF_OTHERS: [&str; 6] = ["dp", "eo", "er", "rk", "ic", "kp"];
@@ -111,9 +116,34 @@ impl<'a> Fields<'a> {
         matches!(self.state(), "lapsed" | "revoked")
     }
 
-    /// Must nobody claim it?
+    /// Does an operator keep it from being claimed?
     pub(super) fn is_held(self) -> bool {
-        self.bytes(field::PARK_REASON).is_some()
+        self.text(field::PARK_REASON) == "paused_by_operator"
+    }
+
+    /// Has it to pass gates?
+    pub(super) fn is_gated(self) -> bool {
+        self.bytes(field::QUOTA_ID).is_some() || self.bytes(field::BUDGETS).is_some()
+    }
+
+    /// Is this its gate under a quota?
+    pub(super) fn has_gate(self, gate: &str) -> bool {
+        let (id, key) = (self.text(field::QUOTA_ID), self.text(field::QUOTA_KEY));
+        gate == format!("q:{id}:{key}")
+    }
+
+    /// The gate that it waits at, if it does.
+    pub(super) fn gate(self) -> Option<String> {
+        match (self.state(), self.text(field::PARK_REASON)) {
+            ("parked", "waiting_for_quota") => {
+                let (id, key) = (self.text(field::QUOTA_ID), self.text(field::QUOTA_KEY));
+                Some(format!("q:{id}:{key}"))
+            }
+            ("parked", "waiting_for_budget") => {
+                Some(format!("b:{}", self.text(field::BUDGET_AWAITED)))
+            }
+            _ => None,
+        }
     }
 
     /// An attempt goes by the id of the lease that began it unless it has one of its own.
@@ -152,6 +182,14 @@ impl<'a> View<'a> {
             Some(Stored::Hash(fields)) => {
                 Some(Fields(fields)).filter(|record| !record.state().is_empty())
             }
+            _ => None,
+        }
+    }
+
+    /// A hash by its key.
+    pub(super) fn hash(self, rest: &str) -> Option<Fields<'a>> {
+        match self.stored(rest) {
+            Some(Stored::Hash(fields)) => Some(Fields(fields)),
             _ => None,
         }
     }

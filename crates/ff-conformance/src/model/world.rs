@@ -11,6 +11,7 @@ use ff_script::calls::claim::ClaimRow;
 use ff_script::dump::Dump;
 use ff_script::wire::{List, Reading, Rows};
 
+use super::admission::Admission;
 use super::flows::Submission;
 use super::graph::Graphs;
 use super::sent::Sent;
@@ -27,6 +28,14 @@ pub(super) const FAIR: &str = LANES[1];
 /// Where everything happens. The first partition has a registry of its own, so it must be there.
 pub(super) const PARTITIONS: [Partition; 4] =
     [Partition::flow(0), Partition::flow(1), Partition::flow(2), Partition::flow(3)];
+
+/// Where the quota policies live, and the budgets.
+pub(super) const QUOTAS: Partition = Partition::quota(0);
+pub(super) const BUDGETS: Partition = Partition::budget(0);
+
+/// All of them.
+pub(super) const ALL: [Partition; 6] =
+    [PARTITIONS[0], PARTITIONS[1], PARTITIONS[2], PARTITIONS[3], QUOTAS, BUDGETS];
 
 /// Worker and process: two processes of one worker, and another worker.
 pub(super) const WORKERS: [(&str, &str); 3] =
@@ -79,6 +88,7 @@ pub(super) struct World {
     pub(super) flows: Vec<FlowId>,
     pub(super) submissions: Vec<Submission>,
     pub(super) graphs: Graphs,
+    pub(super) admission: Admission,
 }
 
 impl World {
@@ -95,7 +105,15 @@ impl World {
             flows: Vec::new(),
             submissions: Vec::new(),
             graphs: Graphs::default(),
+            admission: Admission::default(),
         }
+    }
+
+    /// The partitions that ticks are for: those of quotas and budgets, once there is something.
+    pub(super) fn ticked(&self) -> &'static [Partition] {
+        let shared = [QUOTAS, BUDGETS].map(|shared| format!("{}:", shared.key()).into_bytes());
+        let is_shared = |key: &Vec<u8>| shared.iter().any(|prefix| key.starts_with(prefix));
+        if self.held.keys().any(is_shared) { &ALL } else { &PARTITIONS }
     }
 
     /// The record of an execution.
@@ -116,16 +134,12 @@ impl World {
 
     /// Takes from an answer what a later call can use.
     pub(super) fn learn(&mut self, sent: &Sent, answer: &Answer) {
+        self.learn_admission(sent, answer);
         if !answer.done {
             return;
         }
         for row in claim_rows(sent, answer) {
-            self.leases.push(Lease {
-                execution_id: row.execution_id,
-                lease_id: row.lease_id,
-                lease_epoch: row.lease_epoch,
-                attempt_id: row.attempt_id,
-            });
+            self.take(&row);
         }
         self.waitpoints.extend(waitpoints(sent, answer));
         if sent.name().contains("_grant") {

@@ -8,6 +8,7 @@ use super::super::sent::{Sent, uuid_of};
 use super::super::view::{Fields, field};
 use super::super::world::claim_rows;
 use super::flows::is_stopped;
+use super::gates::is_closed;
 use super::{Checked, Seen, fair, rule};
 
 pub(super) fn check(seen: &Seen<'_>) -> Checked {
@@ -133,6 +134,7 @@ fn best<'a>(seen: &Seen<'a>, count: usize) -> Vec<&'a str> {
                 && fits(record, &able)
                 && wanted(seen.sent, record)
                 && !is_stopped(view, record)
+                && !is_closed(view, uuid, record)
         })
     });
     best.truncate(count);

@@ -4,6 +4,7 @@ use ff_core::limits;
 
 use super::super::view::{Fields, field};
 use super::flows::{is_stopped, may_go};
+use super::gates::is_closed;
 use super::{Checked, Seen, retry, rule};
 
 /// Why something happens to an execution.
@@ -80,6 +81,11 @@ fn became(seen: &Seen<'_>, uuid: &str, cause: Cause) -> Checked {
     };
     if before.is_held() {
         right.iter_mut().filter(|word| is_free(word)).for_each(|word| *word = "parked");
+    }
+    // Who is in a queue already is held back by whoever comes across it.
+    if cause != Cause::GrantOver && is_closed(seen.before(), uuid, before) {
+        let claimable = |word: &&mut &str| is_free(word) && **word != "delayed";
+        right.iter_mut().filter(claimable).for_each(|word| *word = "parked");
     }
     let is = after.state();
     // Others of its flow, or the flow itself, may have ended it first.

@@ -81,6 +81,10 @@ fn changed(
     let moved = before.state() != after.state() && !released;
     rule(!moved || told.contains(uuid), || "changed its state without an event".to_owned())?;
     let direct = direct(seen, uuid);
+    if seen.sent.name() == "ff_block_execution_for_admission" {
+        // What an undone claim leaves is checked with the gates.
+        return outcome(seen, before, after, direct);
+    }
     counters(seen, before, after, direct)?;
     outcome(seen, before, after, direct)?;
     attempts(seen, uuid)
@@ -134,6 +138,7 @@ fn outcome(seen: &Seen<'_>, before: Fields<'_>, after: Fields<'_>, direct: bool)
     }
     if seen.sent.name() == "ff_replay_execution" && direct {
         let waits = after.state() == "waiting"
+            || after.gate().is_some()
             || !after.flow_id().is_empty() && matches!(after.state(), "blocked" | "held");
         return rule(waits, || "was replayed and does not wait".to_owned());
     }

@@ -14,7 +14,7 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
     let Some((uuid, digest)) = remembered(seen, key) else { return Ok(()) };
     let word = seen.answer.word.as_str();
     // What is refused for another reason is refused before the key is looked at.
-    if matches!(word, "invalid_policy_json" | "invalid_tag_key") {
+    if matches!(word, "invalid_policy_json" | "invalid_tag_key" | "quota_policy_not_found") {
         return Ok(());
     }
     if digest != seen.sent.text("content_digest") {

@@ -2,6 +2,7 @@
 //! rules, from what the record said before.
 
 use ff_core::limits;
+use ff_core::partition::PartitionFamily;
 
 use super::super::sent::Sent;
 use super::super::view::{Fields, field};
@@ -12,6 +13,10 @@ use super::{Checked, Seen, rule};
 
 pub(super) fn check(seen: &Seen<'_>) -> Checked {
     let Some(uuid) = seen.sent.execution() else { return Ok(()) };
+    // Gates know executions that live elsewhere.
+    if seen.sent.partition.family != PartitionFamily::Flow {
+        return Ok(());
+    }
     let record = seen.before().record(uuid);
     let may = match record {
         Some(record) => may(seen, uuid, record),

@@ -72,6 +72,7 @@ fn public_of(record: Fields<'_>) -> &str {
     match record.state() {
         "running" | "lapsed" | "revoked" => "active",
         "success" => "completed",
+        "parked" if record.gate().is_some() => "rate_limited",
         "parked" => "waiting",
         "held" | "blocked" => "waiting_children",
         other => other,

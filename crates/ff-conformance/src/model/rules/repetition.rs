@@ -7,10 +7,12 @@ use crate::answer::Answer;
 
 /// Functions whose repetition is a new call: each writes an event or does the next thing that is
 /// due. Claims are not among them, because they say that they are repetitions.
-const NEW_EACH_TIME: [&str; 3] = ["ff_change_priority", "ff_tick", "ff_resolve_dependency"];
+const NEW_EACH_TIME: [&str; 5] =
+    ["ff_change_priority", "ff_tick", "ff_resolve_dependency", "ff_await_gates", "ff_open_gate"];
 
 /// Functions that write the same values again.
-const SAME_EACH_TIME: [&str; 9] = [
+const SAME_EACH_TIME: [&str; 10] = [
+    "ff_forget_admission",
     "ff_list_needs",
     "ff_renew_lease",
     "ff_update_progress",
@@ -46,7 +48,7 @@ pub(in super::super) fn check_repetition(
     }
     rule(unchanged, || format!("{name} sent again changed something"))?;
     if !first.done
-        || first.word == "EMPTY"
+        || matches!(first.word.as_str(), "EMPTY" | "RATE_EXCEEDED" | "CONCURRENCY_EXCEEDED")
         || sent.function.read_only
         || SAME_EACH_TIME.contains(&name)
     {
@@ -60,6 +62,8 @@ pub(in super::super) fn check_repetition(
         // Without the count it saw, a replay cannot be recognised, but it finds nothing to do.
         "ff_replay_execution" => matches!(word, "DUPLICATE" | "execution_not_terminal"),
         "ff_release_worker_leases" | "ff_hand_back_leases" => second.done,
+        "ff_check_admission_and_record" => word == "ALREADY_ADMITTED",
+        "ff_unblock_execution" => word == "execution_not_eligible",
         // Without an id of its own it finds nothing to do.
         "ff_resume_execution" => word == "execution_not_suspended",
         // It may have ended what it was about.

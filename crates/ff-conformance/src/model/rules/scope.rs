@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use ff_core::partition::PartitionFamily;
 use ff_script::call::Call;
 use ff_script::calls::create::CreateExecution;
 use ff_script::dump::{Dump, Stored};
@@ -11,6 +12,7 @@ use super::super::sent::uuid_of;
 use super::super::view::TIMED;
 use super::super::world::claim_rows;
 use super::flows::{families, is_stopped};
+use super::gates::is_closed;
 use super::workers::held;
 use super::{Checked, Seen, rule};
 use crate::record::log_entry;
@@ -29,6 +31,10 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
         let Some(rest) = rest else {
             return Err(format!("{} of another partition changed", key.escape_ascii()));
         };
+        // What is shared by all executions has rules of its own.
+        if seen.sent.partition.family != PartitionFamily::Flow {
+            continue;
+        }
         inside(seen, rest, seen.before.get(key), seen.after.get(key), &named)?;
     }
     Ok(())
@@ -64,6 +70,10 @@ fn named(seen: &Seen<'_>) -> BTreeSet<String> {
             held(seen.before(), instance, seen.now).into_iter().map(str::to_owned).collect()
         }
         "ff_tick" => due(seen),
+        "ff_open_gate" => {
+            let waited = seen.before().ranked(&format!("gate:{}", seen.sent.text("gate")));
+            waited.into_iter().map(|(uuid, _)| uuid.to_owned()).collect()
+        }
         _ => {
             let flow = Some(seen.sent.text("flow_id")).filter(|id| !id.is_empty());
             seen.sent.execution().into_iter().chain(flow).map(str::to_owned).collect()
@@ -71,11 +81,14 @@ fn named(seen: &Seen<'_>) -> BTreeSet<String> {
     }
 }
 
-/// What a worker comes across that its flow does not let run: it is ended.
+/// What a worker comes across that its flow does not let run, which is ended, or that waits at a
+/// gate that was closed meanwhile.
 fn stopped<'a>(seen: &Seen<'a>) -> impl Iterator<Item = String> + use<'a> {
     let view = seen.before();
     let queue = view.queued(seen.sent.text("lane")).into_iter();
-    let stopped = move |uuid: &&str| view.record(uuid).is_some_and(|it| is_stopped(view, it));
+    let stopped = move |uuid: &&str| {
+        view.record(uuid).is_some_and(|it| is_stopped(view, it) || is_closed(view, uuid, it))
+    };
     queue.map(|(uuid, _)| uuid).filter(stopped).map(str::to_owned)
 }
 
@@ -133,7 +146,12 @@ fn inside(
         }
         "deployment" => rule(seen.sent.name() == "ff_open_deployment", || rest.to_owned()),
         "secrets" => rule(seen.sent.name().starts_with("ff_rotate_"), || rest.to_owned()),
-        "facts" => rule(seen.sent.name() == "ff_set_lane", || rest.to_owned()),
+        "facts" => {
+            let name = seen.sent.name();
+            rule(name == "ff_set_lane" || name.starts_with("ff_note_"), || rest.to_owned())
+        }
+        // What is owed is told by ticks, and gates are checked with those who wait there.
+        "outbox" | "closed" => Ok(()),
         // Which lanes have something, and who was served: not about single executions.
         "queued" => Ok(()),
         _ if rest.starts_with("shares:") => Ok(()),

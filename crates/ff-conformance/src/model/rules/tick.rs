@@ -1,6 +1,7 @@
 //! I10: a tick does everything that is due, and says when it is next needed.
 
 use ff_core::limits;
+use ff_core::partition::PartitionFamily;
 use ff_script::dump::Stored;
 use ff_script::value::Value;
 
@@ -30,7 +31,7 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
         edges,
         owing,
         gates,
-        // What is owed to others, which nothing in the plans is.
+        // What is owed to others, which is checked where it is carried out.
         None,
     ] = counts[..]
     else {
@@ -63,13 +64,15 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
     // Output that is not kept at all after its attempt goes with the next tick, and what ends takes
     // its waitpoints along.
     let after = overdue(seen.after(), LIVE.iter(), seen.now);
+    let shared = seen.sent.partition.family != PartitionFamily::Flow;
     let alone = |member: &&&str| !is_of_flow(seen.before(), member);
     let left = after.iter().filter(alone).filter(|member| due.contains(member)).count();
     let along = |member: &&&str| member.starts_with("p:") && !after.contains(member);
     let rest: Vec<&str> = due[fired.len()..].iter().filter(alone).copied().collect();
     let expected = rest.len() - rest.iter().filter(along).count();
-    rule(left == expected, || format!("{left} of {} are still due", due.len()))?;
-    let first = first(seen.after());
+    rule(shared || left == expected, || format!("{left} of {} are still due", due.len()))?;
+    let owed = seen.after().ranked("outbox").first().map(|(_, at)| *at as u64);
+    let first = first(seen.after()).into_iter().chain(owed).min();
     rule(next == first, || format!("next needed at {next:?}, said {first:?}"))
 }
 

@@ -89,7 +89,8 @@ fn released(seen: &Seen<'_>) -> Checked {
 fn wait_to_go_on(seen: &Seen<'_>, held: &[&str]) -> Checked {
     let waits = |uuid: &&str| {
         seen.after().record(uuid).is_some_and(|record| {
-            let word = if record.is_held() { "parked" } else { "waiting" };
+            let parked = record.is_held() || record.gate().is_some();
+            let word = if parked { "parked" } else { "waiting" };
             record.state() == word && record.text(field::NEXT_ATTEMPT) == "resume"
         })
     };

@@ -3,6 +3,7 @@
 
 local json = require('kernel.json')
 local number = require('kernel.number')
+local writes = require('kernel.writes')
 local fact = require('model.fact')
 local need = require('model.need')
 
@@ -11,7 +12,7 @@ local lane, quoted = {}, json.quoted
 local NAME = 'lane:'
 
 -- The settings that are whole numbers, and those that are words.
-local NUMBERS = { 'paused_at', 'waiting_max', 'partition_max', 'fair_since' }
+local NUMBERS = { 'paused_at', 'waiting_max', 'partition_max', 'fair_since', 'claim_weight' }
 local WORDS = { 'order', 'fair_by' }
 
 local PLAIN = {}
@@ -95,11 +96,15 @@ local function announce(w, p, name)
   end
 end
 
--- Who waits for work of a lane that is resumed is told of it. Of one that is fair no longer, nobody
--- need know who was served.
+-- Who waits for work of a lane that is resumed is told of it, and of the share that a lane has of
+-- the claims of those who take from several. Of one that is fair no longer, nobody need know who
+-- was served.
 fact.on.lane = function(w, p, name, old, new)
   local was, is = old ~= '' and read(old) or PLAIN, new ~= '' and read(new) or PLAIN
   if was.paused_at and not is.paused_at then announce(w, p, name) end
+  if was.claim_weight ~= is.claim_weight then
+    writes.push(w, p.ready_channel, 'weight:' .. number.text(is.claim_weight or 1) .. ':' .. name)
+  end
   if was.order == 'fair' and is.order ~= 'fair' then w[#w + 1] = { 'UNLINK', p.shares .. name } end
 end
 

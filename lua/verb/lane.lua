@@ -60,6 +60,11 @@ local function set_limit(p, a, to)
   to.partition_max = math.floor((a.waiting_max - 1) / partitions(p)) + 1
 end
 
+-- One is the share of every lane that nobody has set.
+local function set_claim_weight(a, to)
+  if a.claim_weight then to.claim_weight = a.claim_weight > 1 and a.claim_weight or nil end
+end
+
 local function copy(settings)
   local to = {}
   for name, value in pairs(settings) do to[name] = value end
@@ -82,6 +87,7 @@ define {
     arg.optional(arg.choice('order', { 'in_order', 'fair' })),
     arg.optional(arg.custom('fair_by', is_sharer)),
     arg.utf8('weights_json', limit.fact_bytes_max),
+    arg.optional(arg.int('claim_weight', 1, limit.lane_weight_max)),
   },
   gives = fact.GIVES,
   run = function(p, a, now, w)
@@ -89,6 +95,7 @@ define {
     if a.paused == 1 then to.paused_at = to.paused_at or now end
     if a.paused == 0 then to.paused_at = nil end
     set_limit(p, a, to)
+    set_claim_weight(a, to)
     local wrong = set_shares(a, to, now)
     if wrong then return reply.refuse('invalid_input', wrong) end
     return fact.change(w, p, now, lane.fact(a.lane), lane.text(to))

@@ -24,6 +24,8 @@ require('model.walk')
 -- Behind all times.
 local NEVER = 2 * limit.timestamp_ms_max
 
+local NONE = {}
+
 -- An entry whose execution is not due (any more), or not here: it is put where its record says.
 local function correct(w, p, key, uuid, x)
   local at = x and not state.ENDED[x.state] and index.due_at(x)
@@ -112,11 +114,20 @@ local function next_purge(p, now)
   return p.purge_at < limit.timestamp_ms_max and p.purge_at or NEVER
 end
 
+-- Does nothing run, wait, have a time or owe anything here? That is asked of every partition in
+-- which nothing happens, so that one command has to do for it.
+local function is_idle(p)
+  return redis.call('EXISTS', p.leases, p.due, p.outbox, p.owing, p.queued) == 0
+end
+
 -- The next time anything is due here, behind so many entries of `leases` and `due` that are left
--- alone; nil if nothing ever is.
-local function next_due(p, now, strange_leases, strange_due)
-  local at = math.min(next_purge(p, now), score_behind(p.due, strange_due) or NEVER,
-    score_behind(p.leases, strange_leases) or NEVER)
+-- alone; nil if nothing ever is. In an idle partition only what is over has a time.
+local function next_due(p, now, strange_leases, strange_due, idle)
+  local at = next_purge(p, now)
+  if not idle then
+    at = math.min(at, score_behind(p.due, strange_due) or NEVER,
+      score_behind(p.leases, strange_leases) or NEVER)
+  end
   return at < NEVER and at or nil
 end
 
@@ -164,17 +175,16 @@ end
 -- What is owed now, and when that is to be looked at next.
 local function owed(w, p, now, most)
   local at = score_behind(p.outbox, 0)
-  if not at or at > now then return {}, at end
+  if not at or at > now then return NONE, at end
   local rows = owed_now(w, p, now, most)
   return rows, score_behind(p.outbox, 0)
 end
 
-local NONE = {}
-
 -- Tells those who wait for work what lies in the queues, and that this was all. Where there are too
 -- many, whoever waits for that in vain looks by himself.
-local function announce(w, p)
-  local lanes, rows = redis.call('ZRANGE', p.queued, 0, limit.announced_max), {}
+local function announce(w, p, idle)
+  local lanes = idle and NONE or redis.call('ZRANGE', p.queued, 0, limit.announced_max)
+  local rows = {}
   for i = 1, #lanes do
     local heads = lane.is_paused(p, lanes[i]) and NONE or need.heads(w, p, lanes[i])
     for j = 1, #heads do rows[#rows + 1] = heads[j] end
@@ -214,18 +224,20 @@ define {
       outbox.settle(w, a.settled)
       writes.flush(w)
     end
-    local at, counts = next_due(p, now, 0, 0), NONE
+    local idle = is_idle(p)
+    local at, counts = next_due(p, now, 0, 0, idle), NONE
     local late_ms = at and math.max(now - at, 0) or 0
     if at and at <= now then
-      counts = {}
+      idle, counts = false, {}
       at = run_due(w, p, now, counts, a.items_max)
     end
     log.tidy(p, now, a.log_length_max)
-    local entries, owed_at = owed(w, p, now, a.items_max)
+    local entries, owed_at = NONE, nil
+    if not idle then entries, owed_at = owed(w, p, now, a.items_max) end
     if owed_at and (not at or owed_at < at) then at = owed_at end
-    if a.announce == 1 then announce(w, p) end
+    if a.announce == 1 then announce(w, p, idle) end
     if a.next_look_ms then writes.seen(w, math.min(at or NEVER, now + a.next_look_ms)) end
-    return answer(now, at, late_ms, counts, redis.call('ZCARD', p.owing), entries)
+    return answer(now, at, late_ms, counts, idle and 0 or redis.call('ZCARD', p.owing), entries)
   end,
 }
 

@@ -218,17 +218,29 @@ define {
   end,
 }
 
--- How much waits in a lane, and since when its heads do.
-local function depth_of(p, lane)
+-- How much waits in a lane, and since when its heads do; and the same of each of its queues, as
+-- rows of a list.
+local function depth_of(p, lane, rows)
   local needs, depth, since = need.list(p, lane), 0, nil
   for i = 1, #needs do
     local queue = p.queue .. lane .. ':' .. needs[i]
     local head = redis.call('ZRANGE', queue, 0, 0)[1]
     local created_at = head and tonumber(redis.call('ZSCORE', p.all, head) or '')
     if created_at and (not since or created_at < since) then since = created_at end
-    depth = depth + redis.call('ZCARD', queue)
+    local waiting = redis.call('ZCARD', queue)
+    if waiting > 0 then rows[#rows + 1] = { lane, needs[i], waiting, created_at or '' } end
+    depth = depth + waiting
   end
   return depth, since
+end
+
+-- Those of the rows with most that waits.
+local function longest(rows, most)
+  if #rows <= most then return rows end
+  table.sort(rows, function(one, other) return one[3] > other[3] end)
+  local list = {}
+  for i = 1, most do list[i] = rows[i] end
+  return list
 end
 
 local NONE = {}
@@ -258,17 +270,17 @@ define {
 
 define {
   name = 'ff_lane_depths',
-  doc = 'Tells how much waits in lanes of a partition, and since when.',
+  doc = 'Tells how much waits in lanes of a partition and in their longest queues, and since when.',
   flags = { 'no-writes' },
   args = { arg.rest(arg.label('lanes', limit.lane_bytes_max), 1, limit.lanes_max) },
-  gives = { OK = { 'depths' } },
+  gives = { OK = { 'depths', 'needs' } },
   run = function(p, a)
-    local rows = {}
+    local rows, needs = {}, {}
     for i = 1, #a.lanes do
-      local depth, since = depth_of(p, a.lanes[i])
+      local depth, since = depth_of(p, a.lanes[i], needs)
       rows[i] = { a.lanes[i], depth, since or '' }
     end
-    return reply.ok(rows)
+    return reply.ok(rows, longest(needs, limit.needs_told_max))
   end,
 }
 

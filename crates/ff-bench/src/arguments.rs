@@ -6,8 +6,8 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, value_parser};
 
 use crate::scenario::{
-    admission, bullmq, claim, fairness, flow, full, http, idle, order, room, routing, sdk, stream,
-    suspend,
+    admission, bullmq, claim, crowded, fairness, flow, full, http, idle, order, room, routing, sdk,
+    stream, suspend,
 };
 
 use crate::server;
@@ -62,6 +62,8 @@ pub(crate) enum Scenario {
     Routing(routing::Options),
     /// How long one execution of a tenant waits behind many of another.
     Fairness(fairness::Options),
+    /// The cost of a claim behind executions that its worker cannot take.
+    Crowded(crowded::Options),
     /// In which order executions are taken: by priority, and then by when they were submitted.
     Order(order::Options),
     /// What quotas cost, how fast executions pass one key, and how soon a freed place is taken.

@@ -64,6 +64,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         Scenario::Flow(options) => runtime.block_on(scenario::flow::run(options))?,
         Scenario::Room(options) => runtime.block_on(scenario::room::run(options))?,
         Scenario::Routing(options) => runtime.block_on(scenario::routing::run(options))?,
+        Scenario::Crowded(options) => runtime.block_on(scenario::crowded::run(options))?,
         Scenario::Fairness(options) => runtime.block_on(scenario::fairness::run(options))?,
         Scenario::Admission(options) => runtime.block_on(scenario::admission::run(options))?,
         Scenario::Order(options) => runtime.block_on(scenario::order::run(options))?,

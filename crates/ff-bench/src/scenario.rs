@@ -3,6 +3,7 @@
 pub(crate) mod admission;
 pub(crate) mod bullmq;
 pub(crate) mod claim;
+pub(crate) mod crowded;
 pub(crate) mod fairness;
 pub(crate) mod flow;
 pub(crate) mod full;

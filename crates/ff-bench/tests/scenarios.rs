@@ -125,6 +125,17 @@ fn tasks_are_routed_to_those_who_can_do_them() {
 }
 
 #[test]
+fn the_cost_of_a_claim_behind_unsuitable_executions_is_measured() {
+    for host in ["embedded", "valkey"] {
+        let report = report(&format!(
+            "crowded --host {host} --unsuitable 300 --combinations 30 --workers 2 --tasks 1500 \
+             --partitions 8"
+        ));
+        measured(&report, &["server_us", "server_us_alone", "server_ratio"]);
+    }
+}
+
+#[test]
 fn the_wait_of_one_behind_many_is_measured() {
     for host in ["embedded", "valkey"] {
         let report =

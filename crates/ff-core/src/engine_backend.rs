@@ -1,12 +1,14 @@
 //! The traits that workers, the server and the engine program against. A worker built on any
 //! implementation has the whole API: nothing reaches around it.
 
+use std::collections::BTreeMap;
+
 use futures_core::future::BoxFuture;
 
 use crate::backend::Handle;
 use crate::contracts::{
-    ClaimRequest, Claimed, ClaimedNext, FinishedNext, GrantedNext, LaneDepth, NextGrantRequest,
-    Owed, QueueHead, TakeFrom, TaskEnd, TickReport, TickRequest, WorkerList,
+    ClaimRequest, Claimed, ClaimedNext, Depths, FinishedNext, GrantedNext, LaneDepth,
+    NextGrantRequest, Owed, QueueHead, TakeFrom, TaskEnd, TickReport, TickRequest, WorkerList,
 };
 use crate::error::EngineError;
 use crate::partition::{Partition, PartitionConfig};
@@ -87,6 +89,12 @@ pub trait PartitionBackend: EngineBackend + Approvals {
 
     /// The queues of these lanes on one partition that are not empty.
     fn list_needs(&self, partition: Partition, lanes: Vec<LaneId>) -> Answer<'_, Vec<QueueHead>>;
+
+    /// How much waits in all lanes in use, by lane and need. A read.
+    fn depths(&self) -> Answer<'_, Depths>;
+
+    /// The lanes whose share of the claims of those who take from several was set. A read.
+    fn claim_weights(&self) -> Answer<'_, BTreeMap<LaneId, u32>>;
 
     /// The workers that are registered in one partition; engines are all in the first. A read.
     fn workers_of(&self, partition: Partition) -> Answer<'_, WorkerList>;

@@ -189,7 +189,8 @@ limits! {
     LANE_WAITING_MAX = 1_000_000_000;
     /// Who shares a fair lane and has a weight of its own.
     LANE_WEIGHTS_MAX = 100;
-    /// How many shares one may have of a fair lane.
+    /// How many shares one may have of a fair lane, or a lane of the claims of those who take from
+    /// several.
     LANE_WEIGHT_MAX = 1000;
 
     // Gates and quotas.
@@ -408,6 +409,12 @@ limits! {
     /// Queues and lanes of a partition that a sweep tells of: those who wait for work hear of all
     /// of them, from every partition.
     ANNOUNCED_MAX = 64;
+    /// Queues of which a partition tells how much waits there, those with most of it: each is a
+    /// row of an answer that monitoring asks of every partition every few seconds.
+    NEEDS_TOLD_MAX = 100;
+    /// Combinations of a lane and a need whose depth is told apart in metrics, those with most;
+    /// the others are summed for each lane. Each is two time series that monitoring keeps.
+    NEED_METRICS_MAX = 100;
     /// How often the next purge of a partition is looked for although it is known.
     PURGE_LOOK_MS = 10 * MINUTE_MS;
     /// An entry of an outbox: a word, ids, and the gates of an execution.

@@ -9,8 +9,10 @@ use ff_core::need::Need;
 use ff_core::types::LaneId;
 use tokio::time::Instant;
 
+use crate::grant::SchedulerConfig;
 use crate::lane::{Knowledge, Lane, OVERTAKE_MS, Pick, Picks};
 use crate::preference::Preference;
+use crate::turns::{Turns, Weight};
 use crate::worker::{Ability, Waiter};
 
 /// Memory for what nobody uses at the moment, in queues of partitions: about 64 MiB. A lane that
@@ -23,10 +25,6 @@ const LANES_MAX: usize = 4096;
 /// How long it counts that others look for work.
 const OTHERS_KNOWN: Duration = Duration::from_secs(10);
 
-/// Partitions that one claim asks at the same time.
-const ASKED_AT_ONCE_MAX: usize = 16;
-
-#[derive(Default)]
 pub(crate) struct Board {
     lanes: HashMap<LaneId, Lane>,
     /// Counts what was heard, so that an answer can be told from what happened since the question.
@@ -34,8 +32,11 @@ pub(crate) struct Board {
     uses: u64,
     waiters: u64,
     preference: Preference,
+    turns: Turns,
     /// How many others look for work on the store, and when that was heard.
     others: Option<(u32, Instant)>,
+    /// Partitions that one claim asks at the same time.
+    asked_at_once_max: usize,
 }
 
 /// A queue of a partition that is asked, and for how many.
@@ -122,8 +123,17 @@ impl<'a> News<'a> {
 
 impl Board {
     /// Knows nothing yet.
-    pub(crate) fn preferring(preference: Preference) -> Self {
-        Self { preference, ..Self::default() }
+    pub(crate) fn new(preference: Preference, config: SchedulerConfig) -> Self {
+        Self {
+            lanes: HashMap::new(),
+            heard: 0,
+            uses: 0,
+            waiters: 0,
+            preference,
+            turns: Turns::default(),
+            others: None,
+            asked_at_once_max: config.max_partitions_per_scan.into(),
+        }
     }
 
     /// Somebody begins to look for work in these lanes.
@@ -174,29 +184,35 @@ impl Board {
         asks
     }
 
-    /// The lanes are taken in their order, beginning with another one each time, so that a busy one
-    /// cannot starve the others. No more are asked for than together may bring what an answer can
-    /// carry, as far as sizes are known.
-    fn choose(&mut self, lanes: &[LaneId], ability: &Ability, most: usize, bytes: u64) -> Vec<Ask> {
+    /// The lanes take turns, by weight, so that a busy one cannot starve the others. No more are
+    /// asked for than together may bring what an answer can carry, as far as sizes are known.
+    fn choose(
+        &mut self,
+        lanes: &Arc<[LaneId]>,
+        ability: &Ability,
+        most: usize,
+        bytes: u64,
+    ) -> Vec<Ask> {
         self.uses += 1;
-        let first = self.uses as usize % lanes.len().max(1);
         let preference = self.preference.of_claim(self.uses);
         let (mut asks, mut most, mut bytes) = (Vec::new(), most, bytes);
-        for name in lanes[first..].iter().chain(&lanes[..first]) {
+        for position in self.turns.order(lanes) {
+            let name = &lanes[position];
             let Some(lane) = self.lanes.get_mut(name) else { continue };
             let fitting = bytes.div_ceil(lane.expected_bytes());
             let count = most.min(usize::try_from(fitting).unwrap_or(usize::MAX));
-            if count == 0 || asks.len() >= ASKED_AT_ONCE_MAX {
+            if count == 0 || asks.len() >= self.asked_at_once_max {
                 break;
             }
-            let partitions = ASKED_AT_ONCE_MAX - asks.len();
+            let partitions = self.asked_at_once_max - asks.len();
             let picks = lane.pick(ability, count, partitions, preference);
-            let expected = lane.expected_bytes();
-            for ask in self.asks(name, picks) {
-                most -= ask.count();
-                bytes = bytes.saturating_sub(expected.saturating_mul(ask.count() as u64));
-                asks.push(ask);
-            }
+            let (expected, weight) = (lane.expected_bytes(), lane.weight);
+            let asked = self.asks(name, picks);
+            let count = asked.iter().map(Ask::count).sum();
+            self.turns.serve(lanes, position, count, weight);
+            most -= count;
+            bytes = bytes.saturating_sub(expected.saturating_mul(count as u64));
+            asks.extend(asked);
         }
         asks
     }
@@ -205,16 +221,18 @@ impl Board {
     pub(crate) fn choose_in(
         &mut self,
         partition: u16,
-        lanes: &[LaneId],
+        lanes: &Arc<[LaneId]>,
         ability: &Ability,
     ) -> Choice {
-        self.uses += 1;
-        let first = self.uses as usize % lanes.len().max(1);
-        for name in lanes[first..].iter().chain(&lanes[..first]) {
+        for position in self.turns.order(lanes) {
+            let name = &lanes[position];
             let Some(lane) = self.lanes.get_mut(name) else { continue };
-            let picks = lane.pick_in(partition, ability);
+            let (picks, weight) = (lane.pick_in(partition, ability), lane.weight);
             let score_max = score_max(&picks);
             let ask = self.asks(name, picks).pop();
+            if ask.is_some() {
+                self.turns.serve(lanes, position, 1, weight);
+            }
             if ask.is_some() || score_max.is_some() {
                 return Choice { ask, lane: Some(name.clone()), score_max };
             }
@@ -287,6 +305,13 @@ impl Board {
         let delay = self.preference.delay(partition, others);
         let later = Later { lane: name, queue: news.queue.to_owned() };
         (!called.is_empty()).then_some((delay, later))
+    }
+
+    /// A lane has another weight. One that nobody uses is looked up when somebody does.
+    pub(crate) fn weigh(&mut self, name: &LaneId, weight: Weight) {
+        if let Some(lane) = self.lanes.get_mut(name) {
+            lane.weight = weight;
+        }
     }
 
     /// How many others look for work on this store, as far as it was heard lately.

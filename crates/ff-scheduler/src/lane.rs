@@ -8,6 +8,7 @@ use ff_core::need::Need;
 
 use crate::heads::Heads;
 use crate::preference::Preference;
+use crate::turns::Weight;
 use crate::worker::{Ability, Waiter};
 
 /// What one may overtake another by. The function takes no notice of it where scores are ranks.
@@ -45,6 +46,8 @@ pub(crate) struct Lane {
     /// Those who wait, in the order in which they came.
     idle: BTreeMap<u64, Arc<Waiter>>,
     pub(crate) knowledge: Knowledge,
+    /// Its share of the claims of those who take from others too.
+    pub(crate) weight: Weight,
     /// How many claims are under way here.
     pub(crate) users: u32,
     /// When it was last used, by the count of uses.

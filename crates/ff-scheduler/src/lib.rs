@@ -10,6 +10,7 @@
 
 mod ask;
 mod board;
+mod grant;
 mod hand_back;
 mod heads;
 mod lane;
@@ -18,6 +19,7 @@ mod next_task;
 mod preference;
 mod repeats;
 mod silence;
+mod turns;
 mod worker;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,10 +43,12 @@ use tokio::time::{Instant, timeout_at};
 
 use ask::{Asked, Found};
 use board::{Board, News};
+pub use grant::{SchedulerConfig, SchedulerError};
 use hand_back::{Claims, Detached};
 use preference::Preference;
 use repeats::{Named, recall};
 use silence::Silence;
+use turns::Weight;
 use worker::{Ability, Waiter};
 
 /// The push that comes behind those about all queues of a partition.
@@ -78,12 +82,30 @@ impl Scheduler {
         backend: Arc<ScriptBackend<H>>,
         ids: Arc<dyn IdSource>,
     ) -> Result<Self, EngineError> {
+        Self::listening(backend, ids, SchedulerConfig::default()).await
+    }
+
+    /// The same, set up as somebody says.
+    pub async fn start_with<H: Host + ?Sized>(
+        backend: Arc<ScriptBackend<H>>,
+        ids: Arc<dyn IdSource>,
+        config: SchedulerConfig,
+    ) -> Result<Self, SchedulerError> {
+        config.validate()?;
+        Ok(Self::listening(backend, ids, config).await?)
+    }
+
+    async fn listening<H: Host + ?Sized>(
+        backend: Arc<ScriptBackend<H>>,
+        ids: Arc<dyn IdSource>,
+        config: SchedulerConfig,
+    ) -> Result<Self, EngineError> {
         let wakes = backend.host().subscribe(Topic::Ready).await?;
         let preference = Preference::new(ids.random().as_u64_pair().1);
         let shared = Arc::new(Shared {
             backend: backend as Arc<dyn PartitionBackend>,
             ids,
-            board: Mutex::new(Board::preferring(preference)),
+            board: Mutex::new(Board::new(preference, config)),
             looked: Notify::new(),
             in_flight: InFlight::default(),
             named: Named::default(),
@@ -383,7 +405,18 @@ async fn listen(shared: Arc<Shared>, mut wakes: Subscription) {
     }
 }
 
+/// What a push tells of a lane that is weighed anew: `weight:number:lane`.
+fn parse_weight(message: &[u8]) -> Option<(LaneId, Weight)> {
+    let text = std::str::from_utf8(message).ok()?.strip_prefix("weight:")?;
+    let (weight, lane) = text.split_once(':')?;
+    Some((LaneId::try_new(lane).ok()?, Weight::new(weight.parse().ok()?)?))
+}
+
 fn hear(shared: &Arc<Shared>, partition: u16, message: &[u8]) {
+    if let Some((lane, weight)) = parse_weight(message) {
+        shared.board().weigh(&lane, weight);
+        return;
+    }
     let Some(news) = News::parse(message) else { return };
     let later = shared.board().hear(partition, &news, Instant::now());
     // Others have heard it too: whoever prefers the partition asks first, and the push that tells

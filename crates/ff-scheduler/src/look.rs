@@ -10,6 +10,7 @@ use ff_core::types::LaneId;
 use tokio::task::JoinSet;
 
 use crate::Shared;
+use crate::turns::Weight;
 
 /// Partitions that are asked at the same time.
 const ASKED_AT_ONCE: usize = 16;
@@ -32,8 +33,20 @@ impl Drop for Looking<'_> {
 pub(crate) async fn look(shared: &Arc<Shared>, lanes: &[LaneId]) -> Result<(), EngineError> {
     let mut looking = Looking { shared, lanes, everywhere: false };
     let partitions: Vec<_> = shared.backend.partition_config().flow_partitions().collect();
+    weigh(shared, lanes).await?;
     look_at(shared, lanes, &partitions).await?;
     looking.everywhere = true;
+    Ok(())
+}
+
+/// Asks for the weights of these lanes. Later changes are told by pushes.
+async fn weigh(shared: &Shared, lanes: &[LaneId]) -> Result<(), EngineError> {
+    let weights = shared.backend.claim_weights().await?;
+    let mut board = shared.board();
+    for lane in lanes {
+        let weight = weights.get(lane).and_then(|weight| Weight::new(*weight));
+        board.weigh(lane, weight.unwrap_or_default());
+    }
     Ok(())
 }
 

@@ -73,7 +73,7 @@ impl Shared {
         in_flight: &InFlight,
     ) -> (Option<Asked>, ClaimRequest) {
         let ability = Ability::new(next.capabilities.clone(), &next.kinds, &next.namespaces);
-        let lanes = next.lanes_after(handle);
+        let lanes: Arc<[LaneId]> = next.lanes_after(handle).into();
         let partition = handle.execution_id.partition().index;
         let choice = self.board().choose_in(partition, &lanes, &ability);
         let from = TakeFrom { need: None, score_max: choice.score_max };

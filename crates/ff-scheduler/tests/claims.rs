@@ -6,12 +6,12 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost};
-use ff_core::contracts::{Claimed, CreateExecution, NextGrantRequest, WorkRequest};
+use ff_core::contracts::{Claimed, CreateExecution, NextGrant, NextGrantRequest, WorkRequest};
 use ff_core::engine_backend::roles::*;
 use ff_core::limits;
 use ff_core::partition::{Partition, PartitionConfig};
 use ff_core::types::{ExecutionId, ExecutionKind, LaneId, LeaseId, WorkerId, WorkerInstanceId};
-use ff_scheduler::Scheduler;
+use ff_scheduler::{Scheduler, SchedulerConfig, SchedulerError};
 use ff_script::backend::ScriptBackend;
 use ff_script::ids::{IdSource, SystemIds};
 use ff_script::library::Library;
@@ -153,6 +153,45 @@ async fn a_grant_from_an_empty_lane_asks_nobody() {
     site.create(2).await;
     let granted = site.scheduler.grant_next(worker(), wanted()).await.expect("answers");
     assert!(granted.is_some(), "its push is waited for");
+}
+
+#[tokio::test]
+async fn an_execution_is_reserved_for_a_worker_that_can_do_what_it_requires() {
+    let site = Site::quiet().await;
+    site.create(4).await;
+    let worker = WorkerId::try_new("worker").expect("valid");
+    let instance = WorkerInstanceId::try_new("worker-1").expect("valid");
+    let reserve = async |capabilities: &[&str]| {
+        let capabilities = capabilities.iter().map(|one| (*one).to_owned()).collect();
+        let scheduler = &site.scheduler;
+        scheduler.claim_for_worker(&lane(), &worker, &instance, &capabilities, 1_000).await
+    };
+    let wrong = reserve(&["a b"]).await.expect_err("a token without blanks");
+    assert!(matches!(wrong, SchedulerError::Config(_)) && !wrong.is_retryable(), "{wrong}");
+    let granted = reserve(&["gpu"]).await.expect("answers").expect("there is one");
+    assert!(matches!(granted, NextGrant::Claim(_)), "{granted:?}");
+    assert_eq!(reserve(&["gpu"]).await.expect("answers"), None);
+}
+
+#[tokio::test]
+async fn a_claim_asks_no_more_partitions_at_a_time_than_the_scheduler_is_told() {
+    let site = Site::quiet().await;
+    for partition in [3, 5, 7, 11] {
+        site.create(partition).await;
+    }
+    let started = async |max_partitions_per_scan| {
+        let config = SchedulerConfig { max_partitions_per_scan };
+        Scheduler::start_with(Arc::clone(&site.backend), Arc::new(SystemIds), config).await
+    };
+    let refused = started(0).await.err().expect("a scheduler that asks nobody");
+    assert!(refused.to_string().contains("max_partitions_per_scan"), "{refused}");
+    let scheduler = started(2).await.expect("runs");
+    // It looks through all partitions first.
+    let first = scheduler.claim(request(1, Duration::ZERO)).await.expect("answers");
+    assert_eq!(first.len(), 1);
+    let before = site.calls();
+    let claimed = scheduler.claim(request(3, Duration::ZERO)).await.expect("answers");
+    assert_eq!((claimed.len(), site.calls() - before), (2, 2), "two partitions have one each");
 }
 
 const MIB: usize = 1 << 20;

@@ -115,7 +115,8 @@ impl Site {
             });
         }
         let looks = Place::all().filter(|place| place.lanes().len() > 1).count();
-        let asked = before + looks as u64 * u64::from(PARTITIONS);
+        // Each asks every partition, and once how the lanes are weighed.
+        let asked = before + looks as u64 * (u64::from(PARTITIONS) + 1);
         while self.backend.host().stats().calls < asked {
             tokio::task::yield_now().await;
         }

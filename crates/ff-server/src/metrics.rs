@@ -24,7 +24,7 @@ use ff_core::backend_error::BackendErrorKind;
 use ff_core::contracts::{Claimed, WorkRequest};
 
 use budgets::Budgets;
-use depth::Depths;
+use depth::LatestDepths;
 use kinds::Kinds;
 use lanes::Lanes;
 use states::States;
@@ -55,7 +55,7 @@ pub(crate) struct Metrics {
     pub(crate) connections: AtomicU64,
     pub(crate) connections_refused: AtomicU64,
     pub(crate) connections_cut: AtomicU64,
-    depths: Depths,
+    depths: LatestDepths,
     states: States,
 }
 

@@ -59,6 +59,10 @@ pub(crate) struct Options {
     /// --weight none removes them.
     #[arg(long = "weight", value_name = "KEY=N", value_parser = weight)]
     weights: Vec<Weight>,
+    /// How many claims of workers that take from several lanes this one gets, for each one of
+    /// another lane; 1 unless it was set.
+    #[arg(long, value_name = "N")]
+    claim_weight: Option<u32>,
 }
 
 /// A number, or none.
@@ -96,6 +100,7 @@ impl Options {
             order,
             fair_by: self.fair.clone().flatten(),
             weights: (!self.weights.is_empty()).then_some(weights),
+            claim_weight: self.claim_weight,
         }
     }
 }
@@ -178,6 +183,9 @@ fn say_settings(settings: &LaneSettings) {
     say!("order    {}", order(settings));
     for (key, weight) in &settings.weights {
         say!("weight   {key}={weight}");
+    }
+    if let Some(weight) = settings.claim_weight {
+        say!("claims   {weight} for one of another lane");
     }
     match settings.waiting_max {
         Some(limit) => say!("limit    {limit}"),

@@ -118,6 +118,7 @@ impl<'a> Game<'a> {
             order: Some("fair".to_owned()),
             fair_by: None,
             weights_json: String::new(),
+            claim_weight: None,
         };
         self.send(&Sent::of(first, &fair)).await.map(drop)
     }

@@ -48,6 +48,7 @@ pub(crate) fn unset(name: &str) -> SetLane {
         order: None,
         fair_by: None,
         weights_json: String::new(),
+        claim_weight: None,
     }
 }
 

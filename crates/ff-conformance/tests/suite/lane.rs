@@ -201,6 +201,21 @@ conformance! {
         let ordered = |by: Option<&str>, weights| SetLane { order: None, ..fair(by, weights) };
         assert_eq!(d.refused(ordered(None, r#"{"a":2}"#)).await, Code::InvalidInput);
         assert_eq!(d.refused(ordered(Some("namespace"), "")).await, Code::InvalidInput);
+        for tag in ["team", "Team.Name", "team name", "team.", ".name"] {
+            assert_eq!(d.refused(fair(Some(tag), "")).await, Code::InvalidInput, "{tag}");
+        }
+    }
+
+    async fn a_lane_is_given_a_share_of_the_claims_and_waiters_hear_of_it(d: &Deployment) {
+        let mut ready = d.listen(Topic::Ready).await;
+        let weigh = |weight| SetLane { claim_weight: Some(weight), ..unset(LANE) };
+        assert_eq!(set(d, weigh(3)).await, r#"{"claim_weight":3}"#);
+        assert_eq!(ready.next().await, format!("weight:3:{LANE}"));
+        assert_eq!(set(d, weigh(1)).await, "", "the share of every lane that nobody has set");
+        assert_eq!(ready.next().await, format!("weight:1:{LANE}"));
+        for absurd in [0, 1001] {
+            assert_eq!(d.refused(weigh(absurd)).await, Code::InvalidInput, "{absurd}");
+        }
     }
 
     async fn who_submits_many_does_not_delay_anothers_one(d: &Deployment) {

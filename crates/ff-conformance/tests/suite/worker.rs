@@ -315,6 +315,20 @@ conformance! {
         assert_eq!(d.claim(LANE).await.id, held.id);
     }
 
+    async fn depths_tell_the_longest_queues_and_no_more_than_an_answer_may_have(d: &Deployment) {
+        let most = ff_core::limits::NEEDS_TOLD_MAX as usize;
+        for number in 0..most + 3 {
+            d.create().lane("a").kind(&format!("k{number}")).send().await;
+        }
+        d.create().lane("a").kind("k1").send().await;
+        let lanes = Rest(vec![lane("a")]);
+        let LaneDepthsReply::Depths { depths, needs } = d.call(LaneDepths { lanes }).await;
+        assert_eq!(texts(depths.0.into_iter().next().expect("a lane"))[1], (most + 4).to_string());
+        let queues: Vec<Vec<String>> = needs.0.into_iter().map(texts).collect();
+        assert_eq!(queues.len(), most);
+        assert!(queues[0][1].ends_with(":k1") && queues[0][2] == "2", "{:?}", queues[0]);
+    }
+
     async fn depths_tell_how_much_waits_and_since_when(d: &Deployment) {
         let oldest = d.now();
         d.create().lane("a").send().await;
@@ -322,7 +336,12 @@ conformance! {
         d.create().lane("a").send().await;
         d.create().lane("b").delayed_by(1000).send().await;
         let lanes = Rest(vec![lane("a"), lane("b"), lane("none")]);
-        let LaneDepthsReply::Depths { depths } = d.call(LaneDepths { lanes }).await;
+        let LaneDepthsReply::Depths { depths, needs } = d.call(LaneDepths { lanes }).await;
+        let queues: Vec<Vec<String>> = needs.0.into_iter().map(texts).collect();
+        assert_eq!(queues.len(), 1, "queues in which something waits");
+        let [of, _, waiting, since] = &queues[0][..] else { panic!("{queues:?}") };
+        assert_eq!((&**of, &**waiting), ("a", "2"));
+        assert_eq!(*since, oldest.to_string());
         let rows: Vec<Vec<String>> = depths.0.into_iter().map(texts).collect();
         assert_eq!(rows, [
             vec!["a".to_owned(), "2".to_owned(), oldest.to_string()],

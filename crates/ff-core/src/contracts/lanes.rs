@@ -45,6 +45,9 @@ pub struct LaneSettings {
     /// Of a fair lane: who gets more than one share, and how many.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub weights: BTreeMap<String, u32>,
+    /// How many claims of workers that take from several lanes it gets, for each one of another
+    /// lane; one unless it was set.
+    pub claim_weight: Option<u32>,
 }
 
 /// Who is served next in a lane.
@@ -85,6 +88,10 @@ pub struct SetLane {
     pub fair_by: Option<String>,
     /// Of a fair lane: who gets more than one share, and how many. Replaces all earlier weights.
     pub weights: Option<BTreeMap<String, u32>>,
+    /// How many claims of workers that take from several lanes it gets, for each one of a lane in
+    /// which this was never set.
+    #[schema(minimum = 1, maximum = 1000)]
+    pub claim_weight: Option<u32>,
 }
 
 impl SetLane {
@@ -96,6 +103,8 @@ impl SetLane {
     /// Checks the ranges.
     pub fn validate(&self) -> Result<(), EngineError> {
         check_range("waiting_max", self.waiting_max.unwrap_or(0), 0..=limits::LANE_WAITING_MAX)?;
+        let claims = u64::from(self.claim_weight.unwrap_or(1));
+        check_range("claim_weight", claims, 1..=limits::LANE_WEIGHT_MAX)?;
         let weights = self.weights.iter().flatten();
         let count = self.weights.as_ref().map_or(0, BTreeMap::len) as u64;
         check_range("number of weights", count, 0..=limits::LANE_WEIGHTS_MAX)?;

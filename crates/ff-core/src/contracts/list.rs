@@ -8,6 +8,7 @@ use crate::ToSchema;
 use crate::argument::check_range;
 use crate::error::EngineError;
 use crate::limits;
+use crate::need::Need;
 use crate::partition::PartitionConfig;
 use crate::state::PublicState;
 use crate::types::{
@@ -166,6 +167,28 @@ pub struct LaneDepth {
     pub head_created_at: Option<TimestampMs>,
     /// Its settings; none if nothing was ever set.
     pub settings: Option<LaneSettings>,
+}
+
+/// How much of one need waits in a lane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NeedDepth {
+    /// The lane.
+    pub lane: LaneId,
+    /// What it asks of the worker that takes it.
+    pub need: Need,
+    /// Executions that could be claimed now.
+    pub waiting: u64,
+    /// When the oldest of those at the head was created.
+    pub head_created_at: Option<TimestampMs>,
+}
+
+/// How much waits in all lanes in use.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Depths {
+    /// The lanes.
+    pub lanes: Vec<LaneDepth>,
+    /// What waits in them by need, as far as it is among the longest queues of its partition.
+    pub needs: Vec<NeedDepth>,
 }
 
 /// How many entries of a page are asked for.

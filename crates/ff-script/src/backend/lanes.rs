@@ -20,7 +20,7 @@ impl<H: Host + ?Sized> Lanes for ScriptBackend<H> {
     fn describe_lane(&self, lane: LaneId) -> Answer<'_, LaneDepth> {
         Box::pin(async move {
             let settings = self.lane_settings().await?.remove(&lane);
-            let depths = self.summed_depths(vec![lane.clone()]).await?.into_iter().next();
+            let depths = self.summed_depths(vec![lane.clone()]).await?.lanes.into_iter().next();
             let none = LaneDepth { lane, waiting: 0, head_created_at: None, settings: None };
             Ok(LaneDepth { settings, ..depths.unwrap_or(none) })
         })
@@ -41,6 +41,7 @@ impl<H: Host + ?Sized> Lanes for ScriptBackend<H> {
                     .map(weights_json)
                     .transpose()?
                     .unwrap_or_default(),
+                claim_weight: request.claim_weight,
             };
             let (decided, value) = match self.call(FIRST, call).await? {
                 SetLaneReply::Changed { revision, before, name, value } => {

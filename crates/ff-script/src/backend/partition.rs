@@ -1,12 +1,13 @@
 //! What is done on one partition at a time: claiming and reserving the next execution, ticking.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ff_core::backend::Handle;
 use ff_core::contracts::{
-    ClaimGrant, ClaimRequest, Claimed, ClaimedNext, FinishedNext, GrantedNext, LaneDepth,
-    NextGrant, NextGrantRequest, Owed, QueueHead, TakeFrom, TaskEnd, TickReport, TickRequest,
-    WorkerList,
+    ClaimGrant, ClaimRequest, Claimed, ClaimedNext, Depths, FinishedNext, GrantedNext, LaneDepth,
+    NeedDepth, NextGrant, NextGrantRequest, Owed, QueueHead, TakeFrom, TaskEnd, TickReport,
+    TickRequest, WorkerList,
 };
 use ff_core::engine_backend::{Answer, PartitionBackend};
 use ff_core::error::EngineError;
@@ -114,6 +115,17 @@ impl<H: Host + ?Sized> PartitionBackend for ScriptBackend<H> {
         })
     }
 
+    fn depths(&self) -> Answer<'_, Depths> {
+        Box::pin(self.all_depths())
+    }
+
+    fn claim_weights(&self) -> Answer<'_, BTreeMap<LaneId, u32>> {
+        Box::pin(async move {
+            let settings = self.lane_settings().await?.into_iter();
+            Ok(settings.filter_map(|(lane, of)| Some((lane, of.claim_weight?))).collect())
+        })
+    }
+
     fn list_needs(&self, partition: Partition, lanes: Vec<LaneId>) -> Answer<'_, Vec<QueueHead>> {
         Box::pin(async move {
             let mut heads = Vec::new();
@@ -140,7 +152,8 @@ impl<H: Host + ?Sized> PartitionBackend for ScriptBackend<H> {
     }
 
     fn lane_depths(&self, partition: Partition, lanes: Vec<LaneId>) -> Answer<'_, Vec<LaneDepth>> {
-        Box::pin(depths(Arc::clone(&self.host), partition, lanes))
+        let depths = depths(Arc::clone(&self.host), partition, lanes);
+        Box::pin(async move { Ok(depths.await?.lanes) })
     }
 
     fn carry_out(&self, partition: Partition, owed: Vec<Owed>) -> Answer<'_, Vec<Vec<u8>>> {
@@ -275,18 +288,20 @@ fn log_length_max(config: &PartitionConfig) -> u64 {
     share.clamp(1, limits::EVENT_LOG_LENGTH)
 }
 
-/// How much waits in these lanes of one partition.
+/// How much waits in these lanes of one partition, and in their longest queues.
 pub(super) async fn depths<H: Host + ?Sized>(
     host: Arc<H>,
     partition: Partition,
     lanes: Vec<LaneId>,
-) -> Result<Vec<LaneDepth>, EngineError> {
+) -> Result<Depths, EngineError> {
     if lanes.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Depths::default());
     }
-    let LaneDepthsReply::Depths { depths } =
+    let LaneDepthsReply::Depths { depths, needs } =
         call(host.as_ref(), partition, LaneDepths { lanes: Rest(lanes) }).await?;
-    depths.0.into_iter().map(|row| read_row(row, "lane depth")).collect()
+    let lanes = depths.0.into_iter().map(|row| read_row(row, "lane depth"));
+    let needs = needs.0.into_iter().map(|row| read_row(row, "depth of a queue"));
+    Ok(Depths { lanes: lanes.collect::<Result<_, _>>()?, needs: needs.collect::<Result<_, _>>()? })
 }
 
 /// Settings are told elsewhere.
@@ -301,4 +316,5 @@ impl Row for LaneDepth {
     }
 }
 
+row!(NeedDepth { lane, need, waiting, head_created_at });
 row!(QueueHead { lane, need, score, waiting });

@@ -1,17 +1,19 @@
 //! Reads: one execution, lists of them, lanes, events.
 
-use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use ff_core::bytes::{decode_token, encode_token};
 use ff_core::contracts::{
-    AttemptRecord, Attempts, Event, EventPage, EventQuery, ExecutionCounts, ExecutionSnapshot,
-    ExecutionSummary, Explanation, History, KindCounts, LaneDepth, LaneList, LaneQuery, ListFilter,
-    ListPage, found,
+    AttemptRecord, Attempts, Depths, Event, EventPage, EventQuery, ExecutionCounts,
+    ExecutionSnapshot, ExecutionSummary, Explanation, History, KindCounts, LaneDepth, LaneList,
+    LaneQuery, ListFilter, ListPage, NeedDepth, found,
 };
 use ff_core::engine_backend::{Answer, Reads};
 use ff_core::error::{Code, EngineError};
 use ff_core::limits;
+use ff_core::need::Need;
 use ff_core::partition::{Partition, PartitionConfig};
 use ff_core::state::PublicState;
 use ff_core::types::{AttemptIndex, EventCursor, ExecutionId, FlowId, LaneId, TimestampMs};
@@ -115,8 +117,8 @@ impl<H: Host + ?Sized> Reads for ScriptBackend<H> {
             lanes.truncate(limit);
             let next_cursor = if more { lanes.last().cloned() } else { None };
             let mut lanes = match only {
-                Some(partition) => depths(Arc::clone(&self.host), partition, lanes).await?,
-                None => self.summed_depths(lanes).await?,
+                Some(partition) => depths(Arc::clone(&self.host), partition, lanes).await?.lanes,
+                None => self.summed_depths(lanes).await?.lanes,
             };
             for depth in &mut lanes {
                 depth.settings = settings.remove(&depth.lane);
@@ -185,19 +187,37 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         Ok(())
     }
 
+    /// How much waits in all lanes in use or with settings. Those that nobody uses go away.
+    pub(super) async fn all_depths(&self) -> Result<Depths, EngineError> {
+        let mut settings = self.lane_settings().await?;
+        let ListLanesReply::Lanes { lanes, unused } = self.call(FIRST, ListLanes {}).await?;
+        let mut lanes = lanes.0;
+        lanes.extend(settings.keys().cloned());
+        lanes.sort_unstable();
+        lanes.dedup();
+        lanes.truncate(limits::LANES_MAX as usize);
+        let mut depths = self.summed_depths(lanes).await?;
+        for depth in &mut depths.lanes {
+            depth.settings = settings.remove(&depth.lane);
+        }
+        self.forget_unused(&mut depths.lanes, &unused.0).await?;
+        Ok(depths)
+    }
+
     /// The depths of these lanes, all partitions together.
-    pub(super) async fn summed_depths(
-        &self,
-        lanes: Vec<LaneId>,
-    ) -> Result<Vec<LaneDepth>, EngineError> {
+    pub(super) async fn summed_depths(&self, lanes: Vec<LaneId>) -> Result<Depths, EngineError> {
         let none =
             |lane: LaneId| LaneDepth { lane, waiting: 0, head_created_at: None, settings: None };
         let mut sums: BTreeMap<LaneId, LaneDepth> =
             lanes.iter().map(|lane| (lane.clone(), none(lane.clone()))).collect();
+        let mut needs = HashMap::new();
         let ask = |host, partition| depths(host, partition, lanes.clone());
-        let collect = |part: Vec<LaneDepth>| part.into_iter().for_each(|it| add(&mut sums, it));
+        let collect = |part: Depths| {
+            part.lanes.into_iter().for_each(|it| add(&mut sums, it));
+            part.needs.into_iter().for_each(|it| add_need(&mut needs, it));
+        };
         self.ask_all("lane_depths", ask, collect).await?;
-        Ok(sums.into_values().collect())
+        Ok(Depths { lanes: sums.into_values().collect(), needs: needs.into_values().collect() })
     }
 
     /// Asks every partition the same, some at a time.
@@ -272,10 +292,27 @@ async fn counts<H: Host + ?Sized>(
 fn add(sums: &mut BTreeMap<LaneId, LaneDepth>, part: LaneDepth) {
     let Some(sum) = sums.get_mut(&part.lane) else { return };
     sum.waiting += part.waiting;
-    sum.head_created_at = match (sum.head_created_at, part.head_created_at) {
+    sum.head_created_at = older(sum.head_created_at, part.head_created_at);
+}
+
+fn add_need(sums: &mut HashMap<(LaneId, Need), NeedDepth>, part: NeedDepth) {
+    match sums.entry((part.lane.clone(), part.need.clone())) {
+        Entry::Vacant(new) => {
+            new.insert(part);
+        }
+        Entry::Occupied(mut known) => {
+            let sum = known.get_mut();
+            sum.waiting += part.waiting;
+            sum.head_created_at = older(sum.head_created_at, part.head_created_at);
+        }
+    }
+}
+
+fn older(one: Option<TimestampMs>, other: Option<TimestampMs>) -> Option<TimestampMs> {
+    match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
         (one, other) => one.or(other),
-    };
+    }
 }
 
 /// A place in a list over partitions: the partition, and the store's own cursor inside it.

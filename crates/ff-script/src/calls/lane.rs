@@ -13,6 +13,7 @@ functions! {
         order: Option<String>,
         fair_by: Option<String>,
         weights_json: String,
+        claim_weight: Option<u32>,
     })
     -> SetLaneReply {
         "OK" => Changed { revision: u64, before: u64, name: String, value: String },

@@ -75,8 +75,8 @@ functions! {
     -> ListNeedsReply { "OK" => Needs { needs: List<Value>, lanes_listed: usize } }
     refuses [];
 
-    /// Tells how much waits in lanes of a partition, and since when.
+    /// Tells how much waits in lanes of a partition and in their longest queues, and since when.
     read ff_lane_depths(LaneDepths { lanes: Rest<LaneId> })
-    -> LaneDepthsReply { "OK" => Depths { depths: List<Value> } }
+    -> LaneDepthsReply { "OK" => Depths { depths: List<Value>, needs: List<Value> } }
     refuses [];
 }

@@ -36,6 +36,8 @@ pub(crate) fn health_readiness_and_metrics_answer(client: &Client) {
     has("ff_engine_ticks_total ");
     has("ff_queue_depth{lane=\"metered\"} 1");
     has("ff_queue_head_age_seconds{lane=\"metered\"} ");
+    has("ff_need_depth{lane=\"metered\",need=\"default:metered\"} 1");
+    has("ff_need_head_age_seconds{lane=\"metered\",need=\"default:metered\"} ");
     has("ff_attempts_total{kind=\"metered\",outcome=\"completed\"} 1");
     has("ff_wait_seconds_bucket{kind=\"metered\",le=\"+Inf\"} 1");
     has("ff_run_seconds_count{kind=\"metered\"} 1");

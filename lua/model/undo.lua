@@ -20,20 +20,19 @@ local FIELDS = { 'attempt_count', 'attempt_id', 'attempt_type', 'attempt_cause',
   'delay_until', 'delay_reason', 'waits_again', 'timeout_at', 'timeout_left_ms', 'renewed_at',
   'resumed_at', 'progress_pct', 'progress_message', 'progress_at', 'failure_reason',
   'failure_category', 'revoke_reason', 'replay_reason', 'replay_requested_by', 'frames',
-  'kept_from', 'fair_rank', 'detail', 'detail2', 'detail3', 'detail4' }
+  'kept_from', 'fair_rank' }
 
 -- What the record holds before the claim, with the oldest past attempt if the claim pushes it out.
 function undo.snapshot(x)
   local parts, full = { '' }, number.stored(x.attempt_count, 0) > limit.attempt_history_max
   if full then parts[1] = redis.call('LINDEX', keys.attempts(x.key), 0) or '' end
-  -- A long detail goes with its key.
-  local kept = x.detail or not x.detail2
   for i = 1, #FIELDS do
     local name = FIELDS[i]
-    if x[name] and (kept or string.sub(name, 1, 6) ~= 'detail') then
-      parts[#parts + 1], parts[#parts + 2] = field[name], x[name]
-    end
+    if x[name] then parts[#parts + 1], parts[#parts + 2] = field[name], x[name] end
   end
+  -- As a whole: a long one has a key of its own, which the claim removes.
+  local detail = x.detail2 and blob.get(x, 'detail') or x.detail
+  if detail then parts[#parts + 1], parts[#parts + 2] = field.detail, detail end
   return parts
 end
 
@@ -66,6 +65,7 @@ function undo.restore(w, x)
   local saved, claimed = {}, number.stored(x.attempt_count, 0)
   for i = 2, #parts, 2 do saved[parts[i]] = parts[i + 1] end
   blob.drop(x, w, 'detail')
+  blob.put(x, w, 'detail', saved[field.detail] or '')
   for i = 1, #FIELDS do
     local name = FIELDS[i]
     local value = saved[field[name]]

@@ -93,10 +93,26 @@ function budget.gate(id) return 'b:' .. id end
 -- Something changed that may leave room for somebody who was refused.
 function budget.change(w, b) fields.add(w, b, 'changes', 1) end
 
+-- What stands in `due` for those who run under a budget and are to hear how its hard limits stand;
+-- who are to be stopped, as a limit was reached; and for what is left of a budget that was removed.
+local TELL, STOP, REMOVE = 'n:', 'k:', 'd:'
+
+-- Has those who run told if a hard limit is reached now and was not, or the other way round.
+function budget.note_standing(w, p, b, now)
+  local is_reached = budget.reached(b, 'hard') and '1' or nil
+  if is_reached == b.stored.is_reached then return end
+  fields.set(w, b, 'is_reached', is_reached)
+  fields.set(w, b, 'standing', math.max(now, fields.number(b, 'standing') + 1))
+  fields.set(w, b, 'told', nil)
+  w[#w + 1] = { 'ZADD', p.due, now, TELL .. b.id }
+  writes.push(w, p.due_channel, number.text(now))
+end
+
 -- There may be room for somebody who waits. What was collected is written first, as this looks at
 -- what is stored; nothing is refused behind it.
 function budget.freed(w, p, b, now)
   budget.change(w, b)
+  budget.note_standing(w, p, b, now)
   writes.flush(w)
   waiting.attend(w, p, budget.gate(b.id), now, outbox.owe)
 end
@@ -206,10 +222,6 @@ due.on[RESET] = function(w, p, member, now)
   return 'corrected'
 end
 
--- What stands in `due` for those who run under a budget whose limit was reached, and for what is
--- left of one that was removed.
-local STOP, REMOVE = 'k:', 'd:'
-
 -- A hard limit was reached by this lease: what follows is what the budget says. Gives the number of
 -- the question that it asks, if it does.
 function budget.crossed(w, p, b, execution_id, epoch, now)
@@ -247,22 +259,73 @@ end
 function budget.remove(w, p, b, now)
   w[#w + 1] = { 'DEL', b.key, keys.happened(b.key) }
   w[#w + 1] = { 'ZREM', p.budgets, b.id }
-  w[#w + 1] = { 'ZREM', p.due, RESET .. b.id, STOP .. b.id }
+  w[#w + 1] = { 'ZREM', p.due, RESET .. b.id, STOP .. b.id, TELL .. b.id }
   w[#w + 1] = { 'ZADD', p.due, now, REMOVE .. b.id }
   writes.push(w, p.due_channel, number.text(now))
   writes.flush(w)
   waiting.attend(w, p, budget.gate(b.id), now, outbox.owe)
 end
 
-due.on[REMOVE] = function(w, p, member)
-  local key = p.budget .. string.sub(member, 3)
+-- Tells those among these who run how the hard limits of a budget stand.
+local function tell_standing(w, id, key, users, order, is_reached)
+  for i = 1, #users do
+    local epoch = redis.call('HGET', keys.usage(key, users[i]), 'admitted')
+    if epoch then
+      outbox.owe(w, 'reached:' .. (is_reached and '1' or '0') .. ':' .. number.text(order) .. ':'
+        .. epoch .. ':' .. id .. ':' .. users[i])
+    end
+  end
+end
+
+due.on[REMOVE] = function(w, p, member, now)
+  local id = string.sub(member, 3)
+  local key = p.budget .. id
   local users = redis.call('ZRANGE', keys.users(key), 0, limit.users_step - 1)
+  tell_standing(w, id, key, users, now + 1, false)
   for i = 1, #users do
     local usage = keys.usage(key, users[i])
     w[#w + 1] = { 'DEL', usage, keys.reports(usage) }
     w[#w + 1] = { 'ZREM', keys.users(key), users[i] }
   end
   if #users < limit.users_step then w[#w + 1] = { 'ZREM', p.due, member } end
+  return 'gates'
+end
+
+-- The next of those who used a budget, in the order in which they did last, from where a walk has
+-- come to, and where it goes on; nil at its end. Who reports meanwhile comes once more, at the end:
+-- a walk by places would leave out the one behind.
+local function next_users(b, from)
+  local since, skip = string.match(from or '', '^(%d+):(%d+)$')
+  since, skip = since or '0', tonumber(skip or '0')
+  local found = redis.call('ZRANGE', keys.users(b.key), since, '+inf', 'BYSCORE', 'LIMIT', skip,
+    limit.users_step, 'WITHSCORES')
+  local users, same = {}, 0
+  for i = 1, #found, 2 do
+    users[#users + 1] = found[i]
+    same = found[i + 1] == found[#found] and same + 1 or 0
+  end
+  if #users < limit.users_step then return users, nil end
+  if found[#found] == since then same = same + skip end
+  return users, found[#found] .. ':' .. number.text(same)
+end
+
+-- One step of a walk, whose place is kept in a field of the budget.
+local function walk(w, b, field, member, visit)
+  local users, on = next_users(b, b.stored[field])
+  visit(users)
+  if not on then w[#w + 1] = { 'ZREM', w.p.due, member } end
+  fields.set(w, b, field, on)
+end
+
+due.on[TELL] = function(w, p, member)
+  local b = budget.read(p, string.sub(member, 3))
+  if not b then
+    w[#w + 1] = { 'ZREM', p.due, member }
+    return 'corrected'
+  end
+  walk(w, b, 'told', member, function(users)
+    tell_standing(w, b.id, b.key, users, fields.number(b, 'standing'), b.stored.is_reached)
+  end)
   return 'gates'
 end
 
@@ -279,16 +342,13 @@ end
 
 due.on[STOP] = function(w, p, member)
   local b = budget.read(p, string.sub(member, 3))
-  local from = b and fields.number(b, 'stopped') or 0
   local acts = b and (b.stored.on_hard_limit == 'fail' or b.stored.on_hard_limit == 'cancel')
-  local users = {}
   if acts and budget.reached(b, 'hard') then
-    users = redis.call('ZRANGE', keys.users(b.key), from, from + limit.users_step - 1)
-    stop(w, b, users)
+    walk(w, b, 'stopped', member, function(users) stop(w, b, users) end)
+  else
+    w[#w + 1] = { 'ZREM', p.due, member }
+    if b then fields.set(w, b, 'stopped', nil) end
   end
-  local is_over = #users < limit.users_step
-  if is_over then w[#w + 1] = { 'ZREM', p.due, member } end
-  if b then fields.set(w, b, 'stopped', not is_over and from + #users or nil) end
   return 'gates'
 end
 

@@ -41,6 +41,7 @@ return {
   remembered_until = 'iu',   -- when the idempotency key stops to count; it is kept until then
   budgets = 'bg',            -- how many budgets it has (model/gate.lua)
   budget_awaited = 'ba',     -- the one it waits for, or waited for last
+  budgets_reached = 'br',    -- what budgets told the latest lease (model/reached.lua)
   debounce_until = 'db',     -- when a debounced execution runs at the latest
   awaits_turn = 'aw',        -- 1 while another one has its singleton key (model/throttle.lua)
   attempt_count = 'ac',

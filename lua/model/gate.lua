@@ -59,9 +59,12 @@ function gate.list(x)
   return list
 end
 
+-- The ids of its budgets, in their order.
+function gate.budget_ids(x) return x.budgets and (budgets(x)) or {} end
+
 -- Is this one of its budgets?
 function gate.has_budget(x, id)
-  local ids = x.budgets and budgets(x) or {}
+  local ids = gate.budget_ids(x)
   for i = 1, #ids do if ids[i] == id then return true end end
   return false
 end
@@ -80,6 +83,11 @@ end
 -- Does a parked execution wait at this gate?
 function gate.is_at(x, name)
   return x.state == 'parked' and gate.waits_at(x, x.park_reason) == name
+end
+
+-- Does a parked execution wait at the gate of its quota?
+function gate.is_at_quota(x)
+  return x.state == 'parked' and x.park_reason == gate.REASONS.q and x.quota_id ~= nil
 end
 
 -- The first of its budgets whose gate is closed; nil if none is.

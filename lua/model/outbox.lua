@@ -8,6 +8,7 @@
 --   forget:<uuid>:<gates>                  the execution is gone, and what they know of it may go
 --   wait:<uuid>:<epoch>:<when>:<gate>      it closed a gate, and waits there
 --   open:<number>:<partition>:<count>:<gate>  so many may pass a gate in a partition
+--   reached:<0 or 1>:<order>:<epoch>:<budget>:<execution>  how hard limits stand, for a lease
 --
 -- Its score is the time from which on it is to be carried out. Who is given entries has a while for
 -- them, in which nobody else is given them; after that their carrier counts as dead.

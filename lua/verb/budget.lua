@@ -197,18 +197,34 @@ local function row(b)
   return { b.id, reply.row(SETTINGS, settings), list }
 end
 
+-- The latest of those who used it that run under it, among so many that are looked at.
+local function running(b)
+  local users, list = redis.call('ZRANGE', keys.users(b.key), 0, limit.holders_looked_at - 1,
+    'REV'), {}
+  for i = 1, #users do
+    if redis.call('HGET', keys.usage(b.key, users[i]), 'admitted') then
+      list[#list + 1] = users[i]
+    end
+    if #list == limit.explained_holders_max then return list end
+  end
+  return list
+end
+
 define {
   name = 'ff_describe_budget',
   doc = 'Reads a budget: its rules, its limits, how much was used, and what happened lately.',
   families = BUDGETS,
   flags = { 'no-writes' },
   args = { arg.uuid('budget_id') },
-  gives = { OK = { 'budget', 'users', 'partitions_waiting', 'events' }, budget_not_found = {} },
+  gives = {
+    OK = { 'budget', 'users', 'partitions_waiting', 'events', 'running' },
+    budget_not_found = {},
+  },
   run = function(p, a)
     local b = budget.read(p, a.budget_id)
     if not b then return reply.refuse('budget_not_found') end
     return reply.ok(row(b), redis.call('ZCARD', keys.users(b.key)), budget.waiting(p, b.id),
-      redis.call('LRANGE', keys.happened(b.key), 0, -1))
+      redis.call('LRANGE', keys.happened(b.key), 0, -1), running(b))
   end,
 }
 

@@ -6,6 +6,7 @@ local limit = require('kernel.limit')
 local record = require('model.record')
 local reply = require('kernel.reply')
 local edge = require('model.edge')
+local gate = require('model.gate')
 local index = require('model.index')
 local runnable = require('model.runnable')
 local state = require('model.state')
@@ -38,7 +39,7 @@ end
 
 local EXPLAINED = { 'now', 'position', 'queue_length', 'score', 'reserved_for', 'reserved_until',
   'needed', 'edges', 'satisfied', 'upstreams', 'children', 'open_children', 'unsealed',
-  'turn_of', 'budget_awaited' }
+  'turn_of', 'budget_awaited', 'quota_awaited', 'quota_key' }
 
 define {
   name = 'ff_explain_execution',
@@ -52,12 +53,13 @@ define {
     local rank, length, score = position(p, x)
     local blocked = x.state == 'blocked' and not runnable.has_begun(x)
     local needed, edges, satisfied = runnable.dependencies(x)
-    local ahead = throttle.ahead(p, x)
+    local ahead, awaits_quota = throttle.ahead(p, x), gate.is_at_quota(x)
     return reply.ok(unpack(reply.row(EXPLAINED, { now, rank, length, score, x.grant_instance_id,
       x.grant_expires_at, needed or 0, edges or 0, satisfied or 0,
       blocked and open_upstreams(p, x) or {}, x.children or 0, x.open_children or 0,
       x.state == 'held' and 1 or 0, ahead and p.tag .. ahead,
-      x.state == 'parked' and x.budgets and x.budget_awaited })))
+      x.state == 'parked' and x.budgets and x.budget_awaited,
+      awaits_quota and x.quota_id, awaits_quota and x.quota_key })))
   end,
 }
 

@@ -10,18 +10,24 @@ local claim = require('model.claim')
 local commit = require('model.commit')
 local lease = require('model.lease')
 local loss = require('model.loss')
+local reached = require('model.reached')
 local request = require('model.request')
 local state = require('model.state')
 
 local read = record.reader { 'lease_id', 'lease_epoch', 'attempt_id', 'lease_expires_at',
-  'timeout_at', 'deadline_at', 'lane' }
+  'timeout_at', 'deadline_at', 'budgets_reached' }
+
+-- The budgets that told this lease that their hard limit is reached; hardly ever there are any.
+local function budgets_reached(p, x)
+  return x.budgets_reached and reached.list(record.read(p, x.uuid)) or ''
+end
 
 define {
   name = 'ff_renew_lease',
   doc = 'Extends the lease of a running attempt; never shortens it.',
   flags = { 'allow-oom' },
   args = lease.args { claim.ttl() },
-  gives = lease.gives { OK = { 'lease_expires_at', 'lease_epoch' } },
+  gives = lease.gives { OK = { 'lease_expires_at', 'lease_epoch', 'budgets_reached' } },
   run = function(p, a, now, w)
     local x = read(p, a.execution_id)
     if not x then return reply.refuse('execution_not_found') end
@@ -31,7 +37,7 @@ define {
     record.set(x, 'lease_expires_at', expires_at)
     record.set(x, 'renewed_at', now)
     commit(w, x)
-    return reply.ok(expires_at, x.lease_epoch)
+    return reply.ok(expires_at, x.lease_epoch, budgets_reached(p, x))
   end,
 }
 

@@ -163,7 +163,8 @@ define {
   flags = { 'no-writes' },
   args = { KEY[1], KEY[2] },
   gives = {
-    OK = { 'policy', 'keys_awaited', 'running', 'in_window', 'partitions_waiting', 'opens_at' },
+    OK = { 'policy', 'keys_awaited', 'running', 'in_window', 'partitions_waiting', 'opens_at',
+      'longest' },
     quota_policy_not_found = {},
   },
   run = function(p, a, now)
@@ -175,7 +176,7 @@ define {
     local in_window, opens_at = quota.window(p, policy, name, now)
     return reply.ok(reply.row(POLICY, row), redis.call('ZCARD', keys.awaited(key)),
       redis.call('ZCARD', p.holders .. name), in_window, redis.call('ZCARD', p.waiting .. name),
-      opens_at or '')
+      opens_at or '', redis.call('ZRANGE', p.holders .. name, 0, limit.explained_holders_max - 1))
   end,
 }
 

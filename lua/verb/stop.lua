@@ -6,11 +6,15 @@ local arg = require('kernel.arg')
 local define = require('kernel.define').define
 local limit = require('kernel.limit')
 local number = require('kernel.number')
+local prepare = require('kernel.define').prepare
 local reply = require('kernel.reply')
 local attempt = require('model.attempt')
+local batch = require('model.batch')
+local commit = require('model.commit')
 local condition = require('model.condition')
 local ending = require('model.ending')
 local lease = require('model.lease')
+local reached = require('model.reached')
 local record = require('model.record')
 local suspension = require('model.suspension')
 local waitpoint = require('model.waitpoint')
@@ -54,6 +58,32 @@ define {
     attempt.close(x, 'fail', now)
     ending.finish(w, x, now, 'failed', REASON)
     return reply.ok('failed')
+  end,
+}
+
+local NOTE = prepare {
+  arg.execution('execution_id'),
+  epoch(),
+  arg.uuid('budget_id'),
+  arg.int('order', 1, limit.timestamp_ms_max),
+  arg.int('reached', 0, 1),
+}
+
+define {
+  name = 'ff_note_budgets_reached',
+  doc = 'Tells those who run that the hard limit of a budget is reached, or is not any more.',
+  flags = { 'allow-oom' },
+  args = { batch.items(5) },
+  gives = { OK = { 'noted' } },
+  run = function(p, a, now, w)
+    local noted = 0
+    local refusal = batch.each(NOTE, a.items, p, now, w, function(n)
+      local x = running(p, n)
+      if not x or not reached.note(x, n.budget_id, n.order, n.reached == 1) then return end
+      commit(w, x)
+      noted = noted + 1
+    end)
+    return refusal or reply.ok(noted)
   end,
 }
 

@@ -90,6 +90,7 @@ define {
     local refusal = overflow(b, list)
     if refusal then return refusal end
     local crossed = usage.count(w, b, u, list, now)
+    if crossed then budget.note_standing(w, p, b, now) end
     local ask = crossed and budget.crossed(w, p, b, u.id, a.lease_epoch, now)
     local word, name, used, most = usage.standing(b)
     usage.remember(w, u, a.dedup_key, list, word, name, used, most)

@@ -13,16 +13,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::ToSchema;
 use crate::state::TerminalOutcome;
-use crate::types::{EventCursor, ExecutionId, FlowId, LeaseEpoch, Namespace, TimestampMs};
+use crate::types::{
+    BudgetId, EventCursor, ExecutionId, FlowId, LeaseEpoch, Namespace, TimestampMs,
+};
 
 /// The answer to a renewal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = RenewedTask)]
 pub struct LeaseRenewal {
     /// When the lease ends unless it is renewed again.
     pub expires_at: TimestampMs,
     /// Unchanged by a renewal.
     pub lease_epoch: LeaseEpoch,
+    /// Budgets whose hard limit is reached, as far as the execution was told: finish up and stop.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub budgets_reached: Vec<BudgetId>,
 }
 
 /// An execution has ended.

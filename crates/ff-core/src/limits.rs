@@ -67,6 +67,10 @@ limits! {
     USAGE_KEY_BYTES_MAX = 128;
     /// Budgets that one execution may have, and those of one scope.
     BUDGETS_MAX = 16;
+    /// Executions that are named as those that run under a quota or a budget, for people.
+    EXPLAINED_HOLDERS_MAX = 3;
+    /// Executions of a budget among which those that run are looked for.
+    HOLDERS_LOOKED_AT = 20;
     /// Executions of a budget that one step of a tick looks at.
     USERS_STEP = 64;
     /// A scope is a name or an id.

@@ -71,6 +71,14 @@ pub(crate) enum Debt {
     Wait { gate: String },
     /// So many may pass a gate in a partition.
     Open(Opening),
+    /// How the hard limits of a budget stand, for a lease that passed it.
+    Reached {
+        reached: bool,
+        order: u64,
+        epoch: LeaseEpoch,
+        budget: BudgetId,
+        execution_id: ExecutionId,
+    },
     /// What a budget's limit means to an execution that runs, or people to its limit.
     Budget(Verdict),
 }
@@ -150,9 +158,23 @@ impl Debt {
             }
             "wait" => rest.splitn(4, ':').nth(3).map(|gate| Self::Wait { gate: gate.to_owned() }),
             "open" => Opening::parse(text).map(Self::Open),
+            "reached" => Self::parse_reached(rest),
             "ask" | "stop" | "raise" => Verdict::parse(word, rest).map(Self::Budget),
             _ => None,
         }
+    }
+}
+
+impl Debt {
+    fn parse_reached(rest: &str) -> Option<Self> {
+        let mut parts = rest.splitn(5, ':');
+        Some(Self::Reached {
+            reached: parts.next()? == "1",
+            order: parts.next()?.parse().ok()?,
+            epoch: LeaseEpoch::new(parts.next()?.parse().ok()?),
+            budget: parts.next()?.parse().ok()?,
+            execution_id: parts.next()?.parse().ok()?,
+        })
     }
 }
 

@@ -46,7 +46,7 @@ modules! {
     "model/parking" "model/attempt" "model/retry" "model/children" "model/edge" "model/throttle"
     "model/ending"
     "model/suspension" "model/decision" "model/failure" "model/loss" "model/timer"
-    "model/waiting" "model/quota" "model/batch" "model/undo"
+    "model/waiting" "model/quota" "model/batch" "model/undo" "model/reached"
     "model/policy" "model/kind" "model/tags" "model/purge" "model/walk" "model/rank"
     "model/member" "model/creation" "model/part" "model/reopening" "model/request" "model/input"
     "model/claim" "model/queue" "model/pick" "model/next_task" "model/pause" "model/patch"

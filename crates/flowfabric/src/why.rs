@@ -83,6 +83,12 @@ fn details(client: &Client, of: &Explanation) -> Vec<(&'static str, String)> {
             }
             lines
         }
+        Why::Budget { opens_at, holders, .. } | Why::Quota { opens_at, holders, .. } => {
+            let opens = opens_at.map(|at| ("opens", until(of.now, at)));
+            let shortest = |id: &ff_sdk::ExecutionId| client.connection().shortest(*id).to_string();
+            let holders = holders.iter().map(|id| ("held by", shortest(id)));
+            opens.into_iter().chain(holders).collect()
+        }
         Why::Reserved { until: at, .. } => vec![("until", until(of.now, *at))],
         Why::Running { lease_expires_at, heard_at, .. } => {
             let heard = heard_at.map(|at| format!("{} ago", time::span(at, of.now)));

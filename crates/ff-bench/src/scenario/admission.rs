@@ -1,10 +1,13 @@
-//! What limits cost: a claim with and without a quota, how fast executions pass one key, how many
-//! calls each of them takes, and how soon a freed place is taken again.
+//! What limits cost: a claim with no gate, a quota, a budget and both, how fast executions pass
+//! one key, how many calls each of them takes, and how soon a freed place is taken again.
 
 use std::time::{Duration, Instant};
 
 use clap::{Args, value_parser};
-use ff_sdk::{CreateQuota, ExecutionPolicy, QuotaLimits, QuotaUse};
+use ff_core::limits;
+use ff_sdk::{
+    BudgetScope, CreateBudget, CreateQuota, DimensionLimits, ExecutionPolicy, QuotaLimits, QuotaUse,
+};
 
 use super::crew::{Crew, Taken, input};
 use super::deployment::Deployment;
@@ -42,7 +45,20 @@ pub(crate) struct Options {
 
 const TIME_LIMIT: Duration = Duration::from_secs(300);
 /// More than ever run: nobody is refused.
-const ENOUGH: u64 = 100_000;
+const ENOUGH: u64 = 1_000_000;
+
+/// The functions that only admission calls, by how they begin.
+const OWN: [&str; 9] = [
+    "ff_check_admission_and_record",
+    "ff_check_budget_and_reserve",
+    "ff_block_execution_for_admission",
+    "ff_release_admission",
+    "ff_release_budget",
+    "ff_forget_",
+    "ff_await_gates",
+    "ff_open_gate",
+    "ff_settle_openings",
+];
 
 /// What a part took.
 struct Part {
@@ -56,10 +72,16 @@ struct Part {
 pub(crate) async fn run(options: &Options) -> Result<Report, Failure> {
     let on = StoreOptions::on(options.host, options.partitions);
     let deployment = Deployment::start(&on).await?;
-    let free = part(&deployment, options, "free", None).await?;
-    let passing = part(&deployment, options, "passing", Some(ENOUGH)).await?;
-    let limited = part(&deployment, options, "limited", Some(options.limit.into())).await?;
-    let single = part(&deployment, options, "single", Some(1)).await?;
+    let free = part(&deployment, options, "free", Gates::default()).await?;
+    let passing = part(&deployment, options, "passing", Gates::quota(ENOUGH)).await?;
+    let budget = Gates { quota: None, budget: true };
+    let budget = part(&deployment, options, "budget", budget).await?;
+    let both = Gates { budget: true, ..Gates::quota(ENOUGH) };
+    let both = part(&deployment, options, "both", both).await?;
+    let limited = part(&deployment, options, "limited", Gates::quota(options.limit.into())).await?;
+    let single = part(&deployment, options, "single", Gates::quota(1)).await?;
+    // Each place is free and taken in turn, and all of them at the same time.
+    let cycle_ms = f64::from(options.limit) * 1e3 / limited.per_s();
     let mut freed = between(&single.taken);
     let mut machine_speed = Latencies::default();
     machine_speed::measure(&mut machine_speed);
@@ -73,9 +95,20 @@ pub(crate) async fn run(options: &Options) -> Result<Report, Failure> {
         .measured("with_quota_per_s", Some(passing.per_s()))
         .measured("with_quota_store_us", passing.store_us)
         .measured("with_quota_calls_per_execution", passing.calls_each())
+        .measured("with_quota_ratio", passing.ratio_to(&free))
+        .measured("with_budget_per_s", Some(budget.per_s()))
+        .measured("with_budget_store_us", budget.store_us)
+        .measured("with_budget_calls_per_execution", budget.calls_each())
+        .measured("with_budget_ratio", budget.ratio_to(&free))
+        .measured("with_both_per_s", Some(both.per_s()))
+        .measured("with_both_store_us", both.store_us)
+        .measured("with_both_calls_per_execution", both.calls_each())
+        .measured("with_both_ratio", both.ratio_to(&free))
         .measured("admitted_per_s", Some(limited.per_s()))
         .measured("admitted_store_us", limited.store_us)
         .measured("calls_per_admitted", limited.calls_each())
+        .measured("own_calls_per_admitted", limited.own_calls_each())
+        .measured("place_free_to_free_ms", Some(cycle_ms))
         .known("calls_by_function", limited.calls.as_ref().map(told))
         .measured("freed_to_running_ms_p50", freed.percentile_us(0.5).map(|us| us / 1e3))
         .measured("freed_to_running_ms_p99", freed.percentile_us(0.99).map(|us| us / 1e3))
@@ -91,24 +124,62 @@ impl Part {
         let all: u64 = self.calls.as_ref()?.values().sum();
         Some(all as f64 / self.taken.len() as f64)
     }
+
+    /// Those of them that admission makes: nobody else calls these functions.
+    fn own_calls_each(&self) -> Option<f64> {
+        let calls = self.calls.as_ref()?;
+        let own = calls.iter().filter(|(name, _)| OWN.iter().any(|own| name.starts_with(own)));
+        let own: u64 = own.map(|(_, count)| count).sum();
+        Some(own as f64 / self.taken.len() as f64)
+    }
+
+    /// How many times as much of the store's time each execution takes.
+    fn ratio_to(&self, other: &Self) -> Option<f64> {
+        Some(self.store_us? / other.store_us?)
+    }
 }
 
-/// Submits executions, under a key of a quota if there is a limit, and has them all run.
+/// What executions must pass.
+#[derive(Clone, Copy, Default)]
+struct Gates {
+    /// A key of a quota, with so many at a time.
+    quota: Option<u64>,
+    /// A budget, of which each reserves a little.
+    budget: bool,
+}
+
+impl Gates {
+    fn quota(places: u64) -> Self {
+        Self { quota: Some(places), budget: false }
+    }
+
+    async fn policy(self, on: &Deployment) -> Result<ExecutionPolicy, Failure> {
+        let mut policy = ExecutionPolicy::default();
+        if let Some(places) = self.quota {
+            let quota = CreateQuota { limits: QuotaLimits::at_once(places), ..Default::default() };
+            let id = on.client.create_quota(quota).await?.quota_policy_id;
+            policy.quota = Some(QuotaUse::of(id).with_key("key"));
+        }
+        if self.budget {
+            let mut budget = CreateBudget::new(BudgetScope::Kind, "nobody");
+            let hard = Some(limits::USAGE_MAX);
+            let limits = DimensionLimits { hard, soft: None };
+            budget.dimensions.insert("tokens".to_owned(), limits);
+            policy.budget_ids = vec![on.client.create_budget(budget).await?.budget_id];
+            policy.reserve_usage = [("tokens".to_owned(), 1)].into();
+        }
+        Ok(policy)
+    }
+}
+
+/// Submits executions with these gates, and has them all run.
 async fn part(
     on: &Deployment,
     options: &Options,
     name: &str,
-    limit: Option<u64>,
+    gates: Gates,
 ) -> Result<Part, Failure> {
-    let policy = match limit {
-        None => ExecutionPolicy::default(),
-        Some(limit) => {
-            let quota = CreateQuota { limits: QuotaLimits::at_once(limit), ..Default::default() };
-            let id = on.client.create_quota(quota).await?.quota_policy_id;
-            let quota = Some(QuotaUse::of(id).with_key("key"));
-            ExecutionPolicy { quota, ..ExecutionPolicy::default() }
-        }
-    };
+    let policy = gates.policy(on).await?;
     let count = usize::try_from(options.executions)?;
     let submissions = (0..count).map(|number| {
         on.client.submit_raw("bench", input(number)).lane(LANE).policy(policy.clone())

@@ -3,11 +3,13 @@
 use ff_conformance::budgets::{budget, words};
 use ff_conformance::record::key_of;
 use ff_conformance::{Deployment, conformance};
-use ff_core::contracts::BudgetScope;
+use ff_core::contracts::{self, BudgetScope, DimensionLimits};
+use ff_core::engine_backend::roles::*;
 use ff_core::error::Code;
 use ff_core::limits;
 use ff_core::types::{BudgetId, ExecutionId};
 use ff_script::calls::attachment::{AttachBudget, AttachBudgetReply, NoteBudget, NoteBudgetReply};
+use ff_script::calls::budget::CreateBudget;
 use ff_script::dump::Stored;
 
 pub(crate) fn note(scope_type: BudgetScope, scope_id: &str, budget_id: BudgetId) -> NoteBudget {
@@ -74,6 +76,27 @@ conformance! {
         assert_eq!(budgets_of(d, id).await, texts([budget_id]));
         let attached = format!("{}:attached", d.home().key());
         assert!(!d.dump().await.contains_key(attached.as_bytes()), "it is said for good");
+    }
+
+    async fn a_budget_whose_maker_died_before_it_applied_is_made_to_by_making_it_again(
+        d: &Deployment
+    ) {
+        let (id, budget_id) = (d.new_id(), d.new_budget_id());
+        let scope_id = id.to_string();
+        let made = CreateBudget {
+            scope_type: BudgetScope::Execution,
+            scope_id: scope_id.clone(),
+            ..budget(budget_id, words(["tokens", "9", ""]))
+        };
+        d.call(made).await;
+        let mut again = contracts::CreateBudget::new(BudgetScope::Execution, scope_id);
+        again.budget_id = Some(budget_id);
+        let limits = DimensionLimits { hard: Some(9), soft: None };
+        again.dimensions = [("tokens".to_owned(), limits)].into();
+        let told = d.backend.create_budget(again).await.expect("it is the same");
+        assert_eq!((told.created, told.failed), (false, vec![]));
+        d.create().id(id).send().await;
+        assert_eq!(budgets_of(d, id).await, texts([budget_id]));
     }
 
     async fn attaching_again_changes_nothing_and_too_many_are_refused(d: &Deployment) {

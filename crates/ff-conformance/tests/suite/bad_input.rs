@@ -210,7 +210,7 @@ functions! {
     ff_note_budget ff_attach_budget ff_create_budget ff_update_budget ff_delete_budget
     ff_reset_budget ff_raise_budget ff_describe_budget ff_list_budgets ff_list_budget_usage
     ff_report_usage_and_check ff_reserve_usage ff_check_budget_and_reserve ff_release_budget
-    ff_forget_usage ff_stop_for_budget ff_pause_for_budget
+    ff_forget_usage ff_stop_for_budget ff_note_budgets_reached ff_pause_for_budget
     ff_block_execution_for_admission ff_unblock_execution ff_open_gate ff_await_gates
     ff_settle_openings ff_create_quota_policy ff_update_quota_policy ff_delete_quota_policy
     ff_note_quota_policy ff_describe_quota_policy ff_list_quota_holders

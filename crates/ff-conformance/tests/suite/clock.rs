@@ -8,7 +8,7 @@ use ff_core::state::PublicState;
 use ff_core::types::ExecutionId;
 use ff_script::calls::claim_next::ClaimNextReply;
 use ff_script::calls::grant::{GrantNext, GrantNextReply};
-use ff_script::calls::lease::RenewLeaseReply;
+use ff_script::calls::lease::{BudgetsReached, RenewLeaseReply};
 use ff_script::wire::Joined;
 
 use super::scenario::prepare;
@@ -114,7 +114,10 @@ conformance! {
         back(d, HOUR_MS).await;
         let reply = d.call(held.renew(LEASE_MS)).await;
         let lease_epoch = held.lease_epoch;
-        assert_eq!(reply, RenewLeaseReply::Renewed { lease_expires_at, lease_epoch });
+        let budgets_reached = BudgetsReached::default();
+        let renewed =
+            RenewLeaseReply::Renewed { lease_expires_at, lease_epoch, budgets_reached };
+        assert_eq!(reply, renewed);
     }
 
     async fn a_claim_is_recognised_after_a_step_back(d: &Deployment) {

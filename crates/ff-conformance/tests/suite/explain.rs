@@ -1,5 +1,6 @@
 //! Why an execution does not run.
 
+use ff_conformance::gates::Limits;
 use ff_conformance::record::score;
 use ff_conformance::{Deployment, INSTANCE, LANE, WORKER, capabilities, conformance, lane, worker};
 use ff_core::contracts::{Condition, Explanation, Why, WorkerRegistration};
@@ -49,6 +50,59 @@ const RETRY: &str =
     r#"{"retry_policy":{"max_retries":9,"backoff":{"type":"fixed","delay_ms":500}}}"#;
 
 conformance! {
+    async fn who_waits_for_a_quota_is_told_its_key_who_holds_it_and_when_it_opens(d: &Deployment) {
+        let policy = d.quota(Limits::at_once(1)).await;
+        let ids = d.queue_under(policy, "team-1", 2).await;
+        let held = d.take_one().await.expect("there is room");
+        assert!(d.take_one().await.is_none());
+        let told = why(d, ids[1]).await;
+        let expected = Why::Quota {
+            quota_policy_id: policy,
+            key: "team-1".to_owned(),
+            running: 1,
+            in_window: 0,
+            max_concurrent: Some(1),
+            max_requests_per_window: None,
+            window_seconds: None,
+            opens_at: None,
+            holders: vec![held.id],
+        };
+        assert_eq!(told.why, expected);
+        let says = format!("waits for the quota {policy}, key team-1: 1 of 1 are running");
+        assert_eq!((told.summary, told.public_state), (says, PublicState::RateLimited));
+    }
+
+    async fn who_waits_for_a_window_is_told_when_it_opens(d: &Deployment) {
+        let policy = d.quota(Limits::within(60, 1)).await;
+        let ids = d.queue_under(policy, "", 2).await;
+        let began = d.now();
+        d.take_one().await.expect("there is room");
+        d.advance(1_000).await;
+        assert!(d.take_one().await.is_none());
+        let told = why(d, ids[1]).await;
+        let Why::Quota { in_window, window_seconds, opens_at, .. } = told.why else {
+            panic!("{:?}", told.why)
+        };
+        let opens = Some(began.plus_millis(60_000));
+        assert_eq!((in_window, window_seconds, opens_at), (1, Some(60), opens));
+        let says = format!("waits for the quota {policy}: 1 of 1 within 60 s have begun");
+        assert_eq!(told.summary, says);
+    }
+
+    async fn who_waits_for_a_budget_is_told_how_full_it_is_and_who_runs_under_it(d: &Deployment) {
+        let id = d.budget(["tokens", "100", ""]).await;
+        d.create_with(&[id], 60).send().await;
+        let next = d.create_with(&[id], 60).send().await;
+        let held = d.take_one().await.expect("there is room");
+        assert!(d.take_one().await.is_none());
+        let Why::Budget { budget_id, used, reserved, limit, holders, .. } = why(d, next).await.why
+        else {
+            panic!("it waits for the budget")
+        };
+        assert_eq!((budget_id, used, reserved, limit), (id, 0, 60, 100));
+        assert_eq!(holders, [held.id]);
+    }
+
     async fn what_is_delayed_says_until_when_and_why(d: &Deployment) {
         let begun = d.now();
         let id = d.create().delayed_by(100).send().await;

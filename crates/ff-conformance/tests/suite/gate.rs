@@ -106,6 +106,29 @@ conformance! {
         }
     }
 
+    async fn a_refused_retry_keeps_the_detail_of_the_failure_before_it(d: &Deployment) {
+        let policy = d.quota(Limits::at_once(1)).await;
+        let rule = r#""retry_policy":{"max_retries":9,"backoff":{"type":"fixed","delay_ms":0}}"#;
+        let text = format!(r#"{{"quota":{{"policy_id":"{policy}","key":"k"}},{rule}}}"#);
+        let id = d.create().policy(&text).send().await;
+        for size in [1, 64, 65, 256, 257, 5000, 0] {
+            let mut fail = d.claim(LANE).await.fail("no", "transient");
+            fail.failure_detail = vec![b'd'; size];
+            d.call(fail).await;
+            d.tick().await;
+            let of_it = async || -> Vec<_> {
+                let part = format!(":{}:detail", id.uuid()).into_bytes();
+                d.dump().await.into_iter().filter(|(key, _)| key.ends_with(&part)).collect()
+            };
+            let (before, beside) = (lasting(d, id).await, of_it().await);
+            assert_eq!(beside.len(), usize::from(size > 256));
+            d.call(undo(&d.claim(LANE).await)).await;
+            assert_eq!(lasting(d, id).await, before, "of {size} bytes");
+            assert_eq!(of_it().await, beside, "of {size} bytes");
+            d.call(open(policy, 1)).await;
+        }
+    }
+
     async fn a_refused_continuation_of_a_paused_attempt_stays_one(d: &Deployment) {
         let policy = d.quota(Limits::at_once(1)).await;
         let id = d.create_under(policy, "k").send().await;

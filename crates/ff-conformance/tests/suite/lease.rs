@@ -6,7 +6,8 @@ use ff_core::error::Code;
 use ff_core::state::{AttemptLifecycle, OwnershipState, PublicState};
 use ff_core::types::{ExecutionId, LeaseId};
 use ff_script::calls::lease::{
-    MarkLeaseExpired, MarkLeaseExpiredReply, RenewLeaseReply, RevokeLease, RevokeLeaseReply,
+    BudgetsReached, MarkLeaseExpired, MarkLeaseExpiredReply, RenewLeaseReply, RevokeLease,
+    RevokeLeaseReply,
 };
 use ff_script::host::Topic;
 
@@ -47,7 +48,10 @@ conformance! {
         let reply = d.call(held.renew(LEASE_MS)).await;
         let lease_expires_at = d.now().plus_millis(LEASE_MS);
         let lease_epoch = held.lease_epoch;
-        assert_eq!(reply, RenewLeaseReply::Renewed { lease_expires_at, lease_epoch });
+        let budgets_reached = BudgetsReached::default();
+        let renewed =
+            RenewLeaseReply::Renewed { lease_expires_at, lease_epoch, budgets_reached };
+        assert_eq!(reply, renewed);
         let described = d.describe(held.id).await;
         let lease = described.current_lease.expect("held");
         assert_eq!((lease.expires_at, lease.heard_at), (lease_expires_at, Some(d.now())));

@@ -2,10 +2,12 @@
 
 use ff_conformance::gates::{Limits, check};
 use ff_conformance::record::{member_score, record};
-use ff_conformance::{Deployment, Held, LEASE_MS, conformance};
+use ff_conformance::{Deployment, Held, INSTANCE, LEASE_MS, WORKER, conformance, instance, worker};
+use ff_core::contracts::{ClaimRequest, TakeFrom, TaskEnd, TickRequest};
+use ff_core::engine_backend::roles::*;
 use ff_core::error::Code;
 use ff_core::state::{BlockingReason, EligibilityState, PublicState};
-use ff_core::types::{ExecutionId, QuotaPolicyId, TimestampMs};
+use ff_core::types::{ExecutionId, LeaseId, QuotaPolicyId, TimestampMs};
 use ff_script::calls::quota::{
     CheckAdmissionAndRecordReply as Checked, CreateQuotaPolicyReply, DeleteQuotaPolicy,
     DeleteQuotaPolicyReply, DescribeQuotaPolicy, DescribeQuotaPolicyReply, ForgetAdmission,
@@ -74,6 +76,68 @@ const RATE_EXCEEDED: fn(u64, TimestampMs) -> Checked =
     |retry_after_ms, opens_at| Checked::RateExceeded { retry_after_ms, opens_at };
 
 conformance! {
+    async fn what_an_end_takes_is_told_only_when_its_gates_have_let_it_pass(d: &Deployment) {
+        for (places, passes) in [(1, false), (2, true)] {
+            let policy = d.quota(Limits::at_once(places)).await;
+            let ids = d.queue_under(policy, "k", 2).await;
+            let first = d.take_on(d.home(), 1).await.pop().expect("there is room");
+            let next = ClaimRequest {
+                lane: first.handle.lane.clone(),
+                worker_id: worker(WORKER),
+                worker_instance_id: instance(INSTANCE),
+                capabilities: Default::default(),
+                kinds: Vec::new(),
+                namespaces: Vec::new(),
+                from: TakeFrom { need: "tests:work".parse().ok(), score_max: None },
+                lease_ttl_ms: LEASE_MS,
+                lease_ids: vec![LeaseId::from_uuid(d.new_uuid())],
+                retry: false,
+            };
+            let done = TaskEnd::Complete(None);
+            let told = d.backend.finish(&first.handle, done, next).await.expect("it ends");
+            let told = told.finished.next.map(|next| next.handle.execution_id);
+            assert_eq!(told, passes.then_some(ids[1]));
+            let second = d.describe(ids[1]).await;
+            let expected = if passes { PublicState::Active } else { PublicState::RateLimited };
+            assert_eq!(second.public_state(), expected);
+            assert_eq!(second.total_attempt_count, u32::from(passes));
+            d.carry_out().await;
+            let held = d.take_one().await.map(|held| held.id);
+            assert_eq!(held, (!passes).then_some(ids[1]), "a freed place lets it go on");
+            assert_eq!(holders(d, policy, "k").await, [ids[1]]);
+        }
+    }
+
+    async fn what_cannot_be_told_holds_back_nothing_behind_it(d: &Deployment) {
+        const STUCK: usize = 300;
+        let policy = d.quota(Limits::at_once(1)).await;
+        let key = format!("ff:{}:outbox", d.home()).into_bytes();
+        d.host().watch(false);
+        for number in 0..STUCK {
+            let entry = format!("pay:{number}").into_bytes();
+            let words: [&[u8]; 4] = [b"ZADD", &key, b"0", &entry];
+            d.host().exec(d.home(), &words).await.expect("every store has the command");
+        }
+        for round in 0..2 {
+            d.queue_under(policy, "k", 1).await;
+            let held = d.take_one().await.expect("there is room");
+            d.call(held.complete(b"")).await;
+            // As many ticks as it takes to hand out all that is owed, once each.
+            let mut settled = Vec::new();
+            for _ in 0..=STUCK / 100 {
+                let request = TickRequest { settled, ..TickRequest::once(100) };
+                let report = d.backend.tick(d.home(), request).await;
+                let owed = report.expect("a tick is never refused").owed;
+                settled = d.backend.carry_out(d.home(), owed).await.expect("as far as it can be");
+            }
+            assert_eq!(running(d, policy, "k").await, 0, "in round {round}");
+            d.advance(ff_core::limits::OWED_CARRIED_MS).await;
+        }
+        let words: [&[u8]; 2] = [b"DEL", &key];
+        d.host().exec(d.home(), &words).await.expect("every store has the command");
+        d.host().watch(true);
+    }
+
     async fn a_policy_is_made_once_and_compared_afterwards(d: &Deployment) {
         let (id, limits) = (d.new_policy_id(), Limits::at_once(3));
         let created = CreateQuotaPolicyReply::Created { quota_policy_id: id };

@@ -12,7 +12,7 @@ use ff_script::calls::budget::{
 use super::attachment::note;
 use super::budget::{reset, update};
 use super::scenario::{encode, fresh_lane};
-use super::stop::{pause, stop};
+use super::stop::{pause, stop, tell};
 use super::usage::{forget, release};
 
 /// A budget that somebody has passed.
@@ -69,12 +69,13 @@ pub(crate) async fn prepare(d: &Deployment, name: &str) -> Option<Vec<Vec<u8>>> 
             let (id, user) = passed(d).await;
             encode(&forget(id, user))
         }
-        "ff_stop_for_budget" | "ff_pause_for_budget" => {
+        "ff_stop_for_budget" | "ff_pause_for_budget" | "ff_note_budgets_reached" => {
             let (id, lane) = (d.budget(["tokens", "100", ""]).await, fresh_lane(d));
             d.create_with(&[id], 0).lane(&lane).send().await;
             let held = d.claim(&lane).await;
             match name {
                 "ff_stop_for_budget" => encode(&stop(&held, "fail", id)),
+                "ff_note_budgets_reached" => encode(&tell(&held, id, 7, true)),
                 _ => encode(&pause(d, &held, id)),
             }
         }

@@ -10,10 +10,14 @@ use ff_core::types::{
     Approver, BudgetId, ExecutionId, LeaseEpoch, SignalId, SuspensionId, WaitpointId,
 };
 use ff_script::calls::approval::{RecordDecision, RecordDecisionReply};
+use ff_script::calls::budget::DeleteBudget;
+use ff_script::calls::lease::RenewLeaseReply;
 use ff_script::calls::stop::{
-    PauseForBudget, PauseForBudgetReply, StopForBudget, StopForBudgetReply,
+    NoteBudgetsReached, NoteBudgetsReachedReply, PauseForBudget, PauseForBudgetReply,
+    StopForBudget, StopForBudgetReply,
 };
 use ff_script::calls::usage::ReportUsageAndCheckReply as Told;
+use ff_script::wire::Rest;
 
 pub(crate) fn stop(held: &Held, action: &str, budget_id: BudgetId) -> StopForBudget {
     StopForBudget {
@@ -22,6 +26,19 @@ pub(crate) fn stop(held: &Held, action: &str, budget_id: BudgetId) -> StopForBud
         action: action.to_owned(),
         budget_id,
     }
+}
+
+/// Tells a lease how the hard limit of a budget stands.
+pub(crate) fn tell(
+    held: &Held,
+    budget_id: BudgetId,
+    order: u64,
+    is_reached: bool,
+) -> NoteBudgetsReached {
+    let epoch = held.lease_epoch.to_string();
+    let (order, is_reached) = (order.to_string(), u8::from(is_reached).to_string());
+    let texts = [held.id.to_string(), epoch, budget_id.to_string(), order, is_reached];
+    NoteBudgetsReached { items: Rest(texts.to_vec()) }
 }
 
 pub(crate) fn pause(d: &Deployment, held: &Held, budget_id: BudgetId) -> PauseForBudget {
@@ -66,7 +83,74 @@ async fn reached(d: &Deployment, action: OnHardLimit) -> (BudgetId, Held, Execut
     (id, held, next)
 }
 
+/// What a renewal says of budgets.
+async fn hears(d: &Deployment, held: &Held) -> Vec<BudgetId> {
+    let RenewLeaseReply::Renewed { budgets_reached, .. } = d.call(held.renew(60_000)).await;
+    budgets_reached.0
+}
+
 conformance! {
+    async fn all_who_run_hear_of_a_reached_limit_by_their_next_renewal(d: &Deployment) {
+        let id = d.budget(["tokens", "100", ""]).await;
+        let other = d.budget(["tokens", "1000", ""]).await;
+        let mut running = Vec::new();
+        // More than one step of a walk looks at.
+        for _ in 0..limits::USERS_STEP + 6 {
+            d.create_with(&[other, id], 0).send().await;
+            running.push(d.take_one().await.expect("there is room"));
+        }
+        assert_eq!(hears(d, &running[0]).await, []);
+        d.report(&running[1], id, 130).await;
+        d.carry_out().await;
+        for held in &running {
+            assert_eq!(hears(d, held).await, [id]);
+        }
+        d.report(&running[1], other, 1000).await;
+        d.carry_out().await;
+        assert_eq!(hears(d, &running[0]).await, [other, id]);
+        d.call(super::budget::reset(id)).await;
+        d.carry_out().await;
+        assert_eq!(hears(d, &running[0]).await, [other]);
+        d.call(DeleteBudget { budget_id: other }).await;
+        d.carry_out().await;
+        assert_eq!(hears(d, &running[0]).await, []);
+    }
+
+    async fn a_limit_that_is_lowered_below_what_was_used_is_heard_of(d: &Deployment) {
+        let id = d.budget(["tokens", "100", ""]).await;
+        d.create_with(&[id], 0).send().await;
+        let held = d.take_one().await.expect("there is room");
+        d.report(&held, id, 50).await;
+        d.call(super::budget::update(id, words(["tokens", "40", ""]))).await;
+        d.carry_out().await;
+        assert_eq!(hears(d, &held).await, [id]);
+        d.call(super::budget::update(id, words(["tokens", "400", ""]))).await;
+        d.carry_out().await;
+        assert_eq!(hears(d, &held).await, []);
+    }
+
+    async fn what_a_lease_was_told_ends_with_it_and_an_old_word_changes_nothing(d: &Deployment) {
+        let id = d.budget(["tokens", "100", ""]).await;
+        d.create_with(&[id], 0).send().await;
+        let held = d.take_one().await.expect("there is room");
+        let word = |order, is_reached| tell(&held, id, order, is_reached);
+        let noted = |noted| NoteBudgetsReachedReply::Noted { noted };
+        assert_eq!(d.call(word(7, true)).await, noted(1));
+        assert_eq!(d.call(word(7, true)).await, noted(0));
+        assert_eq!(d.call(word(8, false)).await, noted(1));
+        assert_eq!(d.call(word(7, true)).await, noted(0));
+        assert_eq!(hears(d, &held).await, []);
+        assert_eq!(d.call(word(9, true)).await, noted(1));
+        assert_eq!(hears(d, &held).await, [id]);
+        d.call(held.delay(d.now().plus_millis(1))).await;
+        assert_eq!(d.call(word(10, true)).await, noted(0));
+        d.advance(1).await;
+        d.tick().await;
+        let next = d.take_one().await.expect("it goes on");
+        assert_eq!((next.id, hears(d, &next).await), (held.id, vec![]));
+        assert_eq!(d.call(word(11, true)).await, noted(0));
+    }
+
     async fn what_runs_fails_or_is_cancelled_after_a_grace(d: &Deployment) {
         for (action, end) in [(OnHardLimit::Fail, PublicState::Failed),
             (OnHardLimit::Cancel, PublicState::Cancelled)] {

@@ -10,7 +10,7 @@ use ff_core::limits;
 use ff_core::state::{AttemptLifecycle, PublicState};
 use ff_core::types::ExecutionId;
 use ff_script::calls::create::CreateExecutionReply;
-use ff_script::calls::lease::RenewLeaseReply;
+use ff_script::calls::lease::{BudgetsReached, RenewLeaseReply};
 use ff_script::value::Value;
 
 use super::cancel::outside;
@@ -133,7 +133,10 @@ conformance! {
         let lease_expires_at = d.now().plus_millis(LEASE_MS);
         let lease_epoch = held.lease_epoch;
         let reply = d.call(held.renew(1)).await;
-        assert_eq!(reply, RenewLeaseReply::Renewed { lease_expires_at, lease_epoch });
+        let budgets_reached = BudgetsReached::default();
+        let renewed =
+            RenewLeaseReply::Renewed { lease_expires_at, lease_epoch, budgets_reached };
+        assert_eq!(reply, renewed);
         let longest = limits::LEASE_TTL_MS_MAX;
         assert_eq!(d.refused(held.renew(longest + 1)).await, Code::InvalidInput);
         d.call(held.renew(longest)).await;

@@ -10,8 +10,8 @@ use crate::capability::CapabilitySet;
 use crate::operation::{Method, Nothing, Operation};
 use crate::state::{BlockingReason, PublicState};
 use crate::types::{
-    BudgetId, ExecutionId, ExecutionKind, LaneId, Namespace, TimestampMs, WaitpointId, WorkerId,
-    WorkerInstanceId,
+    BudgetId, ExecutionId, ExecutionKind, LaneId, Namespace, QuotaPolicyId, TimestampMs,
+    WaitpointId, WorkerId, WorkerInstanceId,
 };
 
 /// Asks why an execution does not run.
@@ -156,6 +156,27 @@ pub enum Why {
         /// The latest of those that run under it.
         holders: Vec<ExecutionId>,
     },
+    /// Its key of a quota has no place for it.
+    Quota {
+        /// The policy.
+        quota_policy_id: QuotaPolicyId,
+        /// The key; may be empty.
+        key: String,
+        /// How many run under the key.
+        running: u64,
+        /// How many began within the window.
+        in_window: u64,
+        /// How many may run at a time.
+        max_concurrent: Option<u64>,
+        /// How many may begin within the window.
+        max_requests_per_window: Option<u64>,
+        /// How long the window is.
+        window_seconds: Option<u64>,
+        /// When the window lets the next one begin, if it is full.
+        opens_at: Option<TimestampMs>,
+        /// Those that have run under the key for longest.
+        holders: Vec<ExecutionId>,
+    },
     /// Nothing of its lane is handed out.
     LanePaused,
     /// It is reserved for a worker that has not taken it yet.
@@ -254,6 +275,30 @@ impl Why {
     }
 }
 
+/// Which limit of a quota is reached.
+fn fullness(why: &Why) -> String {
+    let Why::Quota {
+        running,
+        in_window,
+        max_concurrent,
+        max_requests_per_window,
+        window_seconds,
+        ..
+    } = why
+    else {
+        return String::new();
+    };
+    let rate = max_requests_per_window.filter(|rate| in_window >= rate);
+    match (max_concurrent.filter(|places| running >= places), rate) {
+        (Some(places), _) => format!(": {running} of {places} are running"),
+        (None, Some(rate)) => {
+            let seconds = window_seconds.unwrap_or_default();
+            format!(": {in_window} of {rate} within {seconds} s have begun")
+        }
+        (None, None) => ", which has room again".to_owned(),
+    }
+}
+
 impl fmt::Display for Sentence<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { why, kind, lane, state } = self;
@@ -302,6 +347,13 @@ impl fmt::Display for Sentence<'_> {
                     Some(of) => write!(f, ": {used} of {limit} {of} are used, {reserved} reserved"),
                     None => f.write_str(", which has room again"),
                 }
+            }
+            Why::Quota { quota_policy_id, key, .. } => {
+                write!(f, "waits for the quota {quota_policy_id}")?;
+                if !key.is_empty() {
+                    write!(f, ", key {key}")?;
+                }
+                f.write_str(&fullness(why))
             }
             Why::LanePaused => write!(f, "lane {lane} is paused"),
             Why::Reserved { worker_instance_id, .. } => {

@@ -29,6 +29,8 @@ enum Form {
     Lease,
     /// `needed:edges:satisfied:impossible`, how far its upstreams are.
     Dependencies,
+    /// `epoch:place=order,…`, which budgets told a lease of their hard limits.
+    Reached,
     /// Anything.
     Text,
 }
@@ -92,6 +94,7 @@ fields! {
     RETENTION_MS b"re" Form::Number;
     BUDGETS b"bg" Form::Number;
     BUDGET_AWAITED b"ba" Form::Uuid;
+    BUDGETS_REACHED b"br" Form::Reached;
     DEBOUNCE_UNTIL b"db" Form::Number;
     AWAITS_TURN b"aw" Form::Word(&["1"]);
     ATTEMPT_COUNT b"ac" Form::Number;
@@ -349,9 +352,24 @@ impl Form {
             Self::Frames => streams::Held::parse(value).is_some(),
             Self::Lease => is_past_lease(value),
             Self::Dependencies => flows::Dependencies::parse(value).is_some(),
+            Self::Reached => is_reached(value),
             Self::Text => true,
         }
     }
+}
+
+fn is_reached(value: &[u8]) -> bool {
+    let Some((epoch, list)) = std::str::from_utf8(value).ok().and_then(|text| text.split_once(':'))
+    else {
+        return false;
+    };
+    let is_told = |told: &str| {
+        told.split_once('=').is_some_and(|(place, order)| {
+            let order = order.strip_prefix('-').unwrap_or(order);
+            number(place.as_bytes()).is_some() && number(order.as_bytes()).is_some()
+        })
+    };
+    number(epoch.as_bytes()).is_some() && list.split(',').all(is_told)
 }
 
 fn are_tokens(value: &[u8]) -> bool {

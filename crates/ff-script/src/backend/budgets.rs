@@ -263,15 +263,24 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         &self,
         budget_id: BudgetId,
     ) -> Result<BudgetRecord, EngineError> {
+        self.read_budget_and_running(budget_id).await.map(|(record, _)| record)
+    }
+
+    /// The same, with the latest of those that run under it.
+    pub(super) async fn read_budget_and_running(
+        &self,
+        budget_id: BudgetId,
+    ) -> Result<(BudgetRecord, Vec<ExecutionId>), EngineError> {
         let partition = self.budget_partition(budget_id);
-        let DescribeBudgetReply::Described { budget, users, partitions_waiting, events } =
+        let DescribeBudgetReply::Described { budget, users, partitions_waiting, events, running } =
             self.call(partition, DescribeBudget { budget_id }).await?;
-        Ok(BudgetRecord {
+        let record = BudgetRecord {
             users: Some(users),
             partitions_waiting: Some(partitions_waiting),
             events: events.0.iter().rev().filter_map(|text| event(text)).collect(),
             ..record(budget)
-        })
+        };
+        Ok((record, running.0))
     }
 
     async fn page_of_budgets(&self, query: ListBudgets) -> Result<BudgetPage, EngineError> {

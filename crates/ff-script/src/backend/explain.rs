@@ -4,15 +4,13 @@
 use std::sync::Arc;
 
 use ff_core::contracts::{
-    DimensionUsage, ExecutionSnapshot, Explanation, ListBudgetUsage, NearWorker, SuspensionRecord,
-    Why, WorkerRecord,
+    DimensionUsage, ExecutionSnapshot, Explanation, NearWorker, SuspensionRecord, Why, WorkerRecord,
 };
-use ff_core::engine_backend::Budgets as _;
-use ff_core::error::EngineError;
+use ff_core::error::{Code, EngineError};
 use ff_core::need::Need;
 use ff_core::partition::Partition;
 use ff_core::state::{BlockingReason, EligibilityState, LifecyclePhase, OwnershipState};
-use ff_core::types::{BudgetId, ExecutionId, TimestampMs};
+use ff_core::types::{BudgetId, ExecutionId, QuotaPolicyId, TimestampMs};
 
 use super::snapshot::snapshot;
 use super::workers::is_engine;
@@ -25,9 +23,6 @@ use crate::host::Host;
 /// Workers that are named as the nearest.
 const NEAREST_MAX: usize = 3;
 
-/// Executions of a budget among which those that run are looked for.
-const HOLDERS_LOOKED_AT: u32 = 20;
-
 impl<H: Host + ?Sized> ScriptBackend<H> {
     pub(super) async fn explain(&self, id: ExecutionId) -> Result<Explanation, EngineError> {
         let of = self.call_on(id, ExplainExecution { execution_id: id }).await?;
@@ -37,6 +32,9 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
             None => match of {
                 Explained { budget_awaited: Some(budget), .. } if awaits_budget(&one) => {
                     self.waiting_for_budget(budget).await?
+                }
+                Explained { quota_awaited: Some(policy), ref quota_key, .. } => {
+                    self.waiting_for_quota(policy, quota_key).await?
                 }
                 _ => self.waiting_for_worker(&one, &of).await?,
             },
@@ -60,10 +58,7 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
 
     /// What keeps an execution from passing a budget, and who runs under it.
     async fn waiting_for_budget(&self, budget_id: BudgetId) -> Result<Why, EngineError> {
-        let budget = self.describe_budget(budget_id).await?;
-        let query = ListBudgetUsage { offset: None, limit: Some(HOLDERS_LOOKED_AT) };
-        let users = self.list_budget_usage(budget_id, query).await?.usage;
-        let holders = users.into_iter().filter(|user| user.lease_epoch.is_some());
+        let (budget, holders) = self.read_budget_and_running(budget_id).await?;
         let is_full = |usage: &DimensionUsage| {
             usage.hard.is_some_and(|hard| usage.used + usage.reserved >= hard)
         };
@@ -84,7 +79,31 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
             reserved: usage.reserved,
             limit: usage.hard.unwrap_or_default(),
             opens_at: budget.next_reset_at,
-            holders: holders.map(|user| user.execution_id).take(NEAREST_MAX).collect(),
+            holders,
+        })
+    }
+
+    /// What keeps an execution from passing its quota, and who runs under its key.
+    async fn waiting_for_quota(
+        &self,
+        quota_policy_id: QuotaPolicyId,
+        key: &str,
+    ) -> Result<Why, EngineError> {
+        let (record, holders) = match self.read_quota(quota_policy_id, key.to_owned()).await {
+            Err(error) if error.code() == Some(Code::QuotaPolicyNotFound) => (None, Vec::new()),
+            answer => answer.map(|(record, holders)| (Some(record), holders))?,
+        };
+        let limits = record.as_ref().map(|record| record.limits).unwrap_or_default();
+        Ok(Why::Quota {
+            quota_policy_id,
+            key: key.to_owned(),
+            running: record.as_ref().map_or(0, |record| record.running),
+            in_window: record.as_ref().map_or(0, |record| record.in_window),
+            max_concurrent: limits.max_concurrent,
+            max_requests_per_window: limits.max_requests_per_window,
+            window_seconds: limits.window_seconds,
+            opens_at: record.and_then(|record| record.opens_at),
+            holders,
         })
     }
 

@@ -11,6 +11,7 @@ use ff_core::partition::Partition;
 use super::ScriptBackend;
 use crate::calls::gate::{OpenGate, OpenGateReply};
 use crate::calls::quota::{ForgetAdmission, ReleaseAdmission, ReleaseAdmissionReply};
+use crate::calls::stop::NoteBudgetsReached;
 use crate::calls::usage::{ForgetUsage, ForgetUsageReply, ReleaseBudget, ReleaseBudgetReply};
 use crate::calls::waiting::{AwaitGates, AwaitGatesReply, SettleOpenings, SettleOpeningsReply};
 use crate::gate::{Debt, Gate, Opening, home_of};
@@ -26,6 +27,7 @@ enum Kind {
     Forget,
     ForgetUsage,
     Await,
+    Reached,
 }
 
 /// Items of one kind for one receiver, each with the entry that it is a part of.
@@ -114,6 +116,16 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
                     add(home, Kind::Await, item);
                 }
             }
+            Debt::Reached { reached, order, epoch, budget, execution_id } => {
+                let item = [
+                    execution_id.to_string(),
+                    epoch.to_string(),
+                    budget.to_string(),
+                    order.to_string(),
+                    u8::from(reached).to_string(),
+                ];
+                add(execution_id.partition(), Kind::Reached, item.to_vec());
+            }
             Debt::Open(_) | Debt::Budget(_) => {}
         }
     }
@@ -144,6 +156,10 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
                 }
                 Kind::Forget => {
                     self.call(target, ForgetAdmission { items }).await?;
+                    Vec::new()
+                }
+                Kind::Reached => {
+                    self.call(target, NoteBudgetsReached { items }).await?;
                     Vec::new()
                 }
                 Kind::Await => {

@@ -8,7 +8,7 @@ use ff_core::contracts::{
 use ff_core::engine_backend::{Answer, Quotas};
 use ff_core::error::EngineError;
 use ff_core::partition::{Partition, PartitionFamily};
-use ff_core::types::QuotaPolicyId;
+use ff_core::types::{ExecutionId, QuotaPolicyId};
 
 use super::facts::Decided;
 use super::{FIRST, ScriptBackend};
@@ -61,35 +61,8 @@ impl<H: Host + ?Sized> Quotas for ScriptBackend<H> {
     ) -> Answer<'_, QuotaRecord> {
         Box::pin(async move {
             query.validate()?;
-            let quota_key = query.key.clone();
-            let call = DescribeQuotaPolicy { quota_policy_id, quota_key };
-            let DescribeQuotaPolicyReply::Described {
-                policy,
-                keys_awaited,
-                running,
-                in_window,
-                partitions_waiting,
-                opens_at,
-            } = self.call(self.quota_home(quota_policy_id), call).await?;
-            let limits = QuotaLimits {
-                window_seconds: policy.window_seconds,
-                max_requests_per_window: policy.max_requests_per_window,
-                max_concurrent: policy.max_concurrent,
-                jitter_ms: policy.jitter_ms,
-            };
-            let (created_at, changed_at, key) = (policy.created_at, policy.changed_at, query.key);
-            Ok(QuotaRecord {
-                quota_policy_id,
-                limits,
-                created_at,
-                changed_at,
-                keys_awaited,
-                key,
-                running,
-                in_window,
-                partitions_waiting,
-                opens_at,
-            })
+            let read = self.read_quota(quota_policy_id, query.key).await;
+            read.map(|(record, _)| record)
         })
     }
 
@@ -153,6 +126,43 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
     /// The partition of a policy.
     fn quota_home(&self, id: QuotaPolicyId) -> Partition {
         self.config.shared_partition_of(PartitionFamily::Quota, id.as_uuid())
+    }
+
+    /// How a key of a policy stands, and who has run under it for longest.
+    pub(super) async fn read_quota(
+        &self,
+        quota_policy_id: QuotaPolicyId,
+        key: String,
+    ) -> Result<(QuotaRecord, Vec<ExecutionId>), EngineError> {
+        let call = DescribeQuotaPolicy { quota_policy_id, quota_key: key.clone() };
+        let DescribeQuotaPolicyReply::Described {
+            policy,
+            keys_awaited,
+            running,
+            in_window,
+            partitions_waiting,
+            opens_at,
+            longest,
+        } = self.call(self.quota_home(quota_policy_id), call).await?;
+        let limits = QuotaLimits {
+            window_seconds: policy.window_seconds,
+            max_requests_per_window: policy.max_requests_per_window,
+            max_concurrent: policy.max_concurrent,
+            jitter_ms: policy.jitter_ms,
+        };
+        let record = QuotaRecord {
+            quota_policy_id,
+            limits,
+            created_at: policy.created_at,
+            changed_at: policy.changed_at,
+            keys_awaited,
+            key,
+            running,
+            in_window,
+            partitions_waiting,
+            opens_at,
+        };
+        Ok((record, longest.0))
     }
 
     /// Makes a policy known to all partitions, or, without limits, forgotten.

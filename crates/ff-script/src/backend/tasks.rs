@@ -21,9 +21,10 @@ impl<H: Host + ?Sized> Tasks for ScriptBackend<H> {
     fn renew<'a>(&'a self, handle: &'a Handle) -> Answer<'a, LeaseRenewal> {
         Box::pin(async move {
             let call = held!(handle, RenewLease { lease_ttl_ms: handle.lease_ttl_ms });
-            let RenewLeaseReply::Renewed { lease_expires_at, lease_epoch } =
+            let RenewLeaseReply::Renewed { lease_expires_at, lease_epoch, budgets_reached } =
                 self.call_on(handle.execution_id, call).await?;
-            Ok(LeaseRenewal { expires_at: lease_expires_at, lease_epoch })
+            let budgets_reached = budgets_reached.0;
+            Ok(LeaseRenewal { expires_at: lease_expires_at, lease_epoch, budgets_reached })
         })
     }
 

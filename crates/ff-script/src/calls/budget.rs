@@ -74,6 +74,7 @@ functions! {
             users: u64,
             partitions_waiting: u64,
             events: List<String>,
+            running: List<ExecutionId>,
         },
     }
     refuses [BudgetNotFound];

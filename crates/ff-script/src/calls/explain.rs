@@ -2,7 +2,7 @@
 
 use ff_core::contracts::OpenUpstream;
 use ff_core::need::Need;
-use ff_core::types::{BudgetId, ExecutionId, LaneId, TimestampMs, WorkerInstanceId};
+use ff_core::types::{BudgetId, ExecutionId, LaneId, QuotaPolicyId, TimestampMs, WorkerInstanceId};
 
 use crate::call::functions;
 use crate::wire::{List, row};
@@ -27,6 +27,8 @@ functions! {
             unsealed: bool,
             turn_of: Option<ExecutionId>,
             budget_awaited: Option<BudgetId>,
+            quota_awaited: Option<QuotaPolicyId>,
+            quota_key: String,
         },
     }
     refuses [ExecutionNotFound];

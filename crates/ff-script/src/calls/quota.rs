@@ -3,7 +3,7 @@
 use ff_core::types::{ExecutionId, LeaseEpoch, QuotaPolicyId, TimestampMs};
 
 use crate::call::functions;
-use crate::wire::{Rest, row};
+use crate::wire::{List, Rest, row};
 
 functions! {
     /// Makes a policy that limits the rate, the concurrency or both of each of its keys.
@@ -67,6 +67,7 @@ functions! {
             in_window: u64,
             partitions_waiting: u64,
             opens_at: Option<TimestampMs>,
+            longest: List<ExecutionId>,
         },
     }
     refuses [QuotaPolicyNotFound];

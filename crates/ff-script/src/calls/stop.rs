@@ -4,6 +4,7 @@ use ff_core::state::PublicState;
 use ff_core::types::{BudgetId, ExecutionId, LeaseEpoch, SuspensionId, WaitpointId};
 
 use crate::call::functions;
+use crate::wire::Rest;
 
 functions! {
     /// Ends an execution that runs under a budget whose hard limit is reached.
@@ -15,6 +16,12 @@ functions! {
     })
     -> StopForBudgetReply { "OK" => Stopped { public_state: PublicState } }
     refuses [ExecutionNotFound, StaleLease];
+
+    /// Tells those who run that the hard limit of a budget is reached, or is not any more. `items`
+    /// are execution, epoch, budget, order and whether it is reached, one after the other.
+    write ff_note_budgets_reached(NoteBudgetsReached { items: Rest<String> })
+    -> NoteBudgetsReachedReply { "OK" => Noted { noted: u32 } }
+    refuses [];
 
     /// Suspends the execution that reached a hard limit until people have decided about it.
     write ff_pause_for_budget(PauseForBudget {

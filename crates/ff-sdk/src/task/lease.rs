@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ff_core::error::EngineError;
+use ff_core::types::BudgetId;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -77,6 +78,8 @@ struct State {
     over_at: Option<Instant>,
     failures: u32,
     last_error: Option<EngineError>,
+    /// Budgets whose hard limit is reached, as far as renewals and reports told.
+    budgets_reached: Vec<BudgetId>,
     end: Option<End>,
 }
 
@@ -106,7 +109,8 @@ impl State {
 
 impl Lease {
     pub(crate) fn new(held_until: Instant, over_at: Option<Instant>, ttl: Duration) -> Self {
-        let state = State { held_until, over_at, failures: 0, last_error: None, end: None };
+        let (last_error, budgets_reached, end) = (None, Vec::new(), None);
+        let state = State { held_until, over_at, failures: 0, last_error, budgets_reached, end };
         Self { state: watch::Sender::new(state), ttl }
     }
 
@@ -151,6 +155,42 @@ impl Lease {
                 state.failures = 0;
             }
         });
+    }
+
+    /// A renewal told which budgets' hard limits are reached.
+    pub(crate) fn tell_reached(&self, budgets: Vec<BudgetId>) {
+        self.state.send_if_modified(|state| {
+            let is_news = state.budgets_reached != budgets;
+            state.budgets_reached = budgets;
+            is_news
+        });
+    }
+
+    /// A report told how one budget stands.
+    pub(crate) fn tell_standing(&self, budget: BudgetId, is_reached: bool) {
+        let mut budgets = self.budgets_reached();
+        budgets.retain(|other| *other != budget);
+        if is_reached {
+            budgets.push(budget);
+        }
+        self.tell_reached(budgets);
+    }
+
+    /// Budgets whose hard limit is reached, as far as renewals and reports told.
+    pub(crate) fn budgets_reached(&self) -> Vec<BudgetId> {
+        self.state.borrow().budgets_reached.clone()
+    }
+
+    /// Returns when the hard limit of a budget is reached; never, if none is.
+    pub(crate) async fn budget_reached(&self) -> BudgetId {
+        let mut changes = self.state.subscribe();
+        loop {
+            if let Some(budget) = changes.borrow_and_update().budgets_reached.first() {
+                return *budget;
+            }
+            // The sender lives as long as we do, so a change is never an end.
+            let _ = changes.changed().await;
+        }
     }
 
     /// A renewal failed in a way that the next one may not.
@@ -275,6 +315,23 @@ mod tests {
         assert_eq!((lease.deadline(), lease.loss()), (over_at, None));
         assert_eq!(lease.lost().await, LeaseLoss::TimedOut);
         assert_eq!(Instant::now(), over_at);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_renewals_and_reports_tell_of_budgets_is_known_until_they_tell_otherwise() {
+        let lease = lease();
+        let budget: BudgetId = "00000000-0000-4000-8000-000000000007".parse().expect("an id");
+        assert_eq!(lease.budgets_reached(), []);
+        let waiting = tokio::time::timeout(TTL, lease.budget_reached()).await;
+        assert!(waiting.is_err(), "none is reached");
+        lease.tell_reached(vec![budget]);
+        assert_eq!(lease.budget_reached().await, budget);
+        lease.tell_standing(budget, false);
+        assert_eq!(lease.budgets_reached(), []);
+        lease.tell_standing(budget, true);
+        assert_eq!(lease.budgets_reached(), [budget]);
+        lease.tell_reached(Vec::new());
+        assert_eq!(lease.budgets_reached(), []);
     }
 
     #[tokio::test(start_paused = true)]

@@ -70,6 +70,7 @@ pub(super) async fn renew(
     match answer.unwrap_or_else(|_| Err(BackendError::timed_out(limit).into())) {
         Ok(renewal) if renewal.lease_epoch == core.claimed.handle.fence.lease_epoch => {
             core.lease.renewed(sent);
+            core.lease.tell_reached(renewal.budgets_reached);
             Ok(())
         }
         Ok(_) => Err(lose(core, EngineError::refused(Code::StaleLease))),

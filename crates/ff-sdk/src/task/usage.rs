@@ -16,7 +16,12 @@ impl TaskCore {
     ) -> Result<ReportUsageResult, SdkError> {
         self.check_held()?;
         let reported = self.engine().report_usage(self.handle(), budget_id, usage);
-        reported.await.context("report_usage")
+        let told = reported.await.context("report_usage")?;
+        if !matches!(told, ReportUsageResult::AlreadyApplied) {
+            let is_reached = matches!(told, ReportUsageResult::HardBreach { .. });
+            self.lease.tell_standing(budget_id, is_reached);
+        }
+        Ok(told)
     }
 
     async fn reserve(&self, budget_id: BudgetId, usage: UsageDimensions) -> Result<(), SdkError> {
@@ -30,6 +35,12 @@ impl ClaimedTask {
     /// The budgets that apply to the execution.
     pub fn budget_ids(&self) -> &[BudgetId] {
         &self.core.claimed.budget_ids
+    }
+
+    /// The budgets whose hard limit is reached, as far as reports and renewals of the lease told:
+    /// finish up and stop.
+    pub fn budgets_reached(&self) -> Vec<BudgetId> {
+        self.core.lease.budgets_reached()
     }
 
     /// Counts what was used of a budget, whatever its limits say, and tells how it stands. The same
@@ -74,6 +85,18 @@ impl<'a> Usage<'a> {
     /// The budgets that apply to the execution.
     pub fn budget_ids(&self) -> &'a [BudgetId] {
         &self.core.claimed.budget_ids
+    }
+
+    /// The budgets whose hard limit is reached, whoever reached it, as far as reports and renewals
+    /// of the lease told. A handler that uses nothing itself hears of it within a third of its
+    /// lease.
+    pub fn reached(&self) -> Vec<BudgetId> {
+        self.core.lease.budgets_reached()
+    }
+
+    /// Returns when the hard limit of one of the budgets is reached; never, if none is.
+    pub async fn until_reached(&self) -> BudgetId {
+        self.core.lease.budget_reached().await
     }
 
     /// Counts what was used, in every budget of the execution; gives the worst answer of them. A

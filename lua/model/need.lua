@@ -17,7 +17,7 @@ end
 function need.of(x) return need.of_parts(x.namespace or '', x.kind or '', x.capabilities) end
 
 -- May a worker take what has this need? Empty sets of kinds and namespaces stand for any.
-function need.suits(text, a, has)
+function need.can_take(text, a, has)
   local namespace, kind, required = string.match(text, '^([^:]*):([^:]*):?(.*)$')
   return namespace and (not a.namespaces or a.namespaces[namespace])
     and (not a.kinds or a.kinds[kind]) and not capability.missing(required, has)

@@ -50,7 +50,7 @@ local function names(w, a, has)
   if a.need then list[1] = prefix .. a.need end
   index.each_joined(w, function(name)
     if name ~= list[1] and string.sub(name, 1, #prefix) == prefix
-      and need.suits(string.sub(name, #prefix + 1), a, has) then
+      and need.can_take(string.sub(name, #prefix + 1), a, has) then
       list[#list + 1] = name
     end
   end)

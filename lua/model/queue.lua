@@ -105,7 +105,7 @@ function queue.names(p, a, has)
   if a.need then return { a.lane .. ':' .. a.need } end
   local list, needs = {}, need.list(p, a.lane)
   for i = 1, #needs do
-    if need.suits(needs[i], a, has) then list[#list + 1] = a.lane .. ':' .. needs[i] end
+    if need.can_take(needs[i], a, has) then list[#list + 1] = a.lane .. ':' .. needs[i] end
   end
   return list
 end

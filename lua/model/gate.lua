@@ -8,6 +8,7 @@
 -- that somebody waits at is always known where it lives, or the outbox owes that it becomes known.
 
 local keys = require('kernel.keys')
+local limit = require('kernel.limit')
 local number = require('kernel.number')
 local pack = require('kernel.pack')
 local outbox = require('model.outbox')
@@ -144,10 +145,14 @@ function gate.release(w, x)
   redis.call('DEL', keys.undo(x.key))
 end
 
--- What the gates know of an execution that is gone is not needed any more.
+-- What the gates know of an execution that is gone is not needed any more. They hear of it some
+-- time after its end, so that neither the release of its last lease nor a question that was on its
+-- way finds it forgotten.
 function gate.forget(w, x)
   local list = gate.list(x)
-  if list then outbox.owe(w, 'forget:' .. x.uuid .. ':' .. pack.join(list)) end
+  if not list then return end
+  local at = number.stored(x.ended_at, 0) + limit.purged_remembered_ms
+  outbox.owe(w, 'forget:' .. x.uuid .. ':' .. pack.join(list), at)
 end
 
 -- Is an execution about to become claimable, so that a closed gate holds it back?

@@ -19,10 +19,11 @@ local writes = require('kernel.writes')
 
 local outbox = {}
 
--- Collects an entry.
-function outbox.owe(w, text)
-  w[#w + 1] = { 'ZADD', w.p.outbox, w.now, text }
-  writes.due(w, w.now)
+-- Collects an entry, which is to be carried out now, or from a later time on.
+function outbox.owe(w, text, at)
+  local from = math.max(at or w.now, w.now)
+  w[#w + 1] = { 'ZADD', w.p.outbox, from, text }
+  writes.due(w, from)
 end
 
 -- Writes an entry at once, for those who write already.

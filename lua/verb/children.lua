@@ -50,10 +50,10 @@ local function read_nodes(p, a, x, now)
     if by_id[one.execution_id] == nil and is_known(p, x, one) then
       by_id[one.execution_id] = false
     else
-      refusal = part.wrong_node(p, one, by_id)
-      if refusal then return nil, refusal end
       -- A child belongs to its parent's namespace, whatever the caller takes that for.
       one.namespace, one.ups, one.number = x.namespace, {}, i
+      refusal = part.wrong_node(p, one, by_id)
+      if refusal then return nil, refusal end
       new[#new + 1], by_id[one.execution_id] = one, one
     end
   end

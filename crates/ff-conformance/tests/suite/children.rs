@@ -245,6 +245,16 @@ conformance! {
         assert!(told.iter().all(|child| child.is_completed()));
     }
 
+    async fn children_wait_where_workers_of_their_parents_namespace_look(d: &Deployment) {
+        // The namespace that their caller takes them for has such a queue already.
+        d.create().send().await;
+        d.claim(LANE).await;
+        d.create().kind("split").namespace("shop").send().await;
+        let parent = d.claim(LANE).await;
+        let flow = d.begin_family(&parent, "a").await;
+        assert_eq!(d.claim(LANE).await.id, flow.id("a"));
+    }
+
     async fn an_execution_in_no_flow_becomes_the_first_member_of_its_own(d: &Deployment) {
         let new = d.create().kind("split").namespace("shop").policy(r#"{"retention_ms":5000}"#);
         new.send().await;

@@ -544,6 +544,36 @@ conformance! {
         assert_eq!(d.take_one().await.expect("the window has opened").id, ids[1]);
     }
 
+    async fn a_window_whose_rate_is_gone_needs_no_more_ticks(d: &Deployment) {
+        let limits = Limits { concurrent: Some(1), ..Limits::within(3, 2) };
+        let id = d.quota(limits).await;
+        d.queue_under(id, "k", 1).await;
+        d.take_one().await.expect("free");
+        d.call(update(Limits::at_once(2), id)).await;
+        d.advance(4000).await;
+        d.carry_out().await;
+        let report = d.backend.tick(d.quotas(), TickRequest::once(1)).await;
+        let report = report.expect("a tick is never refused");
+        assert_eq!(report.next_due_at, None, "nothing is left to be done");
+    }
+
+    async fn who_is_purged_at_once_is_forgotten_only_when_its_release_is_over(d: &Deployment) {
+        let id = d.quota(Limits::at_once(1)).await;
+        let policy = format!(
+            r#"{{"quota":{{"policy_id":"{id}","key":"k"}},"retention_ms":0}}"#
+        );
+        d.create().policy(&policy).send().await;
+        let held = d.take_one().await.expect("free");
+        d.call(held.complete(b"")).await;
+        d.carry_out().await;
+        let known = format!("{}:admitted:q:{id}:k", d.quotas().key()).into_bytes();
+        assert_eq!(holders(d, id, "k").await, []);
+        assert!(d.dump().await.contains_key(&known), "a question may still be on its way");
+        d.advance(ff_core::limits::PURGED_REMEMBERED_MS).await;
+        d.carry_out().await;
+        assert!(!d.dump().await.contains_key(&known));
+    }
+
     async fn jitter_scatters_when_keys_open(d: &Deployment) {
         let id = d.quota(Limits { jitter_ms: Some(5000), ..Limits::within(10, 1) }).await;
         let mut times = std::collections::BTreeSet::new();

@@ -155,19 +155,22 @@ impl Deployment {
         panic!("something is owed for ever");
     }
 
-    /// The same in one partition, once; gives whether anything was owed or due.
+    /// The same in one partition, until nothing more comes of it; gives whether anything was owed or
+    /// due.
     pub async fn carry_out_of(&self, partition: Partition) -> bool {
-        let report = self.backend.tick(partition, TickRequest::once(TICK_ITEMS)).await;
-        let report = report.expect("a tick is never refused");
-        let busy = report.total() > 0 || !report.owed.is_empty();
-        let done = self.backend.carry_out(partition, report.owed).await;
-        let done = done.expect("what is owed can be carried out");
-        if !done.is_empty() {
-            let request = TickRequest { settled: done, ..TickRequest::once(TICK_ITEMS) };
-            let settled = self.backend.tick(partition, request).await;
-            settled.expect("a tick is never refused");
+        let (mut busy, mut settled) = (false, Vec::new());
+        for _ in 0..ROUNDS_MAX {
+            let request = TickRequest { settled, ..TickRequest::once(TICK_ITEMS) };
+            let report = self.backend.tick(partition, request).await;
+            let report = report.expect("a tick is never refused");
+            busy |= report.total() > 0 || !report.owed.is_empty();
+            let done = self.backend.carry_out(partition, report.owed).await;
+            settled = done.expect("what is owed can be carried out");
+            if settled.is_empty() {
+                return busy;
+            }
         }
-        busy
+        panic!("something is owed for ever");
     }
 }
 

@@ -87,7 +87,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 pub(crate) fn written(ms: u64) -> String {
     const UNITS: [(u64, &str); 4] =
         [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s")];
-    let unit = UNITS.into_iter().find(|(unit, _)| ms > 0 && ms % unit == 0);
+    let unit = UNITS.into_iter().find(|(unit, _)| ms > 0 && ms.is_multiple_of(*unit));
     let (unit, name) = unit.unwrap_or((1, "ms"));
     format!("{}{name}", ms / unit)
 }

@@ -271,6 +271,7 @@ functions! {
     ff_check_budget_and_reserve AddLane "ALREADY_ADMITTED"
     ff_release_budget AddLane "ALREADY_SATISFIED"
     ff_forget_usage AddLane "OK"
+    ff_note_budgets_reached AddLane "OK"
     ff_stop_for_budget AddLane "stale_lease"
     ff_pause_for_budget AddLane "ALREADY_SATISFIED"
     ff_block_execution_for_admission AddLane "ALREADY_SATISFIED"

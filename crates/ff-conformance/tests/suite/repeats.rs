@@ -176,6 +176,7 @@ functions! {
     ff_check_budget_and_reserve Recognised
     ff_release_budget Recognised
     ff_forget_usage Nothing
+    ff_note_budgets_reached Nothing
     ff_stop_for_budget Refused
     ff_pause_for_budget Recognised
     ff_block_execution_for_admission Recognised

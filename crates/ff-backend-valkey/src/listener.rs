@@ -107,8 +107,8 @@ impl Life {
     }
 }
 
-/// Returns when the connection is gone, has lost a channel, or does not answer. One that pushes come
-/// over need not be asked.
+/// Returns when the connection is gone, has lost a channel, or does not answer. One that pushes
+/// come over need not be asked.
 async fn until_broken(connection: &Connection, life: &Life) {
     loop {
         let silent_at = life.silent_at();

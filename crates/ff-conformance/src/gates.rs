@@ -155,8 +155,8 @@ impl Deployment {
         panic!("something is owed for ever");
     }
 
-    /// The same in one partition, until nothing more comes of it; gives whether anything was owed or
-    /// due.
+    /// The same in one partition, until nothing more comes of it; gives whether anything was owed
+    /// or due.
     pub async fn carry_out_of(&self, partition: Partition) -> bool {
         let (mut busy, mut settled) = (false, Vec::new());
         for _ in 0..ROUNDS_MAX {

@@ -41,7 +41,7 @@ impl Debt {
         self.done.contains(&false)
     }
 
-    /// Who is gone is forgotten a minute after its end: all of its leases are known to be over then.
+    /// Who is gone is forgotten a minute after its end: its leases are known to be over then.
     fn comes_later(&self, held: &Dump) -> bool {
         let Some(rest) = self.entry.strip_prefix("forget:") else { return false };
         let release = format!("release:{}", &rest[..37]);

@@ -506,12 +506,10 @@ conformance! {
         for key in ["a", "b"] {
             d.create_under(id, key).send().await;
         }
-        let mut left = 2;
-        while left > 0 {
+        for _ in 0..2 {
             let held = d.take_one().await.expect("nothing limits them");
             d.call(held.complete(b"")).await;
             d.carry_out().await;
-            left -= 1;
         }
         d.advance(ff_core::limits::RETENTION_MS_DEFAULT + 100_000).await;
         d.carry_out().await;
@@ -552,17 +550,14 @@ conformance! {
         d.call(update(Limits::at_once(2), id)).await;
         d.advance(4000).await;
         d.carry_out().await;
-        let report = d.backend.tick(d.quotas(), TickRequest::once(1)).await;
-        let report = report.expect("a tick is never refused");
+        let report = d.backend.tick(d.quotas(), TickRequest::once(1)).await.expect("it ticks");
         assert_eq!(report.next_due_at, None, "nothing is left to be done");
     }
 
     async fn who_is_purged_at_once_is_forgotten_only_when_its_release_is_over(d: &Deployment) {
         let id = d.quota(Limits::at_once(1)).await;
-        let policy = format!(
-            r#"{{"quota":{{"policy_id":"{id}","key":"k"}},"retention_ms":0}}"#
-        );
-        d.create().policy(&policy).send().await;
+        let says = format!(r#""quota":{{"policy_id":"{id}","key":"k"}},"retention_ms":0"#);
+        d.create().policy(&format!("{{{says}}}")).send().await;
         let held = d.take_one().await.expect("free");
         d.call(held.complete(b"")).await;
         d.carry_out().await;

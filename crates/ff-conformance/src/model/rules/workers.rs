@@ -1,5 +1,6 @@
 //! Workers: a process has one session at a time, and what it hands back goes on with others.
 
+use ff_core::limits;
 use ff_script::dump::Stored;
 use ff_script::value::Value;
 
@@ -119,14 +120,17 @@ fn needs(seen: &Seen<'_>) -> Checked {
 }
 
 fn depths(seen: &Seen<'_>) -> Checked {
-    let [Value::Array(rows)] = seen.answer.values.as_slice() else {
+    let [Value::Array(rows), Value::Array(queues)] = seen.answer.values.as_slice() else {
         return Err("no list".to_owned());
     };
+    let mut waiting = 0;
     for (lane, row) in seen.sent.rest().iter().zip(rows) {
         let queue = String::from_utf8_lossy(lane);
         let depth = Value::Int(seen.after().queued(&queue).len() as i64);
         let told = matches!(row, Value::Array(parts) if parts.get(1) == Some(&depth));
         rule(told, || format!("{queue} has {depth:?}, and {row:?} was told"))?;
+        waiting += seen.after().needs(&queue).len();
     }
-    Ok(())
+    let told = waiting.min(limits::NEEDS_TOLD_MAX as usize);
+    rule(queues.len() == told, || format!("{told} queues, and {queues:?} were told"))
 }

@@ -65,6 +65,8 @@ local function take(w, p, a, has, x, now)
     return { claim.PLAIN }, ''
   end
   a.worker_id, a.worker_instance_id = x.worker_id, x.worker_instance_id
+  -- That of the attempt which ended: the next one goes by its own lease.
+  a.attempt_id = nil
   return pick.best(w, p, a, names(w, a, has), { a.next_lease_id }, now)
 end
 

@@ -59,6 +59,7 @@ use ff_core::types::{ExecutionId, LaneId};
 use crate::call::{Call, open_reply};
 use crate::calls::deployment::{OpenDeployment, OpenDeploymentReply, RegisterLane};
 use crate::host::Host;
+use crate::ids::Neighbours;
 use following::Following;
 
 /// How often a call whose answer was lost is sent again. Every call recognises its repetition.
@@ -100,6 +101,7 @@ pub struct ScriptBackend<H: ?Sized = dyn Host> {
     /// The list of workers, for those who only look.
     workers: workers::Known,
     admission: AdmissionCounters,
+    neighbours: Neighbours,
 }
 
 impl<H: Host + ?Sized> ScriptBackend<H> {
@@ -111,7 +113,18 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         let (lanes, secrets) = (RwLock::default(), WaitpointSecrets::default());
         let workers = workers::Known::default();
         let admission = AdmissionCounters::default();
-        let backend = Self { host, config, lanes, losses, secrets, following, workers, admission };
+        let neighbours = Neighbours::default();
+        let backend = Self {
+            host,
+            config,
+            lanes,
+            losses,
+            secrets,
+            following,
+            workers,
+            admission,
+            neighbours,
+        };
         backend.open_deployment().await?;
         Ok(backend)
     }

@@ -47,6 +47,7 @@ conformance! {
         let row = &taken[0].row;
         assert_eq!((row.execution_id, row.payload.as_slice()), (high, b"high".as_slice()));
         assert_eq!((row.lease_id, row.lease_epoch.get()), (lease_id, 1));
+        assert_eq!(row.attempt_id.as_uuid(), lease_id.as_uuid(), "an attempt of its own");
         assert_eq!(row.lease_expires_at, d.now().plus_millis(LEASE_MS));
         assert_eq!(next_score, Some(d.now().get() as i64 - 20), "that of the other");
         let described = d.describe(high).await;

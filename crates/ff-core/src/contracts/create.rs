@@ -146,6 +146,14 @@ impl CreateExecution {
         self.under(own.unwrap_or(made), config)
     }
 
+    /// True if neither an id nor a key of its own says where it lies.
+    pub const fn lies_anywhere(&self) -> bool {
+        self.execution_id.is_none()
+            && self.idempotency_key.is_none()
+            && self.debounce.is_none()
+            && self.singleton.is_none()
+    }
+
     /// The id that its key makes, and whose key that is.
     fn keyed(
         &self,

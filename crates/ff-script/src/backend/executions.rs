@@ -7,7 +7,7 @@ use ff_core::contracts::{
     ManyChanged, PriorityChange, ReplayExecution, ReplayMany, RevokeLease, RevokeOutcome, SetTags,
 };
 use ff_core::engine_backend::{Answer, Executions};
-use ff_core::error::EngineError;
+use ff_core::error::{Code, EngineError};
 use ff_core::limits;
 use ff_core::operation::Nothing;
 use ff_core::partition::Partition;
@@ -39,9 +39,9 @@ pub(super) fn named(request_id: Option<RequestId>) -> Option<RequestId> {
 impl<H: Host + ?Sized> Executions for ScriptBackend<H> {
     fn create(&self, execution: contracts::CreateExecution) -> Answer<'_, Created> {
         Box::pin(async move {
-            let Item { call, fresh, .. } = self.prepare(0, execution).await?;
-            let reply = self.call(call.execution_id.partition(), call).await?;
-            Ok(created(reply).under_fresh_id(fresh))
+            let item = self.prepare(0, execution).await?;
+            let answer = self.create_one(&item).await;
+            self.or_elsewhere(item, answer).await
         })
     }
 
@@ -195,9 +195,35 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
             self.check_budgets(policy).await?;
         }
         let is_fresh = execution.execution_id.is_none();
-        let call = CreateExecution::try_from(execution.place(SystemIds.ordered(), &self.config)?)?;
+        let lies_anywhere = execution.lies_anywhere();
+        let fresh = self.neighbours.next(&self.config);
+        let call = CreateExecution::try_from(execution.place(fresh, &self.config)?)?;
         self.register_lane(&call.lane).await?;
-        Ok(Item { position, fresh: is_fresh.then_some(call.execution_id), call })
+        let fresh = is_fresh.then_some(call.execution_id);
+        Ok(Item { position, fresh, lies_anywhere, call })
+    }
+
+    async fn create_one(&self, item: &Item) -> Result<Created, EngineError> {
+        let reply = self.call(item.call.execution_id.partition(), item.call.clone()).await?;
+        Ok(created(reply).under_fresh_id(item.fresh))
+    }
+
+    /// A lane's limit is divided among the partitions, and neighbours fill a few of them first:
+    /// what lies anywhere and found its partition full is tried once more, where chance has it.
+    async fn or_elsewhere(
+        &self,
+        mut item: Item,
+        answer: Result<Created, EngineError>,
+    ) -> Result<Created, EngineError> {
+        match answer {
+            Err(error) if item.lies_anywhere && is_full(&error) => {
+                let elsewhere = ExecutionId::solo(SystemIds.ordered(), &self.config);
+                item.call.execution_id = elsewhere;
+                item.fresh = Some(elsewhere);
+                self.create_one(&item).await
+            }
+            answer => answer,
+        }
     }
 
     async fn create_on(
@@ -210,8 +236,10 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         while items.peek().is_some() {
             let batch = next_batch(&mut items);
             let results = self.send_batch(partition, &batch).await;
-            for (item, result) in batch.iter().zip(results) {
-                answers[item.position] = Some(result.map(|it| it.under_fresh_id(item.fresh)));
+            for (item, result) in batch.into_iter().zip(results) {
+                let answer = result.map(|it| it.under_fresh_id(item.fresh));
+                let position = item.position;
+                answers[position] = Some(self.or_elsewhere(item, answer).await);
             }
         }
     }
@@ -236,6 +264,8 @@ struct Item {
     position: usize,
     /// Its id, if it was made here.
     fresh: Option<ExecutionId>,
+    /// Whether it may be made in another partition as well.
+    lies_anywhere: bool,
     call: CreateExecution,
 }
 
@@ -252,6 +282,10 @@ fn next_batch(items: &mut std::iter::Peekable<std::vec::IntoIter<Item>>) -> Vec<
         batch.push(item);
     }
     batch
+}
+
+fn is_full(error: &EngineError) -> bool {
+    error.code() == Some(Code::LaneFull)
 }
 
 fn read_answer(answer: crate::value::Value) -> Result<CreateExecutionReply, EngineError> {

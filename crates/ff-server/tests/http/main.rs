@@ -107,6 +107,7 @@ on_every_store! {
     budgets::a_task_reports_under_its_lease_and_a_full_budget_blocks,
     lanes::a_paused_lane_hands_nothing_out_until_it_is_resumed,
     lanes::a_lane_is_limited_shared_and_listed_with_its_settings,
+    lanes::a_full_partition_does_not_refuse_what_may_lie_in_another,
     lanes::what_a_submission_leaves_unsaid_is_taken_from_its_kind,
     approvals::approvers_decide_by_link_and_the_worker_learns_who,
     approvals::the_page_asks_and_its_form_decides,

@@ -54,6 +54,15 @@ pub(crate) fn a_lane_is_limited_shared_and_listed_with_its_settings(client: &Cli
     assert_eq!(changed["settings"], json!({"order": "in_order"}));
 }
 
+pub(crate) fn a_full_partition_does_not_refuse_what_may_lie_in_another(client: &Client) {
+    client.put("/v1/lanes/thin", &json!({"waiting_max": 256})).expect(200);
+    let body = json!({"kind": "job", "lane": "thin"});
+    let made = (0..16).filter(|_| client.post("/v1/executions", &body).status == 201).count();
+    // Neighbours lie in four partitions, or in eight where one run ends, with room for one each.
+    assert!(made >= 10, "{made} of 16");
+    client.put("/v1/lanes/thin", &json!({"waiting_max": 0})).expect(200);
+}
+
 pub(crate) fn what_a_submission_leaves_unsaid_is_taken_from_its_kind(client: &Client) {
     let told = |retries: u64, ago: u64| {
         let kinds = json!({"sum": {"retry_policy": {"max_retries": retries}}});

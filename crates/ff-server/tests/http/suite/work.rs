@@ -217,6 +217,7 @@ pub(crate) fn a_claim_is_repeated_under_its_lease_ids(client: &Client) {
         json!({
             "worker_id": "again", "worker_instance_id": "again-1", "lanes": ["again"],
             "count": count, "lease_ttl_ms": 30_000, "lease_ids": ids, "retry": retry,
+            "wait_ms": if retry { 0 } else { 5_000 },
         })
     };
     let claim = |retry| {

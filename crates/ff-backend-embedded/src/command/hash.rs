@@ -75,11 +75,14 @@ pub(super) fn hset(context: &mut Context<'_>, args: Arguments<'_>) -> Result<Eff
         return Err(CommandError::new("ERR wrong number of arguments for 'hset' command"));
     }
     let mut hash = context.keyspace.get_or_new::<Hash>(args[1])?;
-    if hash.is_empty() {
+    let pairs = args[2..].chunks_exact(2).map(|pair| (pair[0], pair[1]));
+    let added = if hash.is_empty() {
         let bytes = args[2..].iter().map(|part| part.len()).sum();
-        hash.reserve((args.len() - 2) / 2, bytes);
-    }
-    let added = args[2..].chunks_exact(2).filter(|pair| hash.set(pair[0], pair[1])).count();
+        hash.reserve(pairs.len(), bytes);
+        hash.fill(pairs)
+    } else {
+        pairs.filter(|(field, value)| hash.set(field, value)).count()
+    };
     context.reply.count(added);
     Ok(Effect::AsCalled)
 }

@@ -32,12 +32,9 @@ pub(super) fn zadd(context: &mut Context<'_>, args: Arguments<'_>) -> Result<Eff
             0 => first,
             _ => number::parse_score(pair[0]).ok_or(CommandError::NOT_A_FLOAT)?,
         };
-        match set.score(pair[1]) {
-            None if options.only_known => {}
-            None => {
-                set.add(pair[1], score);
-                added += 1;
-            }
+        let known = if options.only_known { set.score(pair[1]) } else { set.add(pair[1], score) };
+        match known {
+            None => added += usize::from(!options.only_known),
             Some(old) if options.only_new || old == score => {}
             Some(_) => {
                 set.rescore(pair[1], score);
@@ -82,9 +79,8 @@ pub(super) fn zincrby(
         return Err(CommandError::new("ERR resulting score is not a number (NaN)"));
     }
     let mut set = context.keyspace.get_or_new::<SortedSet>(args[1])?;
-    match stored {
-        None => set.add(args[3], score),
-        Some(_) => set.rescore(args[3], score),
+    if set.add(args[3], score).is_some() {
+        set.rescore(args[3], score);
     }
     context.reply.double(score);
     Ok(Effect::AsCalled)

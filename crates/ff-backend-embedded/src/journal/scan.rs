@@ -6,7 +6,6 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::record::{self, EXEC, LINE_MAX, MULTI, SELECT, Word};
-use crate::number;
 
 /// How much is read at once, at first; more when a unit is larger.
 const READ_BYTES: usize = 256 << 10;
@@ -86,7 +85,7 @@ impl Scanner {
             salt: 0,
             transaction: Transaction::default(),
         };
-        scanner.fill()?;
+        scanner.fill(LINE_MAX)?;
         if scanner.ends_within_first_line() {
             return Ok(Opening::Unfinished);
         }
@@ -129,12 +128,14 @@ impl Scanner {
             };
             let left = self.buffer.len() - self.start;
             match parsed {
-                Parsed::Cut if !self.at_end => self.fill()?,
+                Parsed::Cut if !self.at_end => self.fill(READ_BYTES)?,
                 Parsed::Cut if left == 0 => return Ok(Unit::End),
                 Parsed::Cut => return Ok(Unit::Damage("the file ends within a transaction")),
                 Parsed::Wrong => return Ok(self.wrong()),
                 // The line that follows may not have been read yet.
-                Parsed::Whole(end) if left < end + LINE_MAX && !self.at_end => self.fill()?,
+                Parsed::Whole(end) if left < end + LINE_MAX && !self.at_end => {
+                    self.fill(READ_BYTES)?
+                }
                 Parsed::Whole(end) => return Ok(self.finish(end)),
             }
         }
@@ -176,10 +177,10 @@ impl Scanner {
         }))
     }
 
-    fn fill(&mut self) -> io::Result<()> {
+    fn fill(&mut self, bytes: usize) -> io::Result<()> {
         self.buffer.drain(..self.start);
         self.start = 0;
-        let wanted = (READ_BYTES.max(self.buffer.len()) as u64).min(self.left);
+        let wanted = (bytes.max(self.buffer.len()) as u64).min(self.left);
         let read = (&mut self.file).take(wanted).read_to_end(&mut self.buffer)? as u64;
         self.left -= read;
         self.at_end = read < wanted || self.left == 0;
@@ -286,24 +287,29 @@ impl Transaction {
     }
 }
 
-/// Reads `<prefix><number>\r\n`: the number, and where it ends.
+/// Reads `<prefix><number>\r\n`: the number, and where it ends. One loop, because there is a number
+/// in front of every argument, and most have one digit or two.
 fn prefixed_number(bytes: &[u8], at: usize, prefix: u8) -> Result<(usize, usize), Parsed> {
-    /// Longer than any number that we write.
+    /// More than any number that we write has.
     const DIGITS_MAX: usize = 12;
-    let Some((first, rest)) = bytes.get(at..).and_then(<[u8]>::split_first) else {
-        return Err(Parsed::Cut);
-    };
-    if *first != prefix {
+    let byte = |at: usize| bytes.get(at).copied().ok_or(Parsed::Cut);
+    if byte(at)? != prefix {
         return Err(Parsed::Wrong);
     }
-    let Some(digits) = rest.iter().take(DIGITS_MAX).position(|byte| *byte == b'\r') else {
-        return Err(if rest.len() < DIGITS_MAX { Parsed::Cut } else { Parsed::Wrong });
-    };
-    match rest.get(digits + 1) {
-        None => return Err(Parsed::Cut),
-        Some(b'\n') => {}
-        Some(_) => return Err(Parsed::Wrong),
+    let (first, mut end, mut value) = (at + 1, at + 1, 0);
+    loop {
+        match byte(end)? {
+            digit @ b'0'..=b'9' if end - first < DIGITS_MAX => {
+                value = value * 10 + usize::from(digit - b'0');
+            }
+            b'\r' if end > first => break,
+            _ => return Err(Parsed::Wrong),
+        }
+        end += 1;
     }
-    let value = number::parse_uint(&rest[..digits]).and_then(|value| usize::try_from(value).ok());
-    Ok((value.ok_or(Parsed::Wrong)?, at + 1 + digits + 2))
+    let has_one_spelling = bytes[first] != b'0' || end - first == 1;
+    match byte(end + 1)? {
+        b'\n' if has_one_spelling => Ok((value, end + 2)),
+        _ => Err(Parsed::Wrong),
+    }
 }

@@ -64,6 +64,22 @@ impl Hash {
         }
     }
 
+    /// Sets fields of a hash that has none yet; answers how many it has then. Records are mostly
+    /// written whole: that must not mean a search for each of their fields.
+    pub(crate) fn fill<'a>(&mut self, pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> usize {
+        let mut seen = Seen::default();
+        let set = |(field, value): &(&[u8], &[u8])| match self {
+            Self::Packed(packed)
+                if seen.is_first(field) && packed.has_room(field.len() + value.len()) =>
+            {
+                packed.append(field, value);
+                true
+            }
+            _ => self.set(field, value),
+        };
+        pairs.filter(set).count()
+    }
+
     /// True if the field is new.
     pub(crate) fn set(&mut self, field: &[u8], value: &[u8]) -> bool {
         if let Self::Packed(packed) = self
@@ -100,6 +116,22 @@ impl Hash {
                 Box::new(tree.pairs.iter().map(|(field, value)| (&**field, &**value)))
             }
         }
+    }
+}
+
+/// Which names may have been seen: one bit for all that look alike.
+#[derive(Default)]
+struct Seen(u128);
+
+impl Seen {
+    /// True if this name was certainly not seen before.
+    fn is_first(&mut self, name: &[u8]) -> bool {
+        let letter = |byte: Option<&u8>| byte.copied().map_or(0, usize::from);
+        let look = letter(name.first()) * 31 + letter(name.last()) + name.len();
+        let bit = 1 << (look % 128);
+        let is_first = self.0 & bit == 0;
+        self.0 |= bit;
+        is_first
     }
 }
 
@@ -289,6 +321,19 @@ mod tests {
             (hash.get(b"a"), hash.get(b"c"), hash.len()),
             (Some(&b""[..]), Some(&b"x"[..]), 2)
         );
+    }
+
+    #[test]
+    fn a_hash_that_is_filled_at_once_is_the_same_as_one_filled_step_by_step() {
+        let names: Vec<String> = (0..100).map(|n| format!("f{}", n * 7 % 90)).collect();
+        for count in [0, 1, 2, 40, 64, 65, 100] {
+            let pairs =
+                || names[..count].iter().map(|name| (name.as_bytes(), &name.as_bytes()[1..]));
+            let (mut filled, mut model) = (Hash::default(), Hash::default());
+            let added = pairs().filter(|(field, value)| model.set(field, value)).count();
+            assert_eq!(filled.fill(pairs()), added);
+            assert!(filled.iter().eq(model.iter()), "{count}");
+        }
     }
 
     #[test]

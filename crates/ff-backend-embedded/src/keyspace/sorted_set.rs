@@ -88,10 +88,21 @@ impl SortedSet {
         self.scores.find(hash, is).map(|found| found.score)
     }
 
-    /// Adds a member that is not there yet.
-    pub(crate) fn add(&mut self, member: &[u8], score: f64) {
+    /// Adds a member, unless it is there: then its score is answered, and stays.
+    pub(crate) fn add(&mut self, member: &[u8], score: f64) -> Option<f64> {
+        let (hash, runs) = (hash_of(member), &self.runs);
+        let is = |it: &Scored| it.hash == hash && place_in(runs, it.score, member).is_some();
+        let mut is_new = false;
+        let make = || {
+            is_new = true;
+            Scored { hash, score }
+        };
+        let known = self.scores.find_or_insert(hash, is, make).score;
+        if !is_new {
+            return Some(known);
+        }
         self.place(member, Ranked { score, member: Text::new(member) });
-        self.scores.insert(Scored { hash: hash_of(member), score });
+        None
     }
 
     /// Gives a member that is there another score.
@@ -327,8 +338,9 @@ mod tests {
             let score = next(50) as f64;
             match (next(3), model.contains_key(&member)) {
                 (0, known) => assert_eq!(set.remove(&member), known),
+                (1, _) => assert_eq!(set.add(&member, score), model.get(&member).copied()),
                 (_, true) => set.rescore(&member, score),
-                (_, false) => set.add(&member, score),
+                (_, false) => assert_eq!(set.add(&member, score), None),
             }
             match set.score(&member) {
                 Some(score) => model.insert(member, score),

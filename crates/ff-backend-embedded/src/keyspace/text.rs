@@ -94,11 +94,30 @@ impl<const N: usize> Text<N> {
 /// What stands before a UUID at the end of a text, and the UUID.
 fn split(text: &[u8]) -> Option<(&[u8], [u8; UUID_BYTES])> {
     let (front, end) = text.split_at_checked(text.len().checked_sub(UUID_TEXT)?)?;
-    let uuid = Uuid::try_parse_ascii(end).ok()?;
-    let mut again = [0; UUID_TEXT];
-    // Only one spelling comes back as it was.
-    let same = uuid.hyphenated().encode_lower(&mut again).as_bytes() == end;
-    same.then(|| (front, uuid.into_bytes()))
+    Some((front, uuid_of(end)?))
+}
+
+/// The UUID that is spelled in the one way that comes back as it was: with hyphens, in lower case.
+fn uuid_of(text: &[u8]) -> Option<[u8; UUID_BYTES]> {
+    /// Where the hyphens are, and where each byte begins.
+    const HYPHENS: [usize; 4] = [8, 13, 18, 23];
+    const BYTES: [usize; UUID_BYTES] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
+    if HYPHENS.iter().any(|at| text[*at] != b'-') {
+        return None;
+    }
+    let mut uuid = [0; UUID_BYTES];
+    for (byte, at) in uuid.iter_mut().zip(BYTES) {
+        *byte = digit(text[at])? << 4 | digit(text[at + 1])?;
+    }
+    Some(uuid)
+}
+
+fn digit(letter: u8) -> Option<u8> {
+    match letter {
+        b'0'..=b'9' => Some(letter - b'0'),
+        b'a'..=b'f' => Some(letter - b'a' + 10),
+        _ => None,
+    }
 }
 
 fn written(packed: &[u8]) -> Expanded<'_> {

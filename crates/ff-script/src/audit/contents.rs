@@ -81,7 +81,7 @@ pub(super) fn sort<'a>(
         let Some((partition, place)) = placed(key, stored, config, found) else { continue };
         let contents = partitions.entry(partition).or_insert_with(|| Contents::new(partition));
         if let (&Place::Record(uuid), Stored::Hash(fields)) = (&place, stored) {
-            let record = Record { key, uuid, fields };
+            let record = Record::new(key, uuid, fields);
             let kept =
                 if record.is_remnant() { &mut contents.remnants } else { &mut contents.records };
             kept.insert(uuid, record);

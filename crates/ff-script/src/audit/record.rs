@@ -197,7 +197,26 @@ fields! {
 pub(super) struct Record<'a> {
     pub(super) key: &'a [u8],
     pub(super) uuid: &'a str,
-    pub(super) fields: &'a Hash,
+    fields: &'a Hash,
+    names: Names,
+}
+
+/// Which fields there may be: one bit for all names that look alike. Most that are asked for are
+/// not there, and the audit asks for nearly all of every record.
+struct Names(u128);
+
+impl Names {
+    fn of(fields: &Hash) -> Self {
+        Self(fields.keys().fold(0, |bits, name| bits | Self::bit(name)))
+    }
+
+    fn bit(name: &[u8]) -> u128 {
+        1 << name.iter().fold(0, |look, byte| (look * 31 + u32::from(*byte)) % u128::BITS)
+    }
+
+    fn may_have(&self, name: &[u8]) -> bool {
+        self.0 & Self::bit(name) != 0
+    }
 }
 
 /// The one stored word that says where an execution stands.
@@ -231,12 +250,16 @@ impl State {
 }
 
 impl<'a> Record<'a> {
+    pub(super) fn new(key: &'a [u8], uuid: &'a str, fields: &'a Hash) -> Self {
+        Self { key, uuid, fields, names: Names::of(fields) }
+    }
+
     pub(super) fn has(&self, field: Field) -> bool {
-        self.fields.contains_key(field)
+        self.bytes(field).is_some()
     }
 
     pub(super) fn bytes(&self, field: Field) -> Option<&'a [u8]> {
-        self.fields.get(field).map(Vec::as_slice)
+        self.names.may_have(field).then(|| self.fields.get(field))?.map(Vec::as_slice)
     }
 
     /// A text, or the empty one if there is none that can be read.

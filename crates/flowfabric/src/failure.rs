@@ -13,7 +13,8 @@ Exit codes:
   3  the execution ended, but was not completed
   4  the execution has not ended yet
   5  the data is damaged
-  6  the server could not be reached";
+  6  the server could not be reached
+  130  you interrupted it";
 
 /// What to tell the person, and the exit code.
 #[derive(Debug)]

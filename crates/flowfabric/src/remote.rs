@@ -87,6 +87,10 @@ impl Remote {
             return Failure::from(format!("{url} wants a bearer token that it knows: {hint}"));
         }
         if let SdkError::Config { message, .. } = error {
+            if message.starts_with("must look like") {
+                let said = format!("--url or FLOWFABRIC_URL: {url:?} {message}");
+                return Failure::not_understood(said);
+            }
             let said = format!("--url, FLOWFABRIC_URL or the token: {message}");
             return Failure::not_understood(said);
         }

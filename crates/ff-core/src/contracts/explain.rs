@@ -325,7 +325,7 @@ impl fmt::Display for Sentence<'_> {
             }
             Why::FlowNotSealed => f.write_str("its flow is not whole yet"),
             Why::Suspended { suspended_for, requested_by, .. } => {
-                write!(f, "suspended: {suspended_for}")?;
+                write!(f, "suspended: {}", suspended_for.replace('_', " "))?;
                 by(f, requested_by)
             }
             Why::Held { requested_by, note, .. } => {

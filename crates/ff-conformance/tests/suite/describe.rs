@@ -28,7 +28,7 @@ const ALL: &str = concat!(
     r#""stream_policy":{"durability_mode":"summary","retention_maxlen":50,"#,
     r#""retention_bytes":1000,"retention_ttl_ms":0},"#,
     r#""budget_ids":["00000000-0000-4000-8000-000000000007"],"#,
-    r#""reserve_usage":{"seconds":0,"tokens":1000000000000000}}"#,
+    r#""reserve_usage":{"seconds":0,"tokens":1000000000000}}"#,
 );
 
 fn policy(json: &str) -> ExecutionPolicy {

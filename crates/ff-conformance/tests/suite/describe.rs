@@ -1,5 +1,6 @@
 //! Reading one execution.
 
+use ff_conformance::gates::Limits;
 use ff_conformance::{Deployment, LANE, conformance};
 use ff_core::engine_backend::roles::*;
 use ff_core::error::Code;
@@ -115,6 +116,13 @@ conformance! {
         let id = named().send().await;
         let a_day = Some(limits::DEDUP_MS_DEFAULT);
         assert_eq!(effective(d, id).await.dedup_window_ms, a_day);
+    }
+
+    async fn the_quota_that_it_runs_under_is_told(d: &Deployment) {
+        let id = d.quota(Limits::at_once(1)).await;
+        let execution = d.create_under(id, "k").send().await;
+        let told = effective(d, execution).await.quota.expect("a quota");
+        assert_eq!((told.policy_id, told.key.as_deref()), (id, Some("k")));
     }
 
     async fn a_new_execution_has_no_attempts(d: &Deployment) {

@@ -111,6 +111,10 @@ impl Remote {
                      FLOWFABRIC_URL."
                 ))
             }
+            // It has a word for what it refuses.
+            Some(BackendErrorKind::Protocol) if words(error).starts_with("forbidden_host: ") => {
+                Failure::from(format!("{url}: {}", words(error)))
+            }
             Some(BackendErrorKind::Protocol) => Failure::from(format!(
                 "what answers at {url} is no FlowFabric: {}\n\
                  The address has no path, as in http://host:7480.",

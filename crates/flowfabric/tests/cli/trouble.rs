@@ -57,6 +57,14 @@ fn help_says_what_the_exit_codes_mean() {
 }
 
 #[test]
+fn a_server_that_does_not_answer_to_a_name_is_told_as_one() {
+    let site = Site::start();
+    let said = alone(&["ls", "--url", &site.url.replace("127.0.0.1", "127.1")]).complaint(1);
+    assert!(said.contains("answers only to names of its own"), "{said}");
+    assert!(!said.contains("is no FlowFabric"), "{said}");
+}
+
+#[test]
 fn what_was_mistyped_is_told_in_words() {
     let submit = |flags: &[&str]| alone(&[&["submit", "mail"], flags].concat()).complaint(2);
     let said = submit(&["--tag", "team=search"]);

@@ -63,6 +63,9 @@ end
 -- The ids of its budgets, in their order.
 function gate.budget_ids(x) return x.budgets and (budgets(x)) or {} end
 
+-- What it reserves of each of them, as model/amount.lua writes it.
+function gate.reserves(x) return x.budgets and select(2, budgets(x)) or '' end
+
 -- Is this one of its budgets?
 function gate.has_budget(x, id)
   local ids = gate.budget_ids(x)

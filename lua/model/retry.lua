@@ -12,9 +12,10 @@ function retry.pack(rule)
     table.concat(rule.categories, ',') }, ':')
 end
 
-local function unpack_rule(text)
+-- How failures of an execution are retried; nil if they are not.
+function retry.rule(x)
   local max, kind, first, top, multiplier, jitter, categories =
-    string.match(text, '^(%d+):(%l+):(%d+):(%d+):(%d+):([01]):(.*)$')
+    string.match(x.retry_rule or '', '^(%d+):(%l+):(%d+):(%d+):(%d+):([01]):(.*)$')
   if not max then return nil end
   return { max_retries = tonumber(max), type = kind, first_ms = tonumber(first),
     max_ms = tonumber(top), multiplier = tonumber(multiplier) / 1000, jitter = jitter == '1',
@@ -48,7 +49,7 @@ end
 -- How long to wait before the next attempt, or nil if this failure is the last. An unreadable
 -- rule means no retry.
 function retry.delay_ms(x, category)
-  local rule, count = unpack_rule(x.retry_rule or ''), number.stored(x.retry_count, 0)
+  local rule, count = retry.rule(x), number.stored(x.retry_count, 0)
   if not rule or count >= rule.max_retries or not admits(rule, category) then return nil end
   return backoff_ms(rule, x.uuid, count)
 end

@@ -9,6 +9,7 @@ local number = require('kernel.number')
 local record = require('model.record')
 local reply = require('kernel.reply')
 local attempt = require('model.attempt')
+local effective = require('model.effective')
 local index = require('model.index')
 local lane = require('model.lane')
 local lease = require('model.lease')
@@ -71,7 +72,7 @@ local DESCRIBED = {
   'failure_category', 'failure_detail', 'cancel_reason', 'cancelled_by', 'progress_pct',
   'progress_message', 'progress_at', 'required_capabilities', 'flow_id', 'purge_at',
   'policy_json', 'tags', 'lease_heard_at', 'correlation_id', 'suspensions', 'hold_reason',
-  'held_at', 'held_by', 'hold_note',
+  'held_at', 'held_by', 'hold_note', 'effective_policy',
 }
 
 define {
@@ -102,7 +103,8 @@ define {
       state.ENDED[x.state] and index.purge_at(x), blob.get(x, 'policy'),
       x.tagged and redis.call('HGETALL', keys.tags(x.key)) or {},
       held(x, x.renewed_at or x.resumed_at or x.attempt_started_at), x.correlation_id,
-      suspensions(p, x), x.park_reason, x.parked_at, x.parked_by, x.park_note })))
+      suspensions(p, x), x.park_reason, x.parked_at, x.parked_by, x.park_note,
+      effective.text(x) })))
   end,
 }
 

@@ -128,6 +128,27 @@ impl ExecutionPolicy {
         Ok(json)
     }
 
+    /// What holds where nobody says anything. How long an execution is kept depends on how it ends.
+    pub fn built_in() -> Self {
+        Self {
+            retry_policy: Some(RetryPolicy { max_retries: 0, ..RetryPolicy::default() }),
+            suspension_policy: Some(SuspensionPolicy {
+                default_timeout_ms: None,
+                timeout_behavior: Some(TimeoutBehavior::Fail),
+            }),
+            max_signals_per_execution: Some(limits::SIGNALS_DEFAULT),
+            max_reclaim_count: Some(limits::RECLAIMS_DEFAULT),
+            max_replay_count: Some(limits::REPLAYS_DEFAULT),
+            stream_policy: Some(StreamPolicy {
+                durability_mode: Some(DurabilityMode::Durable),
+                retention_maxlen: Some(limits::STREAM_FRAMES_DEFAULT),
+                retention_bytes: Some(limits::STREAM_BYTES_DEFAULT),
+                retention_ttl_ms: None,
+            }),
+            ..Self::default()
+        }
+    }
+
     /// The capabilities a worker must have.
     pub fn required_capabilities(&self) -> CapabilitySet {
         let routing = self.routing_requirements.as_ref();

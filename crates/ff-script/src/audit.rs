@@ -133,7 +133,9 @@ impl fmt::Display for Report {
         let total: usize = self.executions.values().sum();
         write!(f, "{} partitions, {} keys, {total} executions", self.partitions, self.keys)?;
         for (place, (state, count)) in self.executions.iter().enumerate() {
-            write!(f, "{}{count} {state}", if place == 0 { ": " } else { ", " })?;
+            // Records say success where everybody else says completed.
+            let word = if state == "success" { "completed" } else { state.as_str() };
+            write!(f, "{}{count} {word}", if place == 0 { ": " } else { ", " })?;
         }
         writeln!(f)?;
         if self.is_clean() {

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use ff_sdk::{EngineError, ErrorKind, SdkError};
+use ff_sdk::{BackendError, BackendErrorKind, EngineError, ErrorKind, SdkError};
 
 /// Shown by `--help`: what scripts may rely on.
 pub(crate) const EXIT_CODES: &str = "\
@@ -13,7 +13,8 @@ Exit codes:
   3  the execution ended, but was not completed
   4  the execution has not ended yet
   5  the data is damaged
-  6  the server could not be reached";
+  6  the server could not be reached
+  130  you interrupted it";
 
 /// What to tell the person, and the exit code.
 #[derive(Debug)]
@@ -77,6 +78,9 @@ impl Failure {
         let code = if ours || refused == Some(ErrorKind::Validation) { 2 } else { 1 };
         let said = match error {
             SdkError::Engine(error) => of_engine(error),
+            SdkError::Backend(source) | SdkError::BackendContext { source, .. } => {
+                of_backend(source)
+            }
             error => error.to_string(),
         };
         Self::new(said, code)
@@ -98,6 +102,15 @@ fn of_engine(error: &EngineError) -> String {
     match error {
         EngineError::Contextual { source, .. } => of_engine(source),
         error => error.to_string(),
+    }
+}
+
+fn of_backend(error: &BackendError) -> String {
+    match error.kind {
+        BackendErrorKind::Transport | BackendErrorKind::Timeout => {
+            format!("the store, or the way to it, has trouble: {}", error.message)
+        }
+        _ => error.to_string(),
     }
 }
 

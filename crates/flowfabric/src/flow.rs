@@ -11,6 +11,7 @@ mod layout;
 mod svg;
 mod tree;
 
+mod attended;
 mod cancel;
 mod list;
 mod replay;

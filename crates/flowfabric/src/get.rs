@@ -7,8 +7,12 @@ use ff_sdk::{Client, EngineError, ExecutionRef, ExecutionSnapshot, PublicState, 
 use crate::excerpt::excerpt;
 use crate::failure::Failure;
 use crate::history;
+use crate::policy;
 use crate::remote::{Remote, block_on};
 use crate::time;
+
+/// What stands behind a name in a line of 80 columns.
+const VALUE_MAX: usize = 67;
 
 /// Which executions to show.
 #[derive(clap::Args)]
@@ -59,8 +63,11 @@ impl Whole {
         };
         let attempts = history::read_attempts(client, name).await?;
         let history = history::read_history(client, name).await?;
+        let is_free = snapshot.current_lease.is_none();
         let without_worker = match snapshot.public_state() {
-            PublicState::Waiting => client.without_worker(name).await?,
+            PublicState::Waiting | PublicState::Active if is_free => {
+                client.without_worker(name).await?
+            }
             _ => None,
         };
         Ok(Self { snapshot, input, result, attempts, history, without_worker })
@@ -153,10 +160,31 @@ fn text(name: ExecutionRef, snapshot: &ExecutionSnapshot) -> String {
         let reason = if cancel.reason.is_empty() { "no reason was given" } else { &cancel.reason };
         lines.push(("cancelled", format!("{reason} (by {by})")));
     }
-    lines.extend(snapshot.policy_json.clone().map(|policy| ("policy", policy)));
+    lines.extend(policy_lines(snapshot));
     lines.extend(snapshot.tags.iter().map(|(name, value)| ("tag", format!("{name} = {value}"))));
     let lines = lines.into_iter().map(|(name, value)| line(name, &value));
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The policy that holds, in lines of 80 columns.
+fn policy_lines(snapshot: &ExecutionSnapshot) -> Vec<(&'static str, String)> {
+    let Some(json) = &snapshot.effective_policy_json else { return Vec::new() };
+    // A newer server may know more of a policy.
+    let Ok(flags) = serde_json::from_str(json).and_then(policy::in_force) else {
+        return vec![("policy", json.clone())];
+    };
+    let mut lines: Vec<(&'static str, String)> = Vec::new();
+    for flag in flags {
+        match lines.last_mut() {
+            Some((_, line)) if line.len() + flag.len() < VALUE_MAX => {
+                line.push(' ');
+                line.push_str(&flag);
+            }
+            Some(_) => lines.push(("", flag)),
+            None => lines.push(("policy", flag)),
+        }
+    }
+    lines
 }
 
 /// A hold that does not keep it from running yet; one that does is what it waits for.

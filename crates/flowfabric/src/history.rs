@@ -10,9 +10,10 @@ use crate::remote::{Remote, block_on};
 use crate::table::{Table, cut};
 use crate::time;
 
-/// The widest cells of people's own words: with the others a line has 80 columns.
+/// How wide a table is at most.
+const WIDTH: usize = 80;
+/// The widest cells of people's own words.
 const WORKER_MAX: usize = 18;
-const WHY_MAX: usize = 14;
 
 /// The events that are of a worker's making.
 const WORKERS_DO: [&str; 6] =
@@ -98,9 +99,10 @@ pub(crate) fn attempt_table(attempts: &[AttemptRecord]) -> Table {
             time::time_of_day(one.started_at),
             took.unwrap_or_default(),
             cut(one.worker_instance_id.as_str(), WORKER_MAX),
-            cut(&one_line(&why), WHY_MAX),
+            one_line(&why),
         ]);
     }
+    table.fit(WIDTH);
     table
 }
 
@@ -129,9 +131,10 @@ pub(crate) fn timeline(history: &History) -> Table {
             event.kind.replace('_', " "),
             attempt.unwrap_or_default(),
             cut(&by, WORKER_MAX),
-            cut(&reason(event), WHY_MAX),
+            reason(event),
         ]);
     }
+    table.fit(WIDTH);
     table
 }
 
@@ -149,6 +152,7 @@ fn reason(event: &Event) -> String {
     match event.kind.as_str() {
         "ended" => {}
         "priority_changed" => return format!("from {reason}"),
+        "blocked" | "unblocked" | "parked" | "unparked" => return reason.replace('_', " "),
         _ => return reason,
     }
     let mut parts = reason.split(':');

@@ -14,7 +14,7 @@ const PAGE: usize = 1000;
 
 /// The widest cells of people's own words: with the others a line has 80 columns.
 const KIND_MAX: usize = 12;
-const STATE_MAX: usize = 10;
+const STATE_MAX: usize = 12;
 
 /// Which executions to list, and how.
 #[derive(clap::Args, Clone)]

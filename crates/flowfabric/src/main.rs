@@ -64,7 +64,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// A durable execution engine: background jobs, agent runs, approvals and flows that survive
 /// crashes.
 #[derive(Parser)]
-#[command(name = "flowfabric", version, after_help = EXIT_CODES)]
+#[command(name = "flowfabric", version, after_help = EXIT_CODES, arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use ff_core::limits::{MAX_RETRIES_MAX, RETENTION_MS_MAX};
+use ff_core::limits::{
+    DEDUP_MS_DEFAULT, FAILED_RETENTION_MS_DEFAULT, MAX_RETRIES_MAX, RETENTION_MS_DEFAULT,
+    RETENTION_MS_MAX,
+};
 use ff_core::policy::{Backoff, ExecutionPolicy, PolicyError, RetryPolicy, TimeoutPolicy};
 
 use crate::failure::Failure;
@@ -53,8 +56,11 @@ fn retention(text: &str) -> Result<Duration, String> {
     if time > most { Err(format!("must be {days}d at most")) } else { Ok(time) }
 }
 
-/// What is wrong with the JSON: where, unless it is the whole, and the rule.
-fn in_json(error: &PolicyError) -> String {
+/// What is wrong with the JSON: that it is none, or where, unless it is the whole, and the rule.
+fn in_json(text: &str, error: &PolicyError) -> String {
+    if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(text) {
+        return format!("policy is no JSON: {error}");
+    }
     match error.path.as_str() {
         "$" => format!("policy: {}", error.rule),
         _ => error.to_string(),
@@ -63,9 +69,14 @@ fn in_json(error: &PolicyError) -> String {
 
 /// A policy as the flags would say it, and what they cannot say as JSON.
 pub(crate) fn as_flags(policy: &ExecutionPolicy) -> Result<String, serde_json::Error> {
+    let flags = flags(policy)?;
+    Ok(if flags.is_empty() { "none".to_owned() } else { flags.join(" ") })
+}
+
+fn flags(policy: &ExecutionPolicy) -> Result<Vec<String>, serde_json::Error> {
     let (mut rest, mut flags) = (policy.clone(), Vec::new());
     if let Some(said) = rest.retry_policy.as_ref().and_then(retries_as_flags) {
-        flags.push(said);
+        flags.extend(said);
         rest.retry_policy = None;
     }
     let times = rest.timeout_policy.take().unwrap_or_default();
@@ -81,11 +92,50 @@ pub(crate) fn as_flags(policy: &ExecutionPolicy) -> Result<String, serde_json::E
     if rest != ExecutionPolicy::default() {
         flags.push(format!("--policy '{}'", serde_json::to_string(&rest)?));
     }
-    Ok(if flags.is_empty() { "none".to_owned() } else { flags.join(" ") })
+    Ok(flags)
 }
 
-/// `--retries 5 --backoff 1s..5m`; none if flags cannot say all of it.
-fn retries_as_flags(policy: &RetryPolicy) -> Option<String> {
+/// The policy that holds for an execution, in flags: what differs from the built-in one, and always
+/// how often it is retried and how long it is kept.
+pub(crate) fn in_force(policy: ExecutionPolicy) -> Result<Vec<String>, serde_json::Error> {
+    let kept = policy.retention_ms.is_some();
+    let never = policy.retry_policy.as_ref().is_none_or(|retry| retry.max_retries == 0);
+    let mut said = flags(&without_built_in(policy))?;
+    if never {
+        said.insert(0, "--retries 0".to_owned());
+    }
+    if !kept {
+        let time = time::written;
+        let (usual, failed) = (RETENTION_MS_DEFAULT, FAILED_RETENTION_MS_DEFAULT);
+        said.push(format!("--retention {} ({} if it fails)", time(usual), time(failed)));
+    }
+    Ok(said)
+}
+
+/// What a policy says that would not hold anyway.
+fn without_built_in(policy: ExecutionPolicy) -> ExecutionPolicy {
+    fn unless_equal<T: PartialEq>(said: Option<T>, built_in: Option<T>) -> Option<T> {
+        if said == built_in { None } else { said }
+    }
+    let built_in = ExecutionPolicy::built_in();
+    let never = |retry: &RetryPolicy| retry.max_retries == 0;
+    ExecutionPolicy {
+        retry_policy: policy.retry_policy.filter(|retry| !never(retry)),
+        suspension_policy: unless_equal(policy.suspension_policy, built_in.suspension_policy),
+        max_signals_per_execution: unless_equal(
+            policy.max_signals_per_execution,
+            built_in.max_signals_per_execution,
+        ),
+        max_reclaim_count: unless_equal(policy.max_reclaim_count, built_in.max_reclaim_count),
+        max_replay_count: unless_equal(policy.max_replay_count, built_in.max_replay_count),
+        dedup_window_ms: policy.dedup_window_ms.filter(|ms| *ms != DEDUP_MS_DEFAULT),
+        stream_policy: unless_equal(policy.stream_policy, built_in.stream_policy),
+        ..policy
+    }
+}
+
+/// `--retries 5` and `--backoff 1s..5m`; none if flags cannot say all of it.
+fn retries_as_flags(policy: &RetryPolicy) -> Option<[String; 2]> {
     let Backoff::Exponential { initial_delay_ms, max_delay_ms, .. } = policy.backoff else {
         return None;
     };
@@ -95,7 +145,8 @@ fn retries_as_flags(policy: &RetryPolicy) -> Option<String> {
         backoff: backoff(&pauses).ok()?,
         ..RetryPolicy::default()
     };
-    (said == *policy).then(|| format!("--retries {} --backoff {pauses}", said.max_retries))
+    let flags = [format!("--retries {}", said.max_retries), format!("--backoff {pauses}")];
+    (said == *policy).then_some(flags)
 }
 
 impl PolicyFlags {
@@ -103,7 +154,7 @@ impl PolicyFlags {
     pub(crate) fn policy(&self) -> Result<ExecutionPolicy, Failure> {
         let mut policy = match &self.policy {
             Some(text) => ExecutionPolicy::from_json(text.as_bytes())
-                .map_err(|error| Failure::not_understood(format!("--{}", in_json(&error))))?,
+                .map_err(|error| Failure::not_understood(format!("--{}", in_json(text, &error))))?,
             None => ExecutionPolicy::default(),
         };
         self.add_retries(&mut policy);
@@ -191,6 +242,23 @@ mod tests {
             told(&["--policy", json, "--timeout", "90s"]),
             format!("--timeout 90s --policy '{json}'")
         );
+    }
+
+    #[test]
+    fn what_holds_is_told_without_what_would_hold_anyway() {
+        let told = |policy| in_force(policy).expect("words").join(" ");
+        let unsaid = "--retries 0 --retention 1d (7d if it fails)";
+        assert_eq!(told(ExecutionPolicy::built_in()), unsaid);
+        let retry_policy = Some(RetryPolicy::default());
+        let (retention_ms, max_replay_count) = (Some(5000), Some(3));
+        let said = ExecutionPolicy {
+            retry_policy,
+            retention_ms,
+            max_replay_count,
+            ..ExecutionPolicy::built_in()
+        };
+        let flags = "--retries 3 --backoff 1s..1m --retention 5s";
+        assert_eq!(told(said), format!("{flags} --policy '{{\"max_replay_count\":3}}'"));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! `flowfabric quota`: how many may begin within a window, and how many may run at a time.
 
+use std::time::Duration;
+
 use ff_sdk::{
     Client, CreateQuota, QuotaHoldersQuery, QuotaLimits, QuotaPolicyId, QuotaQuery, QuotaRecord,
 };
@@ -64,19 +66,26 @@ pub(crate) struct Limits {
     /// How many may begin within the window.
     #[arg(long, value_name = "N", requires = "window")]
     rate: Option<u64>,
-    /// How long the window is, in seconds.
-    #[arg(long, value_name = "SECONDS", requires = "rate")]
+    /// How long the window is, in whole seconds.
+    #[arg(long, value_name = "TIME", value_parser = window, requires = "rate")]
     window: Option<u64>,
-    /// By how many milliseconds the opening of a full window is scattered.
-    #[arg(long, value_name = "MS")]
-    jitter: Option<u64>,
+    /// By how much the opening of a full window is scattered.
+    #[arg(long, value_name = "TIME", value_parser = time::duration)]
+    jitter: Option<Duration>,
+}
+
+/// The seconds of a window.
+fn window(text: &str) -> Result<u64, String> {
+    let window = time::duration(text)?;
+    let whole = window.subsec_nanos() == 0 && !window.is_zero();
+    if whole { Ok(window.as_secs()) } else { Err("must be whole seconds, 1s or more".to_owned()) }
 }
 
 impl Limits {
     /// A policy without any limit would be none.
     fn must_limit(&self) -> Result<(), Failure> {
         if self.concurrent.is_none() && self.rate.is_none() {
-            let rule = "give it a limit: --concurrent N, --rate N with --window SECONDS, or both";
+            let rule = "give it a limit: --concurrent N, --rate N with --window TIME, or both";
             return Err(Failure::not_understood(rule));
         }
         Ok(())
@@ -87,7 +96,7 @@ impl Limits {
             window_seconds: self.window,
             max_requests_per_window: self.rate,
             max_concurrent: self.concurrent,
-            jitter_ms: self.jitter,
+            jitter_ms: self.jitter.map(time::millis),
         }
     }
 }
@@ -180,11 +189,13 @@ fn show(quota: &QuotaRecord, json: bool) -> Result<(), Failure> {
     if let Some(at) = quota.opens_at {
         say!("opens     {}", time::moment(at));
     }
-    say!(
-        "awaited   {} keys; this one in {} partitions",
-        quota.keys_awaited,
-        quota.partitions_waiting
-    );
+    let awaited = match (quota.keys_awaited, quota.partitions_waiting) {
+        (0, _) => "no key".to_owned(),
+        (1, 1..) => "this key".to_owned(),
+        (keys, 0) => format!("{keys} other keys"),
+        (keys, _) => format!("this key, and {} others", keys.saturating_sub(1)),
+    };
+    say!("awaited   {awaited}");
     Ok(())
 }
 

@@ -87,6 +87,10 @@ impl Remote {
             return Failure::from(format!("{url} wants a bearer token that it knows: {hint}"));
         }
         if let SdkError::Config { message, .. } = error {
+            if message.starts_with("must look like") {
+                let said = format!("--url or FLOWFABRIC_URL: {url:?} {message}");
+                return Failure::not_understood(said);
+            }
             let said = format!("--url, FLOWFABRIC_URL or the token: {message}");
             return Failure::not_understood(said);
         }
@@ -106,6 +110,10 @@ impl Remote {
                      Start one with `flowfabric serve`, or name another with --url or \
                      FLOWFABRIC_URL."
                 ))
+            }
+            // It has a word for what it refuses.
+            Some(BackendErrorKind::Protocol) if words(error).starts_with("forbidden_host: ") => {
+                Failure::from(format!("{url}: {}", words(error)))
             }
             Some(BackendErrorKind::Protocol) => Failure::from(format!(
                 "what answers at {url} is no FlowFabric: {}\n\

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use ff_core::bytes::Base64;
-use ff_sdk::{AwaitError, Client, ExecutionId, ExecutionRef};
+use ff_sdk::{AwaitError, Client, ExecutionId, ExecutionRef, Why};
 use serde_json::{Value, json};
 
 use crate::failure::{EXIT_CODES, Failure};
@@ -26,8 +26,8 @@ pub(crate) struct Options {
     wait: Wait,
 }
 
-/// How long a worker that could take an execution may be missing before that is said.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long what keeps an execution from going on may last before that is said.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How often somebody who waits at a terminal sees how it stands.
 const LOOK: Duration = Duration::from_millis(500);
@@ -75,12 +75,12 @@ async fn wait(
     let mut signals = Signals::listen()?;
     let mut bar = ProgressBar::new("waiting", None, json || limit.is_zero());
     let ended = Outcome::await_end(client, name, limit);
-    let mut lonely = pin!(lonely(client, name));
+    let mut stuck = pin!(stuck(client, name));
     let (mut ended, mut is_told) = (pin!(ended), limit.is_zero());
     loop {
         tokio::select! {
             ended = &mut ended => return ended,
-            trouble = &mut lonely, if !is_told => {
+            trouble = &mut stuck, if !is_told => {
                 is_told = true;
                 if let Some(trouble) = trouble {
                     drop(bar);
@@ -112,12 +112,17 @@ fn shown(client: &Client, name: ExecutionRef) -> ExecutionRef {
     id.map_or(name, |id| client.connection().shortest(id))
 }
 
-/// Why nobody will take an execution that waits, if that is so after a while: workers that are
-/// started together with it need a moment.
-async fn lonely(client: &Client, name: ExecutionRef) -> Option<String> {
+/// Why it does not go on by itself, if that is so after a while: workers that are started together
+/// with it need a moment.
+async fn stuck(client: &Client, name: ExecutionRef) -> Option<String> {
     tokio::time::sleep(PATIENCE).await;
     // The wait itself says what is wrong with the server.
-    client.without_worker(name).await.ok().flatten()
+    let explained = client.why(name).await.ok()?;
+    let by_people = matches!(
+        explained.why,
+        Why::LanePaused | Why::Held { .. } | Why::Suspended { .. } | Why::Budget { .. }
+    );
+    (by_people || explained.is_without_worker()).then_some(explained.summary)
 }
 
 async fn standing(client: &Client, name: ExecutionRef) -> String {

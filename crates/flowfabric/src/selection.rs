@@ -2,7 +2,7 @@
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use ff_core::contracts::TagFilter;
-use ff_sdk::{ListFilter, PublicState, TimestampMs};
+use ff_sdk::{Code, EngineError, ListFilter, PublicState, TimestampMs};
 
 use crate::time;
 
@@ -22,7 +22,7 @@ pub(crate) struct Selection {
     #[arg(long)]
     namespace: Option<ff_sdk::Namespace>,
     /// Only what has this tag, as in team.name=search, or team.name with any value.
-    #[arg(long, value_name = "NAME[=VALUE]")]
+    #[arg(long, value_name = "NAME[=VALUE]", value_parser = tag)]
     tag: Option<TagFilter>,
     /// Only what was submitted since: an age like 10m, 2h, 7d, or a time like 2026-11-15 (UTC).
     #[arg(long, value_name = "TIME", value_parser = time::parse)]
@@ -35,6 +35,16 @@ pub(crate) struct Selection {
 /// A state by its word, which help and completions list.
 fn state() -> impl TypedValueParser<Value = PublicState> {
     PossibleValuesParser::new(PublicState::WORDS).try_map(|word| word.parse())
+}
+
+fn tag(text: &str) -> Result<TagFilter, String> {
+    text.parse().map_err(|error| tag_refused(&error))
+}
+
+/// What is wrong with a tag, for somebody who sees it in the same line.
+pub(crate) fn tag_refused(error: &EngineError) -> String {
+    let sentence = error.code().filter(|code| *code == Code::InvalidTagKey).map(Code::sentence);
+    sentence.map_or_else(|| error.to_string(), str::to_owned)
 }
 
 impl Selection {

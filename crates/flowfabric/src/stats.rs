@@ -3,7 +3,7 @@
 pub(crate) mod kinds;
 
 use ff_core::contracts::{ExecutionCounts, KindCounts, LaneList, LaneQuery};
-use ff_sdk::{Client, EngineError, SdkError};
+use ff_sdk::{Client, EngineError, PublicState, SdkError};
 
 use crate::failure::Failure;
 use crate::remote::{Remote, block_on};
@@ -26,7 +26,7 @@ pub(crate) fn run(remote: &Remote, json: bool) -> Result<(), Failure> {
             say!("{all}");
             return Ok(());
         }
-        say!("{}", line(&totals));
+        say!("{}", line(&totals, &kinds));
         if !kinds.counts.is_empty() {
             let kinds = Kinds::of(&kinds);
             say!("\n{}", kinds.table(&[], usize::MAX));
@@ -52,19 +52,31 @@ async fn read(client: &Client) -> Result<(ExecutionCounts, KindCounts, LaneList)
 }
 
 /// The totals in a line: what there is none of is left out.
-pub(crate) fn line(totals: &ExecutionCounts) -> String {
-    let counts = [
-        (totals.waiting, "waiting"),
-        (totals.active, "active"),
+pub(crate) fn line(totals: &ExecutionCounts, kinds: &KindCounts) -> String {
+    let mut counts = live(totals, kinds);
+    counts.extend([
         (totals.completed, "completed"),
         (totals.failed, "failed"),
         (totals.cancelled, "cancelled"),
         (totals.expired, "expired"),
         (totals.skipped, "skipped"),
-    ];
+    ]);
     let some = counts.iter().filter(|(count, _)| *count > 0);
     let parts: Vec<String> = some.map(|(count, word)| format!("{count} {word}")).collect();
     if parts.is_empty() { "no executions".to_owned() } else { parts.join(", ") }
+}
+
+/// What is not over: by state, if all were counted. The totals know only what a worker holds.
+fn live(totals: &ExecutionCounts, kinds: &KindCounts) -> Vec<(u64, &'static str)> {
+    if !kinds.exact {
+        return vec![(totals.waiting, "waiting or put aside"), (totals.active, "active")];
+    }
+    let of = |state| {
+        let same = kinds.counts.iter().filter(|one| one.public_state == state);
+        same.map(|one| one.count).sum()
+    };
+    let live = PublicState::ALL.iter().filter(|state| !state.is_terminal());
+    live.map(|state| (of(*state), state.as_str())).collect()
 }
 
 fn lane_table(lanes: &LaneList) -> Table {

@@ -5,6 +5,7 @@ mod many;
 
 use std::time::Duration;
 
+use ff_core::contracts::{Tags, check_tags};
 use ff_core::limits;
 use ff_sdk::{Client, ExecutionPolicy, IfTaken, Submission};
 
@@ -13,7 +14,7 @@ use crate::input;
 use crate::policy::PolicyFlags;
 use crate::remote::{Remote, block_on};
 use crate::wait::Wait;
-use crate::{result, time};
+use crate::{result, selection, time};
 use inputs::Inputs;
 
 /// What to submit.
@@ -83,7 +84,9 @@ order of the input.";
 
 fn parse_tag(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("a tag is written NAME=VALUE")?;
-    Ok((name.to_owned(), value.to_owned()))
+    let tag = (name.to_owned(), value.to_owned());
+    check_tags(&Tags::from([tag.clone()])).map_err(|error| selection::tag_refused(&error))?;
+    Ok(tag)
 }
 
 pub(crate) fn run(remote: &Remote, json: bool, options: &Options) -> Result<(), Failure> {

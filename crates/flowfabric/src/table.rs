@@ -33,6 +33,17 @@ impl Table {
         self.paint = Some((column, paint));
     }
 
+    /// Cuts the last column so that a line has so many columns at most.
+    pub(crate) fn fit(&mut self, most: usize) {
+        let widths = self.widths();
+        let Some((_, others)) = widths.split_last() else { return };
+        let taken = others.iter().map(|width| width + 2).sum();
+        let room = most.saturating_sub(taken).max(1);
+        for cell in self.rows.iter_mut().filter_map(|row| row.last_mut()) {
+            *cell = cut(cell, room);
+        }
+    }
+
     fn widths(&self) -> Vec<usize> {
         let mut widths: Vec<usize> = self.head.iter().map(|name| name.chars().count()).collect();
         for row in &self.rows {
@@ -89,6 +100,15 @@ mod tests {
         table.row(["a-long-id".to_owned(), "waiting".to_owned()]);
         table.row(["b".to_owned(), "completed".to_owned()]);
         assert_eq!(table.to_string(), "ID         STATE\na-long-id  waiting\nb          completed");
+    }
+
+    #[test]
+    fn the_last_column_takes_what_the_others_leave() {
+        let mut table = Table::new(&["id", "why"]);
+        table.row(["a".to_owned(), "nobody".to_owned()]);
+        table.row(["bcd".to_owned(), "no".to_owned()]);
+        table.fit(9);
+        assert_eq!(table.to_string(), "ID   WHY\na    nob…\nbcd  no");
     }
 
     #[test]

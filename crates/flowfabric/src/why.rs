@@ -44,7 +44,7 @@ fn text(client: &Client, of: &Explanation) -> String {
         ("execution", client.connection().shortest(of.execution_id).to_string()),
         ("kind", format!("{} in lane {}", of.kind, of.lane)),
         ("state", of.public_state.to_string()),
-        ("why", of.summary.clone()),
+        ("why", summary(client, of)),
         ("since", format!("{} ({} ago)", time::moment(of.since), time::between(of.since, of.now))),
     ];
     lines.extend(details(client, of));
@@ -55,6 +55,17 @@ fn text(client: &Client, of: &Explanation) -> String {
     lines.extend(of.deadline_at.map(|at| ("deadline", until(of.now, at))));
     let lines = lines.into_iter().map(|(name, value)| format!("{name:<12} {value}"));
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The sentence, with ids as they are given back.
+fn summary(client: &Client, of: &Explanation) -> String {
+    let other = match &of.why {
+        Why::Singleton { execution_id } => Some(*execution_id),
+        Why::Dependencies { open, .. } => open.first().map(|first| first.execution_id),
+        _ => None,
+    };
+    let short = |id| client.connection().shortest(id).to_string();
+    other.map_or(of.summary.clone(), |id| of.summary.replace(&id.to_string(), &short(id)))
 }
 
 /// What the sentence leaves out: times, names and advice.

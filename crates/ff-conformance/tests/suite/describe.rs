@@ -1,16 +1,45 @@
 //! Reading one execution.
 
+use ff_conformance::gates::Limits;
 use ff_conformance::{Deployment, LANE, conformance};
 use ff_core::engine_backend::roles::*;
 use ff_core::error::Code;
+use ff_core::limits;
+use ff_core::policy::ExecutionPolicy;
 use ff_core::state::{AttemptLifecycle, PublicState};
 use ff_core::types::ExecutionId;
 use ff_script::calls::describe::{
     DescribeExecution, ListAttempts, ListAttemptsReply, ReadPayload, ReadResult, ReadResultReply,
 };
+use ff_script::calls::kind::{Pinning, SetKind};
 
 use super::cancel::outside;
 use super::replay::replay;
+
+/// Every part of a policy that needs nothing else to exist.
+const ALL: &str = concat!(
+    r#"{"retry_policy":{"max_retries":5,"backoff":{"type":"exponential","#,
+    r#""initial_delay_ms":100,"max_delay_ms":5000,"multiplier":1.505,"jitter":true},"#,
+    r#""retryable_categories":["a\\b\"c","timeout"]},"#,
+    r#""timeout_policy":{"attempt_timeout_ms":1000,"execution_deadline_ms":60000},"#,
+    r#""suspension_policy":{"default_timeout_ms":5,"timeout_behavior":"escalate"},"#,
+    r#""max_signals_per_execution":9,"max_reclaim_count":7,"max_replay_count":2,"#,
+    r#""retention_ms":31622400000,"ageing_ms":60000,"#,
+    r#""routing_requirements":{"required_capabilities":["avx","gpu"]},"#,
+    r#""stream_policy":{"durability_mode":"summary","retention_maxlen":50,"#,
+    r#""retention_bytes":1000,"retention_ttl_ms":0},"#,
+    r#""budget_ids":["00000000-0000-4000-8000-000000000007"],"#,
+    r#""reserve_usage":{"seconds":0,"tokens":1000000000000}}"#,
+);
+
+fn policy(json: &str) -> ExecutionPolicy {
+    ExecutionPolicy::from_json(json.as_bytes()).unwrap_or_else(|error| panic!("{error}: {json}"))
+}
+
+/// The policy that holds for an execution.
+async fn effective(d: &Deployment, id: ExecutionId) -> ExecutionPolicy {
+    policy(&d.describe(id).await.effective_policy_json.expect("it is told"))
+}
 
 async fn result(d: &Deployment, execution_id: ExecutionId) -> ReadResultReply {
     d.call(ReadResult { execution_id }).await
@@ -52,6 +81,48 @@ conformance! {
         d.call(outside(id, "operator_override")).await;
         let cancelled = answer(PublicState::Cancelled, b"", Some(("not wanted", "")));
         assert_eq!(result(d, id).await, cancelled);
+    }
+
+    async fn the_policy_that_holds_is_told_with_what_nobody_said(d: &Deployment) {
+        let id = d.create_one().await;
+        assert_eq!(effective(d, id).await, ExecutionPolicy::built_in());
+        let id = d.create().policy(ALL).send().await;
+        assert_eq!(effective(d, id).await, policy(ALL));
+    }
+
+    async fn the_policy_that_holds_is_merged(d: &Deployment) {
+        let set = |kind: Option<&str>, policy: &str| SetKind {
+            kind: kind.map(|kind| kind.parse().expect("a kind")),
+            policy_json: policy.to_owned(),
+            pinning: Pinning::Pin,
+        };
+        d.call(set(None, r#"{"retention_ms":5,"max_replay_count":1}"#)).await;
+        d.call(set(Some("charge"), r#"{"max_replay_count":2,"max_reclaim_count":7}"#)).await;
+        let id = d.create().kind("charge").policy(r#"{"max_reclaim_count":9}"#).send().await;
+        let told = effective(d, id).await;
+        let told = (told.retention_ms, told.max_replay_count, told.max_reclaim_count);
+        assert_eq!(told, (Some(5), Some(2), Some(9)));
+    }
+
+    async fn how_long_it_is_kept_is_told_when_it_has_ended(d: &Deployment) {
+        let held = d.create_and_claim().await;
+        d.call(held.fail("broken", "bug")).await;
+        let seven_days = Some(limits::FAILED_RETENTION_MS_DEFAULT);
+        assert_eq!(effective(d, held.id).await.retention_ms, seven_days);
+    }
+
+    async fn how_long_an_idempotency_key_is_remembered_is_told_if_there_is_one(d: &Deployment) {
+        let named = || d.create().idempotency("key", "digest");
+        let id = named().send().await;
+        let a_day = Some(limits::DEDUP_MS_DEFAULT);
+        assert_eq!(effective(d, id).await.dedup_window_ms, a_day);
+    }
+
+    async fn the_quota_that_it_runs_under_is_told(d: &Deployment) {
+        let id = d.quota(Limits::at_once(1)).await;
+        let execution = d.create_under(id, "k").send().await;
+        let told = effective(d, execution).await.quota.expect("a quota");
+        assert_eq!((told.policy_id, told.key.as_deref()), (id, Some("k")));
     }
 
     async fn a_new_execution_has_no_attempts(d: &Deployment) {

@@ -191,14 +191,14 @@ pub enum Why {
         /// How many workers are connected.
         connected: u32,
     },
-    /// No connected worker of its lane takes from its namespace.
+    /// Workers of its lane have handlers for its kind, and none of them takes from its namespace.
     NoWorkerInNamespace {
         /// Its namespace.
         namespace: Namespace,
-        /// How many take from its lane.
+        /// How many of its lane have handlers for its kind.
         in_lane: u32,
     },
-    /// No connected worker of its lane and namespace has a handler for its kind.
+    /// No connected worker of its lane has a handler for its kind.
     NoWorkerForKind {
         /// How many take from its lane.
         in_lane: u32,
@@ -325,7 +325,7 @@ impl fmt::Display for Sentence<'_> {
             }
             Why::FlowNotSealed => f.write_str("its flow is not whole yet"),
             Why::Suspended { suspended_for, requested_by, .. } => {
-                write!(f, "suspended: {suspended_for}")?;
+                write!(f, "suspended: {}", suspended_for.replace('_', " "))?;
                 by(f, requested_by)
             }
             Why::Held { requested_by, note, .. } => {
@@ -364,7 +364,7 @@ impl fmt::Display for Sentence<'_> {
                 write!(f, "no worker takes from lane {lane}; {connected} take from others")
             }
             Why::NoWorkerInNamespace { namespace, in_lane } => {
-                write!(f, "no worker takes from namespace {namespace}; ")?;
+                write!(f, "no worker of {kind} takes from namespace {namespace}; ")?;
                 write!(f, "{in_lane} in lane {lane} take from others")
             }
             Why::NoWorkerForKind { in_lane } => {

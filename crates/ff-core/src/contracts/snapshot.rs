@@ -86,11 +86,18 @@ pub struct ExecutionSnapshot {
     pub progress: Option<ProgressSummary>,
     /// Who keeps it from being claimed, now or as soon as what it does is over.
     pub hold: Option<HoldSummary>,
-    /// Its policy as JSON; none if it was created without one.
+    /// The policy that its submission gave, as JSON; none if it gave none.
     #[serde(rename = "policy", with = "json_text", skip_serializing_if = "json_text::is_none")]
     #[serde(default)]
     #[schema(value_type = Option<crate::policy::ExecutionPolicy>)]
     pub policy_json: Option<String>,
+    /// The policy that holds, as JSON: what its submission said, then its kind and the deployment
+    /// at that time, then what holds where nobody says anything. Unless somebody said how long it
+    /// is kept, that is part of it from its end on.
+    #[serde(rename = "effective_policy", with = "json_text")]
+    #[serde(default, skip_serializing_if = "json_text::is_none")]
+    #[schema(value_type = Option<crate::policy::ExecutionPolicy>)]
+    pub effective_policy_json: Option<String>,
     /// What a worker must be able to do.
     #[serde(default)]
     pub required_capabilities: CapabilitySet,

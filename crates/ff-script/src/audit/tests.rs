@@ -439,7 +439,7 @@ fn a_store_in_order_has_no_violation() {
     assert_eq!(
         report.to_string(),
         "4 partitions, 76 keys, 16 executions: 2 blocked, 2 cancelled, 1 delayed, 1 lapsed, \
-         2 running, 1 skipped, 3 success, 1 suspended, 3 waiting\nno violation"
+         2 running, 1 skipped, 3 completed, 1 suspended, 3 waiting\nno violation"
     );
     assert!(report.is_clean());
 }

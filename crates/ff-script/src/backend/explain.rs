@@ -118,19 +118,20 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         let connected = count(workers.len());
         workers.retain(|worker| worker.lanes.contains(&one.lane));
         let in_lane = count(workers.len());
-        workers.retain(|worker| worker.takes_from(&one.namespace));
-        let in_namespace = count(workers.len());
         workers.retain(|worker| worker.serves(&one.kind));
+        let for_kind = count(workers.len());
+        workers.retain(|worker| worker.takes_from(&one.namespace));
         let capable = |worker: &&WorkerRecord| missing(worker, one).is_empty();
         let able: Vec<&WorkerRecord> = workers.iter().filter(capable).collect();
         if in_lane == 0 {
             return Ok(Why::NoWorkerInLane { connected });
         }
-        if in_namespace == 0 {
-            return Ok(Why::NoWorkerInNamespace { namespace: one.namespace.clone(), in_lane });
+        if for_kind == 0 {
+            return Ok(Why::NoWorkerForKind { in_lane });
         }
         if workers.is_empty() {
-            return Ok(Why::NoWorkerForKind { in_lane: in_namespace });
+            let namespace = one.namespace.clone();
+            return Ok(Why::NoWorkerInNamespace { namespace, in_lane: for_kind });
         }
         if able.is_empty() {
             let required = one.required_capabilities.clone();

@@ -37,6 +37,7 @@ pub(super) fn snapshot(execution_id: ExecutionId, of: Described) -> ExecutionSna
         flow_id,
         purge_at,
         policy_json,
+        effective_policy: effective_policy_json,
         tags,
         correlation_id,
         suspensions,
@@ -76,6 +77,7 @@ pub(super) fn snapshot(execution_id: ExecutionId, of: Described) -> ExecutionSna
         progress,
         hold,
         policy_json,
+        effective_policy_json,
         required_capabilities,
         tags,
     }

@@ -71,6 +71,7 @@ functions! {
             held_at: Option<TimestampMs>,
             held_by: String,
             hold_note: String,
+            effective_policy: Option<String>,
         },
     }
     refuses [ExecutionNotFound];

@@ -8,7 +8,7 @@ use ff_sdk::{BackendErrorKind, Client, FlowId, FlowSnapshot, FlowState};
 use tokio::time::{Instant, sleep};
 
 use super::graph::Graph;
-use super::{languages, missing, svg, tree};
+use super::{attended, languages, missing, svg, tree};
 use crate::failure::{EXIT_CODES, Failure};
 use crate::remote::Remote;
 use crate::screen::Screen;
@@ -103,7 +103,7 @@ pub(super) async fn until_ended(
     let graph = if is_live(format) {
         follow(remote, client, read(client, id).await?).await?
     } else {
-        await_end(client, id).await?;
+        attended::wait(client, id).await?;
         read(client, id).await?
     };
     format.print(&graph);

@@ -23,12 +23,12 @@ pub(crate) struct Options {
 /// A file that is wrong is refused before a server is asked.
 pub(super) fn read(options: &Options) -> Result<ff_sdk::SubmitGraph, Failure> {
     let bytes = input::read("FILE", &input::of_file(&options.file))?;
-    file::read(&bytes).map_err(|failure| in_file(&options.file, failure))
+    file::read(&bytes).map_err(|failure| in_file(&options.file, &failure))
 }
 
-fn in_file(file: &str, failure: Failure) -> Failure {
+fn in_file(file: &str, failure: &Failure) -> Failure {
     let name = if file == "-" { "standard input" } else { file };
-    Failure { message: format!("{name}: {}", failure.message), ..failure }
+    Failure::not_understood(format!("{name}: {}", failure.message))
 }
 
 pub(super) async fn run(

@@ -50,7 +50,7 @@ impl Speeds {
         let live = totals.waiting + totals.active;
         let rate = self.all.add(now, totals.total.saturating_sub(live));
         let (rate, left) = words(rate, live);
-        let mut line = stats::line(&totals);
+        let mut line = stats::line(&totals, &kinds);
         if !rate.is_empty() {
             line = format!("{line}   {rate} per second");
         }

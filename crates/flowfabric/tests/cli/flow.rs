@@ -194,7 +194,7 @@ fn a_receipt_tells_who_had_ended_and_who_may_still_run() {
 fn a_file_that_cannot_run_is_refused_and_leaves_nothing() {
     let site = Site::start();
     let refused =
-        |file: &str| site.run_with(file.as_bytes(), &["flow", "submit", "-"]).complaint(1);
+        |file: &str| site.run_with(file.as_bytes(), &["flow", "submit", "-"]).complaint(2);
     let cycle =
         refused("flow: x\ntasks: { a: { after: [c] }, b: { after: [a] }, c: { after: [b] } }");
     assert!(cycle.contains("cycle_detected") && cycle.contains("a -> b -> c -> a"), "{cycle}");
@@ -210,7 +210,7 @@ fn a_file_that_cannot_run_is_refused_and_leaves_nothing() {
     assert!(joins.contains("task b: after must be"), "{joins}");
     assert_eq!(site.run(&["flow", "ls", "--json"]).json().len(), 0);
     let json = site.run_with(b"flow: x\ntasks: []", &["flow", "submit", "-", "--json"]);
-    let told: serde_json::Value = serde_json::from_str(&json.complaint(1)).expect("json");
+    let told: serde_json::Value = serde_json::from_str(&json.complaint(2)).expect("json");
     assert!(told["error"].as_str().expect("a text").contains("tasks: invalid type"), "{told}");
 }
 

@@ -49,8 +49,8 @@ fn what_waits_for_its_turn_is_held_by_nobody() {
     let first = site.submit(&["sync", "--singleton", "site-1"]);
     let second = site.submit(&["sync", "--singleton", "site-1", "--queue"]);
     let said = site.run(&["why", &second]).text();
-    assert!(said.contains("waits for its turn"), "{said}");
-    assert!(said.contains(&first) && !said.contains("held"), "{said}");
+    let turn = format!("waits for its turn: {first} has its singleton key");
+    assert!(said.contains(&turn) && !said.contains("held"), "{said}");
     assert_eq!(site.run(&["held"]).text(), "");
     site.run(&["hold", &second, "--by", "mia"]).text();
     assert!(site.run(&["why", &second]).text().contains("mia"), "a hold beside it is told");

@@ -175,7 +175,7 @@ fn stats_count_by_state_kind_and_lane() {
     let id = site.submit(&["mail"]);
     site.run(&["cancel", &id]).text();
     let text = site.run(&["stats"]).text();
-    assert!(text.starts_with("31 waiting, 1 cancelled\n"), "{text}");
+    assert!(text.starts_with("30 waiting, 1 delayed, 1 cancelled\n"), "{text}");
     for line in ["mail  30       0 ", "film  0        1 ", "default  30 ", "slow     0"] {
         assert!(text.contains(line), "{line}: {text}");
     }

@@ -56,7 +56,9 @@ fn everything_about_a_submission_arrives() {
     for line in ["state        delayed", "tag          team.size = 2", "not before   20"] {
         assert!(text.contains(line), "{text}");
     }
-    assert!(text.contains(r#"policy       {"retry_policy":{"max_retries":2"#), "{text}");
+    assert_eq!(execution["effective_policy"]["max_reclaim_count"], 100);
+    let policy = "policy       --retries 2 --backoff 1s..1m --retention 1d (7d if it fails)\n";
+    assert!(text.contains(policy), "{text}");
 }
 
 #[test]
@@ -115,6 +117,7 @@ fn what_cannot_be_right_is_refused_by_name() {
     let site = Site::start();
     for (arguments, complaint) in [
         (&["submit", "k", "--policy", "{\"retries\":1}"][..], "--policy: "),
+        (&["submit", "k", "--policy", "nope"][..], "--policy is no JSON: "),
         (&["submit", "k", "--priority", "9001"][..], "priority"),
         (&["submit", "k", "--lane", ""][..], "lane"),
         (&["submit", "k", "--lane", "a:b{c"][..], "lane must be"),

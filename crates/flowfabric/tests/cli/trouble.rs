@@ -14,7 +14,8 @@ fn a_server_that_is_not_there_is_explained() {
         assert!(said.contains(part), "{said}");
     }
     let said = alone(&["ls", "--url", "localhost:7480"]).complaint(2);
-    assert!(said.contains("--url") && said.contains("must look like http://host:7480"), "{said}");
+    let rule = r#"--url or FLOWFABRIC_URL: "localhost:7480" must look like http://host:7480"#;
+    assert!(said.contains(rule), "{said}");
     let json = alone(&["--json", "get", NOBODY, "--url", "http://127.0.0.1:1"]).complaint(6);
     let error: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(error["exit_code"], 6);
@@ -51,6 +52,27 @@ fn help_says_what_the_exit_codes_mean() {
     let help = alone(&["--help"]).text();
     assert!(!help.contains("demo-worker"), "{help}");
     alone(&["no-such-command"]).complaint(2);
+    let help = alone(&[]).complaint(2);
+    assert!(help.contains("Commands:") && help.contains("Run the server"), "{help}");
+}
+
+#[test]
+fn a_server_that_does_not_answer_to_a_name_is_told_as_one() {
+    let site = Site::start();
+    let said = alone(&["ls", "--url", &site.url.replace("127.0.0.1", "127.1")]).complaint(1);
+    assert!(said.contains("answers only to names of its own"), "{said}");
+    assert!(!said.contains("is no FlowFabric"), "{said}");
+}
+
+#[test]
+fn what_was_mistyped_is_told_in_words() {
+    let submit = |flags: &[&str]| alone(&[&["submit", "mail"], flags].concat()).complaint(2);
+    let said = submit(&["--tag", "team=search"]);
+    assert!(said.contains("': A tag key is a lower-case word, a dot and a name"), "{said}");
+    let said = alone(&["ls", "--tag", "team"]).complaint(2);
+    assert!(said.contains("': A tag key is a lower-case word, a dot and a name"), "{said}");
+    let said = alone(&["quota", "create", "--rate", "5", "--window", "1500ms"]).complaint(2);
+    assert!(said.contains("must be whole seconds"), "{said}");
 }
 
 #[test]
@@ -229,8 +251,10 @@ fn the_help_of_serve_tells_the_defaults_that_config_show_tells() {
     let server = ["listen", "store", "journal", "durability", "partitions"];
     for name in server.into_iter().chain(["log", "log_format", "drain", "waitpoint_grace"]) {
         let value = defaults[name]["value"].as_str().expect("a value");
-        let line = help.lines().find(|line| line.contains(&flag(name))).expect("a flag");
-        assert!(line.contains(&format!("[default: {value}]")), "{name}: {line}");
+        let (_, behind) = help.split_once(&flag(name)).expect("a flag");
+        let told = behind.split("\n      --").next().unwrap_or_default();
+        let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(told.contains(&format!("[default: {value}]")), "{name}: {told}");
     }
 }
 

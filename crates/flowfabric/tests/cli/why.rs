@@ -1,6 +1,9 @@
 //! `why`: every answer as somebody meets it, and what a wait without a worker says.
 
-use crate::site::Site;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+
+use crate::site::{Site, run};
 
 /// The word for why an execution does not run.
 fn word(site: &Site, id: &str) -> String {
@@ -84,6 +87,31 @@ fn a_wait_for_what_nobody_serves_says_so() {
     let waited = site.run(&["submit", "render", "--wait=4s"]);
     let said = waited.complaint(4);
     assert!(said.contains("no worker is connected; waiting on"), "{said}");
+}
+
+#[test]
+fn a_wait_for_a_flow_names_the_task_that_nobody_serves() {
+    let site = Site::start();
+    let flow = site.run_with(b"flow: x\ntasks: { a: { kind: render } }", &["flow", "submit", "-"]);
+    let flow = flow.text();
+    let mut command = site.command(&["flow", "show", &flow, "--wait"]);
+    let mut waiting = command.stderr(Stdio::piped()).spawn().expect("a wait");
+    let mut told = BufReader::new(waiting.stderr.take().expect("standard error")).lines();
+    let mut line = || told.next().expect("a line").expect("text");
+    assert_eq!(line(), "task a: no worker is connected; waiting on");
+    let interrupt = format!("kill -INT {}", waiting.id());
+    run(Command::new("sh").args(["-c", &interrupt])).text();
+    let goes_on = format!("flow {flow} goes on; come back to it with");
+    assert!(line().contains(&goes_on), "{goes_on}");
+    assert_eq!(waiting.wait().expect("an end").code(), Some(130));
+}
+
+#[test]
+fn a_wait_in_a_paused_lane_says_so() {
+    let site = Site::start();
+    site.run(&["lane", "pause", "slow"]).text();
+    let said = site.run(&["submit", "render", "--lane", "slow", "--wait=4s"]).complaint(4);
+    assert!(said.contains("lane slow is paused; waiting on"), "{said}");
 }
 
 #[test]

@@ -255,6 +255,16 @@ function budget.raise(w, p, b, now)
   budget.freed(w, p, b, now)
 end
 
+-- What is known of an execution under a budget goes.
+function budget.forget_user(w, key, execution_id)
+  local usage = keys.usage(key, execution_id)
+  w[#w + 1] = { 'DEL', usage, keys.reports(usage) }
+  w[#w + 1] = { 'ZREM', keys.users(key), execution_id }
+end
+
+-- Is what a removed budget knows of executions still going?
+function budget.is_going(p, id) return redis.call('ZSCORE', p.due, REMOVE .. id) and true end
+
 -- Removes a budget. What it knows of executions goes bit by bit.
 function budget.remove(w, p, b, now)
   w[#w + 1] = { 'DEL', b.key, keys.happened(b.key) }
@@ -277,16 +287,22 @@ local function tell_standing(w, id, key, users, order, is_reached)
   end
 end
 
+-- Of a removed budget only the end of leases is known, until their execution is gone: a question
+-- that comes after it would hold what it is given for ever, if the id is used again.
+local function demote(w, key, execution_id)
+  local usage = keys.usage(key, execution_id)
+  local known = redis.call('HMGET', usage, 'admitted', 'released')
+  local last = math.max(number.stored(known[1], 0), number.stored(known[2], 0))
+  budget.forget_user(w, key, execution_id)
+  w[#w + 1] = { 'HSET', usage, 'released', number.text(last) }
+end
+
 due.on[REMOVE] = function(w, p, member, now)
   local id = string.sub(member, 3)
   local key = p.budget .. id
   local users = redis.call('ZRANGE', keys.users(key), 0, limit.users_step - 1)
   tell_standing(w, id, key, users, now + 1, false)
-  for i = 1, #users do
-    local usage = keys.usage(key, users[i])
-    w[#w + 1] = { 'DEL', usage, keys.reports(usage) }
-    w[#w + 1] = { 'ZREM', keys.users(key), users[i] }
-  end
+  for i = 1, #users do demote(w, key, users[i]) end
   if #users < limit.users_step then w[#w + 1] = { 'ZREM', p.due, member } end
   return 'gates'
 end

@@ -66,11 +66,17 @@ function usage.admit(w, b, u, epoch, wanted, now)
   return 'ADMITTED'
 end
 
+-- Notes that a lease is over; gives whether that was not known before.
+function usage.note_end(w, u, epoch)
+  if epoch <= u.released then return false end
+  fields.set(w, u, 'released', epoch)
+  return true
+end
+
 -- A lease is over, and the rest of what was promised to it goes back. Gives whether that was not
 -- known before, and whether anything went back.
 function usage.release(w, b, u, epoch)
-  if epoch <= u.released then return false, false end
-  fields.set(w, u, 'released', epoch)
+  if not usage.note_end(w, u, epoch) then return false, false end
   if u.admitted == 0 or u.admitted > epoch then return true, false end
   fields.set(w, u, 'admitted', nil)
   return true, give_back(w, b, u)
@@ -203,8 +209,7 @@ function usage.forget(w, b, u)
     if used > 0 then fields.add(w, b, 'other:' .. names[i], used) end
   end
   local freed = give_back(w, b, u)
-  w[#w + 1] = { 'DEL', u.key, keys.reports(u.key) }
-  w[#w + 1] = { 'ZREM', keys.users(b.key), u.id }
+  budget.forget_user(w, b.key, u.id)
   return freed
 end
 

@@ -77,6 +77,8 @@ define {
       if before.stored.origin ~= origin(a) then return reply.refuse('budget_attach_conflict') end
       return reply.already(a.budget_id)
     end
+    -- What goes with the one before would take what the new one knows along.
+    if budget.is_going(p, a.budget_id) then return reply.refuse('budget_attach_conflict') end
     make(w, p, a, list, now)
     return reply.ok(a.budget_id)
   end,

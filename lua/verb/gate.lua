@@ -35,13 +35,14 @@ local function blocked_before(x, a)
   return is_fenced(a) and x.state == 'parked' and x.lease_epoch == a.lease_epoch
 end
 
+-- Whom an operator holds waits for nothing else: it comes back to its gates when it is let go.
 local function park(w, p, x, a, now)
   local name = gate.waits_at(x, a.blocking_reason)
-  if name then
+  if name and not x.park_reason then
     record.set(x, 'park_reason', a.blocking_reason)
     if a.blocking_detail ~= '' then record.set(x, 'park_note', a.blocking_detail) end
     gate.close(w, p, name, a.opens_at, x)
-  else
+  elseif not x.park_reason then
     parking.forbid(x, a.blocking_reason, '', a.blocking_detail, now)
   end
   record.drop(x, { 'passes' })

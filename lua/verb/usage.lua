@@ -170,8 +170,13 @@ define {
     local released, gates = 0, {}
     local refusal = batch.each(RELEASE, a.items, p, now, w, function(r)
       local b = budget.read(p, r.budget_id)
-      if not b then return end
-      local is_new, freed = usage.release(w, b, usage.read(b, r.execution_id), r.lease_epoch)
+      local u = usage.read(b or { key = p.budget .. r.budget_id }, r.execution_id)
+      local is_new, freed
+      if b then
+        is_new, freed = usage.release(w, b, u, r.lease_epoch)
+      else
+        is_new = usage.note_end(w, u, r.lease_epoch)
+      end
       if is_new then released = released + 1 end
       if freed then
         budget.change(w, b)
@@ -197,7 +202,9 @@ define {
     local gates = {}
     local refusal = batch.each(FORGET, a.items, p, now, w, function(f)
       local b = budget.read(p, f.budget_id)
-      if b and usage.forget(w, b, usage.read(b, f.execution_id)) then
+      if not b then
+        budget.forget_user(w, p.budget .. f.budget_id, f.execution_id)
+      elseif usage.forget(w, b, usage.read(b, f.execution_id)) then
         budget.change(w, b)
         batch.note(gates, budget.gate(b.id))
       end

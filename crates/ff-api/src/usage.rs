@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use ff_core::backend::Handle;
 use ff_core::contracts::{ReportUsageResult, UsageDimensions};
+use ff_core::distinct::distinct;
 use ff_core::operation::{Nothing, Operation};
 #[cfg(feature = "openapi")]
 use ff_core::schema;
@@ -21,6 +22,7 @@ pub struct ReportUsage {
     /// The task, unless the header names it.
     pub task_token: Option<String>,
     /// How much, by dimension.
+    #[serde(deserialize_with = "distinct")]
     #[schema(value_type = schema::Amounts)]
     pub dimensions: BTreeMap<String, u64>,
     /// The report's own name: the same again for the same execution and budget counts once.
@@ -67,6 +69,7 @@ pub struct ReserveUsage {
     /// The task, unless the header names it.
     pub task_token: Option<String>,
     /// How much, by dimension.
+    #[serde(deserialize_with = "distinct")]
     #[schema(value_type = schema::Amounts)]
     pub dimensions: BTreeMap<String, u64>,
     /// The reservation's own name: the same again for the same execution and budget counts once.

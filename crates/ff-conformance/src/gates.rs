@@ -119,7 +119,13 @@ impl Deployment {
     /// Claims so many executions of the usual lane in a partition, as a worker does: those that
     /// their gates let pass.
     pub async fn take_on(&self, partition: Partition, count: usize) -> Vec<Claimed> {
-        let request = ClaimRequest {
+        let claimed = self.backend.claim_next(partition, self.claim_request(count)).await;
+        claimed.expect("the claim is well-formed").claimed
+    }
+
+    /// What a worker asks for that takes so many executions of the usual lane.
+    pub fn claim_request(&self, count: usize) -> ClaimRequest {
+        ClaimRequest {
             lane: lane(LANE),
             worker_id: worker(WORKER),
             worker_instance_id: instance(INSTANCE),
@@ -130,9 +136,7 @@ impl Deployment {
             lease_ttl_ms: LEASE_MS,
             lease_ids: (0..count).map(|_| LeaseId::from_uuid(self.new_uuid())).collect(),
             retry: false,
-        };
-        let claimed = self.backend.claim_next(partition, request).await;
-        claimed.expect("the claim is well-formed").claimed
+        }
     }
 
     /// Claims one execution in the first partition, if its gates let it pass.

@@ -17,6 +17,7 @@ mod view;
 mod world;
 
 mod admission;
+mod budgets;
 mod choose;
 mod create;
 mod debts;

@@ -65,7 +65,8 @@ fn random_sequences_break_no_rule() {
 /// nowhere unless somebody writes around the library; or it makes members of executions that run,
 /// which the suite has tests of, as it has of an end and a claim in one call. The end of a
 /// suspension by name and of a waitpoint nobody waits on are tried, but too rarely to succeed.
-const NEVER_DONE: [&str; 42] = [
+/// Which budgets apply to a flow, and what their limits mean to who runs, is left to the suite.
+const NEVER_DONE: [&str; 27] = [
     "ff_version",
     "ff_check_rights",
     "ff_upgrade_lane",
@@ -90,23 +91,8 @@ const NEVER_DONE: [&str; 42] = [
     "ff_count_kinds",
     "ff_promote_blocked_to_eligible",
     "ff_add_children",
-    "ff_note_budget",
     "ff_attach_budget",
-    "ff_create_budget",
-    "ff_update_budget",
-    "ff_delete_budget",
-    "ff_reset_budget",
-    "ff_raise_budget",
-    "ff_describe_budget",
-    "ff_list_budgets",
-    "ff_list_budget_usage",
-    "ff_report_usage_and_check",
-    "ff_reserve_usage",
-    "ff_check_budget_and_reserve",
-    "ff_release_budget",
-    "ff_forget_usage",
     "ff_stop_for_budget",
-    "ff_note_budgets_reached",
     "ff_pause_for_budget",
 ];
 

@@ -436,6 +436,30 @@ const ADMISSION_BUGS: &[Bug] = &[
         right: "if redis.call('HEXISTS', p.closed, name) == 0 then",
         wrong: "if false then",
     },
+    Bug {
+        what: "a budget lets pass after the release",
+        module: "model/usage",
+        right: "if epoch <= math.max(u.released, u.admitted) then return 'stale_lease' end",
+        wrong: "if epoch <= u.admitted then return 'stale_lease' end",
+    },
+    Bug {
+        what: "more is promised than a hard limit allows",
+        module: "model/budget",
+        right: "if most and (taken + more > most or taken >= most) then",
+        wrong: "if most and taken >= most then",
+    },
+    Bug {
+        what: "what was promised does not go back",
+        module: "model/usage",
+        right: "  return true, give_back(w, b, u)\n",
+        wrong: "  return true, false\n",
+    },
+    Bug {
+        what: "a lease that is over may report",
+        module: "model/usage",
+        right: "if u.admitted == epoch then return nil end",
+        wrong: "if u.admitted > 0 then return nil end",
+    },
 ];
 
 fn library(bug: &Bug) -> Library {

@@ -24,6 +24,7 @@ mod json_object;
 mod wire_text;
 
 pub mod bytes;
+pub mod distinct;
 pub mod object;
 #[cfg(feature = "schema")]
 pub mod schema;

@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::contracts::TimeoutBehavior;
+use crate::distinct::distinct;
 use crate::json_object::serde_as_object;
 use crate::limits;
 use crate::types::BudgetId;
@@ -65,7 +66,7 @@ pub struct ExecutionPolicy {
     pub budget_ids: Vec<BudgetId>,
     /// How much each attempt reserves, by dimension, of every budget with a hard limit for it; what
     /// it does not use goes back. Nothing if absent.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "distinct")]
     #[schema(value_type = crate::schema::Reservation)]
     pub reserve_usage: BTreeMap<String, u64>,
     /// Under whose limits it runs.

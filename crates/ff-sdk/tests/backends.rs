@@ -139,6 +139,9 @@ on_every_backend! {
         a_flow_is_cancelled_with_a_receipt
         who_follows_a_flow_sees_everything_that_happens_in_it
     }
+    admission {
+        the_end_of_a_step_brings_the_next_one_only_past_its_gates
+    }
     children {
         a_handler_fans_out_waits_and_sums_the_results
         children_may_have_children

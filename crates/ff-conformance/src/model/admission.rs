@@ -8,8 +8,10 @@ use ff_core::types::TimestampMs;
 use ff_script::calls::claim::ClaimRow;
 use ff_script::calls::gate::{BlockExecutionForAdmission, UnblockExecution};
 use ff_script::calls::quota::CheckAdmissionAndRecord;
+use ff_script::calls::usage::CheckBudgetAndReserve;
 use ff_script::gate::Gate;
 
+use super::budgets;
 use super::choose::on;
 use super::debts::Debts;
 use super::dice::Dice;
@@ -18,7 +20,7 @@ use super::plan::Op;
 use super::quotas;
 use super::sent::Sent;
 use super::view::field;
-use super::world::{Lease, QUOTAS, World};
+use super::world::{BUDGETS, Lease, QUOTAS, World};
 use crate::answer::Answer;
 
 /// What is known of claims with gates, and of what is owed.
@@ -79,16 +81,24 @@ impl Claim {
                 };
                 Sent::of(QUOTAS, &call)
             }
-            Gate::Budget { .. } => unreachable!("no plan makes budgets"),
+            Gate::Budget { budget, reserves } => {
+                let call = CheckBudgetAndReserve {
+                    budget_id: *budget,
+                    execution_id,
+                    lease_epoch,
+                    amounts: budgets::words(reserves),
+                };
+                Sent::of(BUDGETS, &call)
+            }
         }
     }
 
     /// Undoes it, because it was refused or because a gate could not be asked.
     fn undo(&self) -> Sent {
         let place = self.refused.as_ref().map_or(0, |refusal| refusal.place);
-        let reason = match &self.gates[place] {
-            Gate::Quota { .. } => "waiting_for_quota",
-            Gate::Budget { .. } => "waiting_for_budget",
+        let (reason, budget_id) = match &self.gates[place] {
+            Gate::Quota { .. } => ("waiting_for_quota", None),
+            Gate::Budget { budget, .. } => ("waiting_for_budget", Some(*budget)),
         };
         let call = BlockExecutionForAdmission {
             execution_id: self.lease.execution_id,
@@ -98,7 +108,7 @@ impl Claim {
             blocking_reason: reason.to_owned(),
             blocking_detail: String::new(),
             opens_at: self.refused.as_ref().and_then(|refusal| refusal.opens_at),
-            budget_id: None,
+            budget_id,
         };
         on(self.lease.execution_id, &call)
     }
@@ -205,6 +215,7 @@ pub(super) fn choose(op: Op, dice: &mut Dice, world: &mut World) -> Option<Sent>
             Some(on(*id, &UnblockExecution { execution_id: *id, expected_reason }))
         }
         Op::Carry => world.admission.debts.choose(dice, &world.held),
+        Op::MakeBudget | Op::UseBudget | Op::ReadBudget => budgets::choose(op, dice, world),
         _ => Some(quotas::choose(op, dice, world)),
     }
 }

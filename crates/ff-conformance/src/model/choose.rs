@@ -73,7 +73,10 @@ pub(super) fn choose(op: Op, dice: &mut Dice, world: &mut World) -> Option<Sent>
         | Op::Unblock
         | Op::MakeQuota
         | Op::NoteQuota
-        | Op::ReadQuota => admission::choose(op, dice, world),
+        | Op::ReadQuota
+        | Op::MakeBudget
+        | Op::UseBudget
+        | Op::ReadBudget => admission::choose(op, dice, world),
         Op::Signal => wait::signal(dice, world),
         Op::Rotate => Some(wait::rotate(dice, world)),
         Op::Repeat => dice.recent(&world.history).cloned(),

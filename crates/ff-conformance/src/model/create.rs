@@ -7,6 +7,7 @@ use ff_core::policy::{
 use ff_core::types::{ExecutionId, ExecutionKind, IdempotencyKey, LaneId, Namespace, TimestampMs};
 use ff_script::calls::create::CreateExecution;
 
+use super::budgets;
 use super::dice::Dice;
 use super::quotas;
 use super::world::{ABILITIES, KINDS, LANES, World};
@@ -117,6 +118,7 @@ fn policy_json(dice: &mut Dice, world: &World) -> String {
 }
 
 fn policy(dice: &mut Dice, world: &World) -> ExecutionPolicy {
+    let (budget_ids, reserve_usage) = budgets::named(dice, world);
     ExecutionPolicy {
         retry_policy: dice.sometimes(60, retry_policy),
         timeout_policy: dice.sometimes(40, timeout_policy),
@@ -129,8 +131,8 @@ fn policy(dice: &mut Dice, world: &World) -> ExecutionPolicy {
         stream_policy: dice.sometimes(40, stream_policy),
         suspension_policy: None,
         max_signals_per_execution: None,
-        budget_ids: Vec::new(),
-        reserve_usage: Default::default(),
+        budget_ids,
+        reserve_usage,
         quota: quotas::quota_use(dice, world),
     }
 }

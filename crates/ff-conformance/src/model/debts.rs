@@ -5,12 +5,14 @@ use ff_core::partition::Partition;
 use ff_core::types::ExecutionId;
 use ff_script::calls::gate::OpenGate;
 use ff_script::calls::quota::{ForgetAdmission, ReleaseAdmission};
+use ff_script::calls::stop::NoteBudgetsReached;
 use ff_script::calls::usage::{ForgetUsage, ReleaseBudget};
 use ff_script::calls::waiting::{AwaitGates, SettleOpenings};
 use ff_script::dump::Dump;
 use ff_script::value::Value;
 use ff_script::wire::Rest;
 
+use super::choose::on;
 use super::dice::Dice;
 use super::sent::Sent;
 use super::view::View;
@@ -206,6 +208,7 @@ fn calls(from: Partition, entry: &str, told: &str) -> Vec<Sent> {
             let count = parts[3].parse().expect("an entry has a count");
             vec![Sent::of(partition, &OpenGate { gate: parts[4].to_owned(), count })]
         }
+        "reached" => vec![reached(parts[1], parts[2], parts[3], parts[4])],
         other => panic!("nobody owes {other}"),
     }
 }
@@ -226,6 +229,14 @@ fn forget(gate: &[String], id: &str) -> Sent {
         "q" => Sent::of(QUOTAS, &ForgetAdmission { items: texts(&[own, key, id]) }),
         _ => Sent::of(BUDGETS, &ForgetUsage { items: texts(&[own, id]) }),
     }
+}
+
+/// How hard limits stand is told to who runs; behind the epoch come the budget and the execution.
+fn reached(is_reached: &str, order: &str, epoch: &str, rest: &str) -> Sent {
+    let (budget, id) = rest.split_once(':').expect("an entry names a budget and an execution");
+    let items = [id, epoch, budget, order, is_reached].map(str::to_owned);
+    let id: ExecutionId = id.parse().expect("an entry names an execution");
+    on(id, &NoteBudgetsReached { items: Rest(items.to_vec()) })
 }
 
 /// Texts that stand each behind its length.

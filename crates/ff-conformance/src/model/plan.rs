@@ -134,6 +134,12 @@ ops! {
     NoteQuota 0;
     /// Reads a quota policy.
     ReadQuota 0;
+    /// Makes, changes or removes a budget.
+    MakeBudget 0;
+    /// Reports to a budget, or reserves of it.
+    UseBudget 0;
+    /// Reads budgets.
+    ReadBudget 0;
     /// Lets time pass.
     Advance 10;
     /// Sets the clock back.
@@ -232,6 +238,8 @@ const FIRST_OF_FLOWS: &[Op] = &[
 
 const FIRST_OF_ADMISSION: &[Op] = &[
     Op::MakeQuota,
+    Op::MakeBudget,
+    Op::MakeBudget,
     Op::NoteQuota,
     Op::NoteQuota,
     Op::NoteQuota,
@@ -249,6 +257,9 @@ const ADMISSION_WEIGHTS: &[(Op, u64)] = &[
     (Op::MakeQuota, 2),
     (Op::NoteQuota, 2),
     (Op::ReadQuota, 1),
+    (Op::MakeBudget, 4),
+    (Op::UseBudget, 16),
+    (Op::ReadBudget, 1),
     (Op::Ask, 40),
     (Op::Undo, 12),
     (Op::Carry, 40),

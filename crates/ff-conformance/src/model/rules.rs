@@ -1,5 +1,6 @@
 //! What must hold after every call, judged by what the store held before and after it.
 
+mod budget;
 mod claim;
 mod fair;
 mod fence;
@@ -20,8 +21,8 @@ mod tick;
 mod wait;
 mod workers;
 
-pub(super) use gates::Untouched;
-pub(super) use quota::has_room;
+pub(super) use budget::promises;
+pub(super) use gates::{Untouched, has_room};
 pub(super) use repetition::check_repetition;
 
 use ff_script::dump::{Dump, StreamEntry};
@@ -95,11 +96,19 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
     flows::check(seen)?;
     gates::check(seen)?;
     quota::check(seen)?;
+    budget::check(seen)?;
     tick::check(seen)
 }
 
 /// What gates answer when they note something.
-const GATE_WORDS: [&str; 3] = ["ADMITTED", "RATE_EXCEEDED", "CONCURRENCY_EXCEEDED"];
+const GATE_WORDS: [&str; 6] = [
+    "ADMITTED",
+    "RATE_EXCEEDED",
+    "CONCURRENCY_EXCEEDED",
+    "BUDGET_EXCEEDED",
+    "SOFT_BREACH",
+    "HARD_BREACH",
+];
 
 fn only_done_calls_change_anything(seen: &Seen<'_>) -> Checked {
     // A suspension that is not necessary closes its waitpoint.

@@ -4,6 +4,7 @@ use ff_core::capability::CapabilitySet;
 use ff_core::limits;
 use ff_core::partition::Partition;
 use ff_core::types::{ExecutionId, LaneId, LeaseId, WorkerId, WorkerInstanceId};
+use ff_script::calls::budget::{DeleteBudget, UpdateBudget};
 use ff_script::calls::claim::ClaimRow;
 use ff_script::calls::claim_next::ClaimNext;
 use ff_script::calls::complete::CompleteExecution;
@@ -16,15 +17,16 @@ use ff_script::calls::suspend::ResumeExecution;
 use ff_script::calls::tick::Tick;
 use ff_script::wire::{Joined, Rest};
 
+use super::budgets;
 use super::dice::Dice;
 use super::eligible::is_due;
 use super::graph::Graph;
 use super::play::Game;
 use super::quotas::POLICIES;
-use super::rules::has_room;
+use super::rules::{has_room, promises};
 use super::sent::Sent;
 use super::view::{Fields, View, records};
-use super::world::{ABILITIES, FAIR, LANES, QUOTAS, WORKERS, claim_rows};
+use super::world::{ABILITIES, BUDGETS, FAIR, LANES, QUOTAS, WORKERS, claim_rows};
 
 /// One round for what is claimable, one for what waits for a time or a lost worker, one to spare,
 /// and one for each member of a flow that may wait for the one before.
@@ -40,6 +42,7 @@ const TICKS: usize = 4;
 /// Workers claim and complete, time passes, the tick runs: everything ends.
 pub(super) async fn end_everything(game: &mut Game<'_>) -> Result<(), String> {
     close_flows(game).await?;
+    raise_budgets(game).await?;
     // Those who were given something to carry out, and died, count as dead now.
     let handed_out = last_time(game, &["outbox"]);
     game.set_time(handed_out).await;
@@ -167,11 +170,35 @@ fn all_is_back(game: &Game<'_>) -> Result<(), String> {
     let holds = |key: &&Vec<u8>| key.windows(9).any(|part| part == b":holders:");
     match game.world.held.keys().find(holds) {
         Some(key) => Err(format!("{} is not empty", key.escape_ascii())),
+        None if promises(&game.world.held) => Err("something is still reserved".to_owned()),
         None => Ok(()),
     }
 }
 
+/// People raise what budgets allow, as those who wait for that would wait for ever.
+async fn raise_budgets(game: &mut Game<'_>) -> Result<(), String> {
+    let most = limits::USAGE_MAX.to_string();
+    for budget_id in *budgets::IDS {
+        let words = budgets::DIMENSIONS.iter().flat_map(|name| [name, most.as_str(), ""]);
+        let call = UpdateBudget {
+            budget_id,
+            on_hard_limit: None,
+            reset_interval_ms: None,
+            dimensions: Rest(words.map(str::to_owned).collect()),
+        };
+        if game.world.ticked().contains(&BUDGETS) {
+            game.send(&Sent::of(BUDGETS, &call)).await?;
+        }
+    }
+    Ok(())
+}
+
 async fn remove_limits(game: &mut Game<'_>) -> Result<(), String> {
+    for budget_id in *budgets::IDS {
+        if game.world.ticked().contains(&BUDGETS) {
+            game.send(&Sent::of(BUDGETS, &DeleteBudget { budget_id })).await?;
+        }
+    }
     for quota_policy_id in *POLICIES {
         if game.world.ticked().contains(&QUOTAS) {
             game.send(&Sent::of(QUOTAS, &DeleteQuotaPolicy { quota_policy_id })).await?;

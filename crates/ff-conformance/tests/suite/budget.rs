@@ -12,8 +12,12 @@ use ff_script::calls::budget::{
     ListBudgetUsage as ListUsage, ListBudgets, ListBudgetsReply, RaiseBudget, RaiseBudgetReply,
     ResetBudget, ResetBudgetReply, UpdateBudget,
 };
-use ff_script::calls::usage::CheckBudgetAndReserveReply;
+use ff_script::calls::usage::{
+    CheckBudgetAndReserveReply, ForgetUsage, ReleaseBudget, ReportUsageAndCheckReply,
+};
 use ff_script::wire::Rest;
+
+use super::cancel::outside;
 
 pub(crate) fn reset(budget_id: BudgetId) -> ResetBudget {
     ResetBudget { budget_id, due_only: false, request_id: None }
@@ -21,6 +25,13 @@ pub(crate) fn reset(budget_id: BudgetId) -> ResetBudget {
 
 pub(crate) fn update(budget_id: BudgetId, dimensions: Rest<String>) -> UpdateBudget {
     UpdateBudget { budget_id, on_hard_limit: None, reset_interval_ms: None, dimensions }
+}
+
+/// The keys of a store that name a budget.
+async fn keys_about(d: &Deployment, id: BudgetId) -> Vec<String> {
+    let keys = d.dump().await.into_keys();
+    let texts = keys.map(|key| String::from_utf8_lossy(&key).into_owned());
+    texts.filter(|key| key.contains(&id.to_string())).collect()
 }
 
 async fn events(d: &Deployment, id: BudgetId) -> Vec<String> {
@@ -174,9 +185,11 @@ conformance! {
 
     async fn a_removed_budget_is_gone_bit_by_bit(d: &Deployment) {
         let id = d.budget(["tokens", "100", ""]).await;
+        let mut users = Vec::new();
         for _ in 0..limits::USERS_STEP + 3 {
             let user = d.user_of(id).await;
             d.call(user.report(id, "k", words(["tokens", "1"]))).await;
+            users.push(user);
         }
         let (scope_type, scope_id) = (BudgetScope::Lane, "elsewhere".to_owned());
         let deleted = DeleteBudgetReply::Deleted { scope_type, scope_id };
@@ -185,10 +198,58 @@ conformance! {
         let again = d.call(DeleteBudget { budget_id: id }).await;
         assert_eq!(again, DeleteBudgetReply::DeletedBefore {});
         d.carry_out().await;
-        let left: Vec<String> = d.dump().await.into_keys()
-            .map(|key| String::from_utf8_lossy(&key).into_owned())
-            .filter(|key| key.contains(&id.to_string())).collect();
-        assert_eq!(left, Vec::<String>::new());
+        let left = keys_about(d, id).await;
+        assert_eq!(left.len(), users.len(), "of each only that its lease is over: {left:?}");
+        for user in users {
+            let items = Rest(vec![id.to_string(), user.id.to_string()]);
+            d.call(ForgetUsage { items }).await;
+        }
+        assert_eq!(keys_about(d, id).await, Vec::<String>::new());
+    }
+
+    async fn a_question_from_before_a_removal_is_refused_by_the_next_budget(d: &Deployment) {
+        let id = d.budget(["tokens", "100", ""]).await;
+        let (asked, late) = (d.user_of(id).await, User { id: d.new_id(), epoch: 1 });
+        d.call(DeleteBudget { budget_id: id }).await;
+        d.carry_out().await;
+        let items = Rest(vec![id.to_string(), late.id.to_string(), "1".to_owned()]);
+        d.call(ReleaseBudget { items }).await;
+        d.call(budget(id, words(["tokens", "100", ""]))).await;
+        for user in [asked, late] {
+            assert_eq!(d.refused(user.check(id, words([]))).await, Code::StaleLease);
+            let passed = d.call(user.under(2).check(id, words([]))).await;
+            assert_eq!(passed, CheckBudgetAndReserveReply::Admitted {});
+        }
+    }
+
+    async fn who_never_passed_a_removed_budget_is_forgotten_with_its_execution(d: &Deployment) {
+        let id = d.budget(["tokens", "100", ""]).await;
+        let policy = format!(
+            r#"{{"budget_ids":["{id}"],"reserve_usage":{{"tokens":101}},"retention_ms":0}}"#
+        );
+        let refused = d.create().policy(&policy).send().await;
+        assert!(d.take_one().await.is_none());
+        d.carry_out().await;
+        d.call(outside(refused, "operator_override")).await;
+        d.call(DeleteBudget { budget_id: id }).await;
+        d.carry_out().await;
+        d.advance(120_000).await;
+        d.carry_out().await;
+        assert_eq!(keys_about(d, id).await, Vec::<String>::new());
+    }
+
+    async fn a_budget_is_not_made_again_while_the_one_before_is_going(d: &Deployment) {
+        let id = d.budget(["tokens", "100", ""]).await;
+        d.user_of(id).await;
+        d.call(DeleteBudget { budget_id: id }).await;
+        let again = || budget(id, words(["tokens", "5", ""]));
+        assert_eq!(d.refused(again()).await, Code::BudgetAttachConflict);
+        d.carry_out().await;
+        d.call(again()).await;
+        let user = d.user_of(id).await;
+        d.carry_out().await;
+        let told = d.call(user.report(id, "", words(["tokens", "5"]))).await;
+        assert!(matches!(told, ReportUsageAndCheckReply::HardBreach { usage: 5, .. }), "{told:?}");
     }
 
     async fn budgets_are_listed_page_by_page(d: &Deployment) {

@@ -86,6 +86,20 @@ conformance! {
         assert_eq!((next.id, next.lease_epoch.get(), next.row.attempt_index.get()), (id, 2, 0));
     }
 
+    async fn a_hold_outlasts_a_claim_that_was_refused(d: &Deployment) {
+        let policy = d.quota(Limits::at_once(1)).await;
+        d.create_under(policy, "k").send().await;
+        let held = d.claim(LANE).await;
+        d.call(hold(held.id)).await;
+        assert_eq!(d.call(undo(&held)).await, blocked(PublicState::Waiting));
+        let described = d.describe(held.id).await;
+        assert_eq!(described.state.blocking_reason, BlockingReason::PausedByOperator);
+        assert_eq!(listed_in(&d.dump().await, held.id), ["parked"]);
+        d.carry_out().await;
+        d.call(let_go(held.id)).await;
+        assert_eq!(d.take_one().await.expect("nobody holds it").id, held.id);
+    }
+
     async fn a_refused_retry_keeps_what_came_before(d: &Deployment) {
         let policy = d.quota(Limits::at_once(1)).await;
         let rule = r#""retry_policy":{"max_retries":3,"backoff":{"type":"fixed","delay_ms":0}}"#;

@@ -52,6 +52,7 @@ mod library;
 mod list;
 mod mark;
 mod next_task;
+mod next_task_gates;
 mod patch;
 mod pause;
 mod payloads;
@@ -119,6 +120,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         complete::CASES,
         fail::CASES,
         next_task::CASES,
+        next_task_gates::CASES,
         cancel::CASES,
         pause::CASES,
         suspend::CASES,

@@ -2,12 +2,12 @@
 
 use ff_conformance::gates::{Limits, check};
 use ff_conformance::record::{member_score, record};
-use ff_conformance::{Deployment, Held, INSTANCE, LEASE_MS, WORKER, conformance, instance, worker};
-use ff_core::contracts::{ClaimRequest, TakeFrom, TaskEnd, TickRequest};
+use ff_conformance::{Deployment, Held, LEASE_MS, conformance};
+use ff_core::contracts::TickRequest;
 use ff_core::engine_backend::roles::*;
 use ff_core::error::Code;
 use ff_core::state::{BlockingReason, EligibilityState, PublicState};
-use ff_core::types::{ExecutionId, LeaseId, QuotaPolicyId, TimestampMs};
+use ff_core::types::{ExecutionId, QuotaPolicyId, TimestampMs};
 use ff_script::calls::quota::{
     CheckAdmissionAndRecordReply as Checked, CreateQuotaPolicyReply, DeleteQuotaPolicy,
     DeleteQuotaPolicyReply, DescribeQuotaPolicy, DescribeQuotaPolicyReply, ForgetAdmission,
@@ -36,13 +36,13 @@ fn release_of(
 }
 
 /// How many places of a key are held.
-async fn running(d: &Deployment, policy: QuotaPolicyId, key: &str) -> u64 {
+pub(crate) async fn running(d: &Deployment, policy: QuotaPolicyId, key: &str) -> u64 {
     let call = DescribeQuotaPolicy { quota_policy_id: policy, quota_key: key.to_owned() };
     let DescribeQuotaPolicyReply::Described { running, .. } = d.call(call).await;
     running
 }
 
-async fn holders(d: &Deployment, policy: QuotaPolicyId, key: &str) -> Vec<ExecutionId> {
+pub(crate) async fn holders(d: &Deployment, policy: QuotaPolicyId, key: &str) -> Vec<ExecutionId> {
     let (quota_policy_id, quota_key) = (policy, key.to_owned());
     let call = ListQuotaHolders { quota_policy_id, quota_key, limit: 1000 };
     let ListQuotaHoldersReply::Holders { holders, .. } = d.call(call).await;
@@ -76,38 +76,6 @@ const RATE_EXCEEDED: fn(u64, TimestampMs) -> Checked =
     |retry_after_ms, opens_at| Checked::RateExceeded { retry_after_ms, opens_at };
 
 conformance! {
-    async fn what_an_end_takes_is_told_only_when_its_gates_have_let_it_pass(d: &Deployment) {
-        for (places, passes) in [(1, false), (2, true)] {
-            let policy = d.quota(Limits::at_once(places)).await;
-            let ids = d.queue_under(policy, "k", 2).await;
-            let first = d.take_on(d.home(), 1).await.pop().expect("there is room");
-            let next = ClaimRequest {
-                lane: first.handle.lane.clone(),
-                worker_id: worker(WORKER),
-                worker_instance_id: instance(INSTANCE),
-                capabilities: Default::default(),
-                kinds: Vec::new(),
-                namespaces: Vec::new(),
-                from: TakeFrom { need: "tests:work".parse().ok(), score_max: None },
-                lease_ttl_ms: LEASE_MS,
-                lease_ids: vec![LeaseId::from_uuid(d.new_uuid())],
-                retry: false,
-            };
-            let done = TaskEnd::Complete(None);
-            let told = d.backend.finish(&first.handle, done, next).await.expect("it ends");
-            let told = told.finished.next.map(|next| next.handle.execution_id);
-            assert_eq!(told, passes.then_some(ids[1]));
-            let second = d.describe(ids[1]).await;
-            let expected = if passes { PublicState::Active } else { PublicState::RateLimited };
-            assert_eq!(second.public_state(), expected);
-            assert_eq!(second.total_attempt_count, u32::from(passes));
-            d.carry_out().await;
-            let held = d.take_one().await.map(|held| held.id);
-            assert_eq!(held, (!passes).then_some(ids[1]), "a freed place lets it go on");
-            assert_eq!(holders(d, policy, "k").await, [ids[1]]);
-        }
-    }
-
     async fn what_cannot_be_told_holds_back_nothing_behind_it(d: &Deployment) {
         const STUCK: usize = 300;
         let policy = d.quota(Limits::at_once(1)).await;

@@ -5,16 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use ff_conformance::gates::Limits;
-use ff_conformance::{
-    Deployment, Held, LANE, LEASE_MS, TestHost, conformance, instance, lane, worker,
-};
+use ff_conformance::{Deployment, Held, LEASE_MS, TestHost, conformance};
 use ff_core::backend_error::{BackendError, BackendErrorKind, Retry};
-use ff_core::contracts::{ClaimRequest, TakeFrom, TickRequest};
+use ff_core::contracts::TickRequest;
 use ff_core::engine_backend::roles::*;
 use ff_core::error::EngineError;
 use ff_core::partition::Partition;
 use ff_core::state::PublicState;
-use ff_core::types::{ExecutionId, LeaseId, QuotaPolicyId};
+use ff_core::types::{ExecutionId, QuotaPolicyId};
 use ff_script::args::Args;
 use ff_script::backend::ScriptBackend;
 use ff_script::calls::quota::{DescribeQuotaPolicy, DescribeQuotaPolicyReply};
@@ -100,7 +98,8 @@ impl<'a> Process<'a> {
     /// Claims and completes all there is, and carries out what is owed, until it dies.
     async fn live(&self) -> Result<(), EngineError> {
         for _ in 0..4 {
-            let taken = self.backend.claim_next(self.d.home(), self.request()).await?.claimed;
+            let taken =
+                self.backend.claim_next(self.d.home(), self.d.claim_request(2)).await?.claimed;
             for claimed in taken {
                 let done = Held::from(claimed).complete(b"");
                 self.backend.call(self.d.home(), done).await?;
@@ -110,24 +109,6 @@ impl<'a> Process<'a> {
             }
         }
         Ok(())
-    }
-
-    fn request(&self) -> ClaimRequest {
-        ClaimRequest {
-            lane: lane(LANE),
-            worker_id: worker("mortal"),
-            worker_instance_id: instance("mortal-1"),
-            capabilities: Default::default(),
-            kinds: Vec::new(),
-            namespaces: Vec::new(),
-            from: TakeFrom::default(),
-            lease_ttl_ms: LEASE_MS,
-            lease_ids: vec![
-                LeaseId::from_uuid(self.d.new_uuid()),
-                LeaseId::from_uuid(self.d.new_uuid()),
-            ],
-            retry: false,
-        }
     }
 
     async fn serve(&self, partition: Partition) -> Result<(), EngineError> {

@@ -1,14 +1,15 @@
 //! Known weaknesses of budgets and of blocking for admission, each as the test that it is gone.
 
-use ff_conformance::budgets::{User, words};
+use ff_conformance::budgets::{User, budget, words};
 use ff_conformance::{LANE, conformance};
 use ff_core::error::Code;
 use ff_core::limits;
 use ff_core::state::{BlockingReason, PublicState};
+use ff_script::calls::budget::{CreateBudget, DeleteBudget};
 use ff_script::calls::gate::{BlockExecutionForAdmission, UnblockExecution};
 use ff_script::calls::usage::ReportUsageAndCheckReply as Told;
 
-use super::budget::reset;
+use super::budget::{reset, update};
 
 fn block(id: ff_core::types::ExecutionId, reason: &str) -> BlockExecutionForAdmission {
     BlockExecutionForAdmission {
@@ -107,6 +108,25 @@ conformance! {
         d.call(reset(id)).await;
         d.carry_out().await;
         assert_eq!(d.take_one().await.expect("it was woken").id, waits);
+    }
+
+    async fn b10_a_budget_is_made_whole_and_can_be_changed_and_removed(d: &Deployment) {
+        let (id, before) = (d.new_budget_id(), d.dump().await);
+        for interval in ["-1", "1.5", "soon", "9007199254740993"] {
+            let id = id.to_string();
+            let words = [&id, "lane", "elsewhere", "block", interval, "", "tokens", "5", ""];
+            let args: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+            assert_eq!(d.raw("ff_create_budget", &args).await.code(), "invalid_input");
+        }
+        assert_eq!(d.dump().await, before, "nothing is half made");
+        let call = || budget(id, words(["tokens", "5", ""]));
+        d.call(call()).await;
+        let other = CreateBudget { reset_interval_ms: Some(1000), ..call() };
+        assert_eq!(d.refused(other).await, Code::BudgetAttachConflict);
+        d.call(update(id, words(["tokens", "7", ""]))).await;
+        assert_eq!(d.budget_record(id).await.dimensions["tokens"].hard, Some(7));
+        d.call(DeleteBudget { budget_id: id }).await;
+        assert_eq!(d.refused(reset(id)).await, Code::BudgetNotFound);
     }
 
     async fn b11_all_limits_are_looked_at_not_the_first_alone(d: &Deployment) {

@@ -10,6 +10,7 @@ use super::usage::{ReportUsageResult, UsageDimensions};
 use crate::ToSchema;
 use crate::argument::{check_bytes, check_range};
 use crate::backend::Handle;
+use crate::distinct::distinct;
 use crate::engine_backend::Answer;
 use crate::error::{Code, EngineError};
 use crate::limits;
@@ -101,9 +102,9 @@ literals! {
     }
 }
 
-/// The limits of each dimension are an object.
+/// The limits of each dimension are an object, and no dimension is named twice.
 fn objects<'de, D: Deserializer<'de>>(from: D) -> Result<Limits, D::Error> {
-    let limits = BTreeMap::<String, Object<DimensionLimits>>::deserialize(from)?;
+    let limits: BTreeMap<String, Object<DimensionLimits>> = distinct(from)?;
     Ok(limits.into_iter().map(|(name, limits)| (name, limits.0)).collect())
 }
 

@@ -1,5 +1,4 @@
-//! I5, I9: what is used and promised of a budget is what its executions used and were promised, and
-//! what is promised fits under its hard limits.
+//! I5, I9: what is used and promised of a budget is what its executions used and were promised.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +8,23 @@ use super::record::{field, number};
 use super::{Findings, shown};
 use crate::dump::Stored;
 
-pub(super) fn check(contents: &Contents<'_>, found: &mut Findings) {
+pub(super) fn check<'a>(contents: &Contents<'a>, found: &mut Findings) {
     for (place, stored) in &contents.places {
+        let stored: &'a Stored = stored;
         let wrong = match (place, stored) {
             (Place::Budget(id), Stored::Hash(budget)) => wrong_budget(contents, id, budget),
             (Place::Budgets, Stored::SortedSet(ids)) => {
-                let there =
-                    |id: &Vec<u8>| budget_of(contents, &String::from_utf8_lossy(id)).is_some();
+                let there = |id: &'a Vec<u8>| {
+                    let id = std::str::from_utf8(id).ok();
+                    id.is_some_and(|id| contents.hash(&Place::Budget(id)).is_some())
+                };
                 (!ids.keys().all(there)).then(|| "lists a budget that is not there".to_owned())
             }
-            (Place::Usage(id, execution), _) => wrong_user(contents, id, execution),
+            (Place::Usage(id, execution), Stored::Hash(usage)) => {
+                wrong_user(contents, id, execution, usage)
+            }
             (Place::Reports(id, execution), _) => {
-                let there = contents.places.keys().any(
-                    |place| matches!(place, Place::Usage(of, by) if of == id && by == execution),
-                );
+                let there = contents.hash(&Place::Usage(id, execution)).is_some();
                 (!there).then(|| "belongs to nobody who used the budget".to_owned())
             }
             (Place::BudgetList(uuid), Stored::String(text)) => wrong_list(contents, uuid, text),
@@ -36,38 +38,25 @@ pub(super) fn check(contents: &Contents<'_>, found: &mut Findings) {
     }
 }
 
-fn budget_of<'a>(contents: &Contents<'a>, id: &str) -> Option<&'a Hash> {
-    contents.places.keys().find_map(|place| match place {
-        Place::Budget(of) if *of == id => contents.hash(place),
-        _ => None,
-    })
-}
-
-/// What is known of a removed budget goes bit by bit, as its users are listed.
-fn wrong_user(contents: &Contents<'_>, id: &str, execution: &str) -> Option<String> {
-    let listed = contents.places.keys().any(|place| match place {
-        Place::Users(of) if *of == id => {
-            contents.scores(place).is_some_and(|users| users.contains_key(execution.as_bytes()))
-        }
-        _ => false,
-    });
-    (!listed && is_admitted(contents, id, execution))
+/// What is known of a removed budget goes bit by bit, as its users are listed. Of one that never
+/// passed only its release is known.
+fn wrong_user<'a>(
+    contents: &Contents<'a>,
+    id: &'a str,
+    execution: &str,
+    usage: &Hash,
+) -> Option<String> {
+    let users = contents.scores(&Place::Users(id));
+    let listed = users.is_some_and(|users| users.contains_key(execution.as_bytes()));
+    (!listed && usage.contains_key(&b"admitted"[..]))
         .then(|| "is not listed among those who used the budget".to_owned())
 }
 
-/// Of one that never passed only its release is known.
-fn is_admitted(contents: &Contents<'_>, id: &str, execution: &str) -> bool {
-    usages(contents, id).any(|(by, usage)| by == execution && usage.contains_key(&b"admitted"[..]))
-}
-
-fn usages<'a>(
-    contents: &'a Contents<'_>,
-    id: &'a str,
-) -> impl Iterator<Item = (&'a str, &'a Hash)> {
-    contents.places.iter().filter_map(move |(place, stored)| match (place, stored) {
-        (Place::Usage(of, execution), Stored::Hash(usage)) if *of == id => {
-            Some((*execution, usage))
-        }
+/// What each execution has of a budget.
+fn usages<'a>(contents: &Contents<'a>, id: &'a str) -> impl Iterator<Item = &'a Hash> {
+    let own = contents.places.range(Place::Usage(id, "")..);
+    own.map_while(move |(place, stored)| match (place, *stored) {
+        (Place::Usage(of, _), Stored::Hash(usage)) if *of == id => Some(usage),
         _ => None,
     })
 }
@@ -87,12 +76,12 @@ fn add(all: &mut BTreeMap<Vec<u8>, i64>, more: BTreeMap<Vec<u8>, i64>) {
     }
 }
 
-fn wrong_budget(contents: &Contents<'_>, id: &str, budget: &Hash) -> Option<String> {
+fn wrong_budget<'a>(contents: &Contents<'a>, id: &'a str, budget: &Hash) -> Option<String> {
     if !budget.contains_key(&b"created_at"[..]) {
         return Some("is no budget".to_owned());
     }
     let (mut used, mut reserved) = (amounts(budget, "other:"), BTreeMap::new());
-    for (_, usage) in usages(contents, id) {
+    for usage in usages(contents, id) {
         if usage.get(&b"period"[..]) == budget.get(&b"period"[..]) {
             add(&mut used, amounts(usage, "u:"));
         }

@@ -23,8 +23,9 @@ pub(super) fn waits_at(record: &Record<'_>) -> Option<String> {
     }
 }
 
-pub(super) fn check(contents: &Contents<'_>, found: &mut Findings) {
+pub(super) fn check<'a>(contents: &Contents<'a>, found: &mut Findings) {
     for (place, stored) in &contents.places {
+        let stored: &'a Stored = stored;
         let wrong = match (place, stored) {
             (Place::Due, Stored::SortedSet(members)) if !is_flow(contents) => wrong_due(members),
             (Place::Outbox, Stored::SortedSet(entries)) => wrong_outbox(contents, entries),
@@ -153,20 +154,17 @@ fn wrong_holders<'a>(
 }
 
 /// A change of a policy must find the gates that somebody waits for.
-fn wrong_waiting(contents: &Contents<'_>, gate: &str) -> Option<&'static str> {
+fn wrong_waiting<'a>(contents: &Contents<'a>, gate: &'a str) -> Option<&'static str> {
     let id = gate.strip_prefix("q:").and_then(|rest| rest.get(..36))?;
-    let place = contents.places.keys().find(|it| matches!(it, Place::Awaited(of) if *of == id));
-    let listed = place
-        .and_then(|place| contents.scores(place))
-        .is_some_and(|gates| gates.contains_key(gate.as_bytes()));
+    let awaited = contents.scores(&Place::Awaited(id));
+    let listed = awaited.is_some_and(|gates| gates.contains_key(gate.as_bytes()));
     (!listed).then_some("is not among the gates of its policy that somebody waits for")
 }
 
-fn wrong_awaited(contents: &Contents<'_>, gates: &Scores) -> Option<&'static str> {
-    let lost = gates.keys().find(|gate| {
-        let known =
-            |place: &Place<'_>| matches!(place, Place::Waiting(it) if it.as_bytes() == **gate);
-        !contents.places.keys().any(known)
-    });
-    lost.map(|_| "has a gate that nobody waits for")
+fn wrong_awaited<'a>(contents: &Contents<'a>, gates: &'a Scores) -> Option<&'static str> {
+    let known = |gate: &'a Vec<u8>| {
+        let gate = std::str::from_utf8(gate).ok();
+        gate.is_some_and(|gate| contents.scores(&Place::Waiting(gate)).is_some())
+    };
+    (!gates.keys().all(known)).then_some("has a gate that nobody waits for")
 }

@@ -1,6 +1,7 @@
 //! Every violation is found: a small store without any, and a table of changes that each break one
 //! rule.
 
+mod gates;
 mod store;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,8 +73,12 @@ fn put(dump: &mut Dump, line: &str) {
 }
 
 fn clean() -> Dump {
+    holding(&[CLEAN, CHILDREN])
+}
+
+fn holding(texts: &[&str]) -> Dump {
     let mut dump = Dump::new();
-    let lines = CLEAN.lines().chain(CHILDREN.lines());
+    let lines = texts.iter().flat_map(|text| text.lines());
     lines.filter(|line| !line.is_empty()).for_each(|line| put(&mut dump, line));
     dump
 }

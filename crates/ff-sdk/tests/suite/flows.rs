@@ -12,7 +12,7 @@ use crate::site::{LANE, LONG, Site, claim};
 /// More than a claim brings.
 const LARGE: usize = 100 << 10;
 
-fn task(name: &str, kind: &str, after: &[&str]) -> GraphTask {
+pub(crate) fn task(name: &str, kind: &str, after: &[&str]) -> GraphTask {
     let mut execution = CreateExecution::new(ExecutionKind::new(kind));
     execution.lane = Some(LANE.parse().expect("valid"));
     let mut task = GraphTask::new(name, execution);
@@ -24,7 +24,7 @@ fn task(name: &str, kind: &str, after: &[&str]) -> GraphTask {
     task
 }
 
-fn graph(tasks: Vec<GraphTask>) -> SubmitGraph {
+pub(crate) fn graph(tasks: Vec<GraphTask>) -> SubmitGraph {
     SubmitGraph::new(CreateFlow::new(ExecutionKind::new("media")), tasks)
 }
 
@@ -37,13 +37,13 @@ fn join() -> Vec<GraphTask> {
     ]
 }
 
-async fn submitted(client: &Client, graph: SubmitGraph) -> FlowId {
+pub(crate) async fn submitted(client: &Client, graph: SubmitGraph) -> FlowId {
     let accepted = client.submit_graph(graph).await.expect("accepted");
     assert!(accepted.created);
     accepted.flow_id
 }
 
-async fn member(client: &Client, flow_id: &FlowId, name: &str) -> ExecutionId {
+pub(crate) async fn member(client: &Client, flow_id: &FlowId, name: &str) -> ExecutionId {
     let members = client.members(flow_id).await.expect("listed");
     let named = members.iter().find(|member| member.name.as_deref() == Some(name));
     named.unwrap_or_else(|| panic!("{name} is among {members:?}")).execution_id

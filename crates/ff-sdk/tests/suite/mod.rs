@@ -1,5 +1,6 @@
 //! What every backend must do.
 
+pub(crate) mod admission;
 pub(crate) mod children;
 pub(crate) mod claim;
 pub(crate) mod client;

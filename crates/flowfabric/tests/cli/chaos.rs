@@ -1,15 +1,18 @@
 //! Servers, workers and the store are killed in any order while work goes on: nothing that was
-//! acknowledged is lost, and nothing ends twice.
+//! acknowledged is lost, nothing ends twice, and what a quota or a budget gave comes back.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
-use ff_sdk::{BackendConfig, Client, Connection, ExecutionId, PublicState};
+use ff_sdk::{
+    BackendConfig, BudgetId, BudgetScope, Client, Connection, CreateBudget, CreateQuota,
+    ExecutionId, ExecutionPolicy, PublicState, QuotaLimits, QuotaPolicyId, QuotaQuery, QuotaUse,
+};
 use ff_test_valkey::{Reply, Valkey, ValkeyOptions};
 
-use crate::site::{Running, Site};
+use crate::site::{Running, Scratch, Site, alone};
 
 const PARTITIONS: u16 = 16;
 /// A frozen worker stays so for longer.
@@ -17,6 +20,14 @@ const LEASE: &str = "1500ms";
 const FREEZE: Duration = Duration::from_millis(2500);
 const BREATH: Duration = Duration::from_millis(700);
 const TIME_LIMIT: Duration = Duration::from_secs(90);
+/// How often each server is given an execution, and one with gates.
+const EVERY: Duration = Duration::from_millis(10);
+const GATED_EVERY: Duration = Duration::from_millis(40);
+/// How many may run at a time under each key, and by what they all reserve.
+const KEYS: [&str; 2] = ["left", "right"];
+const PLACES: u64 = 2;
+const TOKENS: u64 = 35;
+const TOKENS_EACH: u64 = 10;
 
 /// Everything that can be killed.
 struct Theatre {
@@ -55,6 +66,17 @@ impl Theatre {
         self.workers[place] = worker(server);
     }
 
+    /// With nobody on it any more, every invariant holds.
+    fn is_in_order(mut self) {
+        self.workers.clear();
+        self.servers.clear();
+        let scratch = Scratch::new("chaos");
+        let data = scratch.path().join("data").to_str().expect("text").to_owned();
+        alone(&["store", "import", &self.valkey.url(), &data]).text();
+        let text = alone(&["store", "check", &data]).text();
+        assert!(text.contains("no violation"), "{text}");
+    }
+
     /// One act after the other, each while the load goes on.
     fn play(&mut self) {
         self.replace_worker(0);
@@ -91,32 +113,104 @@ fn worker(server: &Site) -> Running {
     server.worker(&options, &["sh", "-c", "sleep 0.02; cat"])
 }
 
-/// Submits to one server until told to stop; answers what was acknowledged.
-fn submit_until(url: &str, stop: &AtomicBool) -> Vec<ExecutionId> {
+/// Does something with a server, from a thread of its own.
+fn with_client<T>(url: &str, work: impl AsyncFnOnce(Client) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
         let connection =
             Connection::open(BackendConfig::server(url, None)).await.expect("connected");
-        let client = Client::new(&connection);
+        work(Client::new(&connection)).await
+    })
+}
+
+/// Submits to one server until told to stop; answers what was acknowledged.
+fn submit_until(url: &str, gates: Option<Gates>, stop: &AtomicBool) -> Vec<ExecutionId> {
+    with_client(url, async |client| {
         let mut acknowledged = Vec::new();
         while !stop.load(Ordering::Relaxed) {
+            let policy = gates.map_or_else(Default::default, |gates| gates.policy(&acknowledged));
+            let submission = client.submit("chaos", &acknowledged.len()).policy(policy);
             // A submission that was not acknowledged may or may not be there: nothing is promised.
-            if let Ok(submitted) = client.submit("chaos", &acknowledged.len()).await {
+            if let Ok(submitted) = submission.await {
                 acknowledged.push(submitted.execution_id());
             }
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            if let Some(gates) = gates {
+                gates.are_kept(&client).await;
+            }
+            tokio::time::sleep(if gates.is_some() { GATED_EVERY } else { EVERY }).await;
         }
         acknowledged
     })
 }
 
+/// What half of the executions pass: a quota of two keys, and a budget that is narrower than both
+/// of them together.
+#[derive(Clone, Copy)]
+struct Gates {
+    quota: QuotaPolicyId,
+    budget: BudgetId,
+}
+
+impl Gates {
+    fn make(url: &str) -> Self {
+        with_client(url, async |client| {
+            let limits = QuotaLimits::at_once(PLACES);
+            let quota = CreateQuota { limits, ..Default::default() };
+            let budget = CreateBudget::new(BudgetScope::Kind, "nobody").hard("tokens", TOKENS);
+            Self {
+                quota: client.create_quota(quota).await.expect("made").quota_policy_id,
+                budget: client.create_budget(budget).await.expect("made").budget_id,
+            }
+        })
+    }
+
+    /// The gates of the next one.
+    fn policy(self, before: &[ExecutionId]) -> ExecutionPolicy {
+        ExecutionPolicy {
+            quota: Some(QuotaUse::of(self.quota).with_key(KEYS[before.len() % KEYS.len()])),
+            budget_ids: vec![self.budget],
+            reserve_usage: [("tokens".to_owned(), TOKENS_EACH)].into(),
+            ..Default::default()
+        }
+    }
+
+    /// How many hold a place under each key, and what is reserved; none while nobody answers.
+    async fn taken(self, client: &Client) -> Option<([u64; 2], u64)> {
+        let mut running = [0; 2];
+        for (place, key) in KEYS.into_iter().enumerate() {
+            running[place] =
+                client.describe_quota(self.quota, QuotaQuery::of(key)).await.ok()?.running;
+        }
+        let budget = client.describe_budget(self.budget).await.ok()?;
+        Some((running, budget.dimensions["tokens"].reserved))
+    }
+
+    async fn are_kept(self, client: &Client) {
+        let Some((running, reserved)) = self.taken(client).await else { return };
+        assert!(running.iter().all(|running| *running <= PLACES), "{running:?} at a time");
+        assert!(reserved <= TOKENS, "{reserved} are reserved");
+    }
+
+    /// Waits until everything is back.
+    fn are_free(self, url: &str) {
+        with_client(url, async |client| {
+            let client = &client;
+            let begun = Instant::now();
+            loop {
+                let taken = self.taken(client).await;
+                if taken == Some(([0; 2], 0)) {
+                    return;
+                }
+                assert!(begun.elapsed() < TIME_LIMIT, "{taken:?} are still taken");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        });
+    }
+}
+
 /// Waits until every execution has ended, and checks that it ended well.
 fn all_completed(url: &str, ids: &[ExecutionId]) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.expect("a runtime").block_on(async {
-        let connection =
-            Connection::open(BackendConfig::server(url, None)).await.expect("connected");
-        let client = Client::new(&connection);
+    with_client(url, async |client| {
         let begun = Instant::now();
         for id in ids {
             let left = TIME_LIMIT.saturating_sub(begun.elapsed());
@@ -157,18 +251,24 @@ fn whatever_is_killed_nothing_acknowledged_is_lost_or_ends_twice() {
     let stop = &AtomicBool::new(false);
     let urls: Vec<_> =
         theatre.addresses.iter().map(|address| format!("http://{address}")).collect();
+    let gates = Gates::make(&urls[0]);
     let acknowledged: Vec<ExecutionId> = thread::scope(|scope| {
-        let submitters: Vec<_> =
-            urls.iter().map(|url| scope.spawn(move || submit_until(url, stop))).collect();
+        let plain = urls.iter().map(|url| (url, None));
+        let submitters: Vec<_> = plain
+            .chain([(&urls[1], Some(gates))])
+            .map(|(url, gates)| scope.spawn(move || submit_until(url, gates, stop)))
+            .collect();
         theatre.play();
         stop.store(true, Ordering::Relaxed);
         submitters.into_iter().flat_map(|it| it.join().expect("no panic")).collect()
     });
     assert!(acknowledged.len() > 100, "{} were submitted", acknowledged.len());
     all_completed(&urls[0], &acknowledged);
+    gates.are_free(&urls[0]);
     let endings = endings(&theatre.valkey);
     for id in &acknowledged {
         assert_eq!(endings.get(&id.uuid().to_string()), Some(&1), "endings of {id}");
     }
     assert!(endings.values().all(|count| *count == 1), "{endings:?}");
+    theatre.is_in_order();
 }

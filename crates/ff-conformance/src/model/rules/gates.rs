@@ -62,7 +62,16 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
         return Ok(());
     }
     nobody_waits_at_an_open_gate(seen)?;
-    every_place_comes_back(seen.after)
+    every_place_comes_back(seen.after)?;
+    super::budget::every_promise_comes_back(seen.after)
+}
+
+/// Would a gate let somebody pass who waits there, if nobody else has been promised that?
+pub(in super::super) fn has_room(dump: &Dump, gate: &str, now: u64) -> bool {
+    match gate.starts_with('q') {
+        true => super::quota::has_room(dump, gate, now),
+        false => super::budget::has_room(dump, gate, now),
+    }
 }
 
 /// The holder of the live lease undoes its claim, and what is left is what was there before.
@@ -72,7 +81,8 @@ fn blocked(seen: &Seen<'_>) -> Checked {
     let may = before.is_some_and(|it| super::fence::may_write(seen.sent, it, seen.now));
     rule(seen.done() == may, || format!("a claim was undone: {}", seen.answer.word))?;
     let Some(after) = seen.after().record(uuid).filter(|_| seen.done()) else { return Ok(()) };
-    rule(after.gate().is_some(), || "an undone claim waits at no gate".to_owned())?;
+    let waits = after.gate().is_some() || after.is_held();
+    rule(waits, || "an undone claim waits at no gate, and nobody holds it".to_owned())?;
     let epoch = after.count(field::LEASE_EPOCH);
     let Some(right) = seen.untouched.0.get(&(uuid.to_owned(), epoch)) else { return Ok(()) };
     let is = attempts(seen.after(), uuid, after);

@@ -62,7 +62,7 @@ fn within(view: View<'_>, gate: &str, limits: Fields<'_>, now: u64) -> u64 {
 }
 
 /// Would a gate let somebody pass, if nobody else has been promised that?
-pub(in super::super) fn has_room(dump: &Dump, gate: &str, now: u64) -> bool {
+pub(super) fn has_room(dump: &Dump, gate: &str, now: u64) -> bool {
     let view = View::new(dump, QUOTAS);
     let promised = view.hash(&format!("openings:{gate}"));
     if promised.is_some_and(|it| it.count("promised") > 0 && it.count("until") > now) {

@@ -7,11 +7,21 @@ use crate::answer::Answer;
 
 /// Functions whose repetition is a new call: each writes an event or does the next thing that is
 /// due. Claims are not among them, because they say that they are repetitions.
-const NEW_EACH_TIME: [&str; 5] =
-    ["ff_change_priority", "ff_tick", "ff_resolve_dependency", "ff_await_gates", "ff_open_gate"];
+const NEW_EACH_TIME: [&str; 6] = [
+    "ff_change_priority",
+    "ff_tick",
+    "ff_resolve_dependency",
+    "ff_await_gates",
+    "ff_open_gate",
+    "ff_reset_budget",
+];
+
+/// Functions that count once under a key, and each time without one.
+const COUNTED: [&str; 2] = ["ff_report_usage_and_check", "ff_reserve_usage"];
 
 /// Functions that write the same values again.
-const SAME_EACH_TIME: [&str; 10] = [
+const SAME_EACH_TIME: [&str; 11] = [
+    "ff_update_budget",
     "ff_forget_admission",
     "ff_list_needs",
     "ff_renew_lease",
@@ -37,7 +47,8 @@ pub(in super::super) fn check_repetition(
         let recognised = unchanged && matches!(word, "DUPLICATE" | "ALREADY_SATISFIED");
         return rule(recognised, || format!("{name} with a request id gave {word}"));
     }
-    if NEW_EACH_TIME.contains(&name) {
+    let counts_again = COUNTED.contains(&name) && sent.text("dedup_key").is_empty();
+    if NEW_EACH_TIME.contains(&name) || counts_again {
         return Ok(());
     }
     // Who got nothing has ended what a flow does not let run, which may have freed others.
@@ -48,7 +59,10 @@ pub(in super::super) fn check_repetition(
     }
     rule(unchanged, || format!("{name} sent again changed something"))?;
     if !first.done
-        || matches!(first.word.as_str(), "EMPTY" | "RATE_EXCEEDED" | "CONCURRENCY_EXCEEDED")
+        || matches!(
+            first.word.as_str(),
+            "EMPTY" | "RATE_EXCEEDED" | "CONCURRENCY_EXCEEDED" | "BUDGET_EXCEEDED"
+        )
         || sent.function.read_only
         || SAME_EACH_TIME.contains(&name)
     {
@@ -62,7 +76,12 @@ pub(in super::super) fn check_repetition(
         // Without the count it saw, a replay cannot be recognised, but it finds nothing to do.
         "ff_replay_execution" => matches!(word, "DUPLICATE" | "execution_not_terminal"),
         "ff_release_worker_leases" | "ff_hand_back_leases" => second.done,
-        "ff_check_admission_and_record" => word == "ALREADY_ADMITTED",
+        "ff_check_admission_and_record" | "ff_check_budget_and_reserve" => {
+            word == "ALREADY_ADMITTED"
+        }
+        _ if COUNTED.contains(&name) => word == "ALREADY_APPLIED",
+        // Who was told, or is gone, is found to be so.
+        "ff_note_budgets_reached" | "ff_forget_usage" => second.done,
         "ff_unblock_execution" => word == "execution_not_eligible",
         // Without an id of its own it finds nothing to do.
         "ff_resume_execution" => word == "execution_not_suspended",

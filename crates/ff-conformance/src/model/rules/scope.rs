@@ -70,6 +70,10 @@ fn named(seen: &Seen<'_>) -> BTreeSet<String> {
             held(seen.before(), instance, seen.now).into_iter().map(str::to_owned).collect()
         }
         "ff_tick" => due(seen),
+        "ff_note_budgets_reached" => {
+            let ids = seen.sent.rest().chunks(5).filter_map(|item| str::from_utf8(&item[0]).ok());
+            ids.filter_map(uuid_of).map(str::to_owned).collect()
+        }
         "ff_open_gate" => {
             let waited = seen.before().ranked(&format!("gate:{}", seen.sent.text("gate")));
             waited.into_iter().map(|(uuid, _)| uuid.to_owned()).collect()

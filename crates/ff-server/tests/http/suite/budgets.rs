@@ -85,9 +85,64 @@ pub(crate) fn a_wrong_budget_is_refused_with_the_reason(client: &Client) {
     ] {
         client.post("/v1/budgets", &body(change)).problem(400, code);
     }
-    let unknown =
-        json!({"kind": "k", "policy": {"budget_ids": ["00000000-0000-4000-8000-0000000b0dff"]}});
-    client.post("/v1/executions", &unknown).problem(404, "budget_not_found");
+    let twice = body(json!({})).to_string().replace(r#"{"hard":100}"#, r#"{"hard":1},"tokens":{}"#);
+    let problem = post_text(client, "/v1/budgets", &twice).problem(400, "invalid_input");
+    assert!(text(&problem["detail"]).contains("tokens is given twice"), "{problem}");
+    let listed = client.get("/v1/budgets?limit=1000").expect(200).json().to_string();
+    assert!(!listed.contains("budget-wrong"), "{listed}");
+}
+
+/// Of an execution: there is no such budget.
+const UNKNOWN: &str = "00000000-0000-4000-8000-0000000b0dff";
+
+fn post_text(client: &Client, path: &str, body: &str) -> crate::client::Answer {
+    client.send("POST", path, &[("content-type", "application/json")], body.as_bytes())
+}
+
+pub(crate) fn an_unknown_budget_is_refused_wherever_it_is_named(client: &Client) {
+    let policy = json!({"budget_ids": [UNKNOWN]});
+    let submission = json!({"kind": "k", "lane": "budget-unknown", "policy": policy});
+    client.post("/v1/executions", &submission).problem(404, "budget_not_found");
+    assert!(claim_some(client, &["budget-unknown"], 1, 0).is_empty(), "nothing was created");
+    let path = format!("/v1/budgets/{UNKNOWN}");
+    client.get(&path).problem(404, "budget_not_found");
+    client.get(&format!("{path}/usage")).problem(404, "budget_not_found");
+    client.put(&path, &json!({"dimensions": {}})).problem(404, "budget_not_found");
+    client.post(&format!("{path}/reset"), &json!({})).problem(404, "budget_not_found");
+    submit(client, &json!({"kind": "k", "lane": "budget-unknown"}));
+    let task = claim(client, "budget-unknown");
+    let body = json!({"task_token": task["task_token"], "dimensions": {"tokens": 1}});
+    client.post(&format!("{path}/usage"), &body).problem(404, "budget_not_found");
+    client.post(&format!("{path}/reserve"), &body).problem(404, "budget_not_found");
+    complete(client, &task, b"");
+}
+
+pub(crate) fn a_wrong_report_counts_nothing(client: &Client) {
+    let lane = "budget-report";
+    let budget = create(client, lane, &json!({}));
+    submit(client, &json!({"kind": "k", "lane": lane}));
+    let task = claim(client, lane);
+    let token = text(&task["task_token"]);
+    for dimensions in [
+        r#"{"tokens":-1}"#,
+        r#"{"tokens":1.5}"#,
+        r#"{"tokens":1000000000001}"#,
+        r#"{"tokens":9007199254740993}"#,
+        r#"{"tokens":18446744073709551616}"#,
+        r#"{"tokens":1,"tokens":2}"#,
+        r#"{"tokens":1,"a b":2}"#,
+        "{}",
+    ] {
+        for verb in ["usage", "reserve"] {
+            let path = format!("/v1/budgets/{budget}/{verb}");
+            let body = format!(r#"{{"task_token":"{token}","dimensions":{dimensions}}}"#);
+            post_text(client, &path, &body).problem(400, "invalid_input");
+        }
+    }
+    let read = client.get(&format!("/v1/budgets/{budget}")).expect(200).json();
+    let tokens = &read["dimensions"]["tokens"];
+    assert_eq!((&tokens["used"], &tokens["reserved"]), (&json!(0), &json!(0)));
+    complete(client, &task, b"");
 }
 
 pub(crate) fn a_task_reports_under_its_lease_and_a_full_budget_blocks(client: &Client) {

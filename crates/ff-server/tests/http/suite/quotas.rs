@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 use super::{claim, claim_some, complete, submit, text};
 use crate::client::Client;
 
+const HITS: &str = "ff_quota_hit_total{reason=\"concurrency\"}";
+
 pub(crate) fn a_quota_is_made_read_changed_listed_and_removed(client: &Client) {
     let id = "00000000-0000-4000-8000-0000000c0d01";
     let body = json!({"quota_policy_id": id, "max_concurrent": 2});
@@ -37,6 +39,9 @@ pub(crate) fn one_at_a_time_is_handed_out_and_the_next_when_it_ends(client: &Cli
         .collect();
     let first = claim(client, "quota");
     assert!(claim_some(client, &["quota"], 1, 0).is_empty(), "one is running");
+    let metrics = String::from_utf8(client.get("/metrics").expect(200).body).expect("text");
+    let hits = metrics.lines().find_map(|it| it.strip_prefix(HITS)).expect("it is counted");
+    assert!(hits.trim().parse::<u64>().expect("a count") > 0, "{hits}");
     let holders = client.get(&format!("/v1/quotas/{quota}/holders?key=one")).expect(200).json();
     let holders = holders["holders"].as_array().expect("a list");
     assert_eq!(holders.len(), 1);
@@ -46,4 +51,31 @@ pub(crate) fn one_at_a_time_is_handed_out_and_the_next_when_it_ends(client: &Cli
     assert_ne!(second["execution_id"], first["execution_id"]);
     assert!(ids.iter().any(|id| second["execution_id"] == json!(id)));
     complete(client, &second, b"");
+}
+
+pub(crate) fn a_wrong_quota_is_refused_with_the_reason(client: &Client) {
+    let id = "00000000-0000-4000-8000-0000000c0dff";
+    for (limits, code) in [
+        (json!({}), "invalid_quota_spec"),
+        (json!({"max_concurrent": 0}), "invalid_input"),
+        (json!({"max_concurrent": -1}), "invalid_input"),
+        (json!({"max_concurrent": 1.5}), "invalid_input"),
+        (json!({"max_concurrent": 1_000_001}), "invalid_input"),
+        (json!({"window_seconds": 0, "max_requests_per_window": 1}), "invalid_input"),
+        (json!({"window_seconds": 1.5, "max_requests_per_window": 1}), "invalid_input"),
+        (json!({"window_seconds": 60, "max_requests_per_window": 0}), "invalid_input"),
+        (json!({"window_seconds": 60}), "invalid_quota_spec"),
+        (json!({"max_requests_per_window": 1}), "invalid_quota_spec"),
+    ] {
+        let mut body = limits.clone();
+        body["quota_policy_id"] = json!(id);
+        client.post("/v1/quotas", &body).problem(400, code);
+    }
+    let path = format!("/v1/quotas/{id}");
+    client.get(&path).problem(404, "quota_policy_not_found");
+    client.put(&path, &json!({"max_concurrent": 1})).problem(404, "quota_policy_not_found");
+    let policy = json!({"quota": {"policy_id": id, "key": "k"}});
+    let submission = json!({"kind": "job", "lane": "quota-unknown", "policy": policy});
+    client.post("/v1/executions", &submission).problem(404, "quota_policy_not_found");
+    assert!(claim_some(client, &["quota-unknown"], 1, 0).is_empty(), "nothing was created");
 }

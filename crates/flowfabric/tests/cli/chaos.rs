@@ -67,7 +67,7 @@ impl Theatre {
     }
 
     /// With nobody on it any more, every invariant holds.
-    fn is_in_order(mut self) {
+    fn check_store(mut self) {
         self.workers.clear();
         self.servers.clear();
         let scratch = Scratch::new("chaos");
@@ -270,5 +270,5 @@ fn whatever_is_killed_nothing_acknowledged_is_lost_or_ends_twice() {
         assert_eq!(endings.get(&id.uuid().to_string()), Some(&1), "endings of {id}");
     }
     assert!(endings.values().all(|count| *count == 1), "{endings:?}");
-    theatre.is_in_order();
+    theatre.check_store();
 }

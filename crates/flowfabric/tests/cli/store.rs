@@ -5,7 +5,9 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::site::{Scratch, Site, alone};
+use serde_json::json;
+
+use crate::site::{Scratch, Site, alone, eventually};
 
 #[test]
 fn a_directory_is_checked_and_exported() {
@@ -34,6 +36,39 @@ fn a_directory_is_checked_and_exported() {
 
     let site = Site::start_with(&["--store", data]);
     assert_eq!(site.field(&id, "public_state"), "waiting");
+}
+
+/// The families of partitions that quotas and budgets live in belong to the store like all others.
+#[test]
+fn what_gates_hold_is_checked_and_exported_too() {
+    let scratch = Scratch::new("store-gates");
+    let data = scratch.path().join("data");
+    let data = data.to_str().expect("text");
+    let site = Site::start_with(&["--store", data]);
+    let quota = site.run(&["quota", "create", "--concurrent", "1"]).text();
+    let budget = site.run(&["budget", "create", "lane=other", "--hard", "tokens=100"]).text();
+    let policy = json!({
+        "quota": {"policy_id": quota, "key": "k"},
+        "budget_ids": [budget], "reserve_usage": {"tokens": 5},
+    });
+    for _ in 0..2 {
+        site.submit(&["mail", "--input", "x", "--policy", &policy.to_string()]);
+    }
+    let options = ["--kind", "mail", "--concurrency", "2"];
+    let worker = site.worker(&options, &["sleep", "60"]);
+    let shown = |words: &[&str]| site.run(&[words, &["--json"]].concat()).json().remove(0);
+    eventually(|| shown(&["quota", "show", &quota, "--key", "k"])["running"] == 1);
+    eventually(|| shown(&["budget", "show", &budget])["dimensions"]["tokens"]["reserved"] == 5);
+    eventually(|| site.run(&["ls", "--state", "rate_limited", "-q"]).text().lines().count() == 1);
+    drop(worker);
+    site.stop();
+
+    let text = alone(&["store", "check", data]).text();
+    assert!(text.contains("no violation"), "{text}");
+    let exported = alone(&["store", "export", data]).stdout;
+    for part in [":policy:", ":holders:q:", ":budget:", ":gate:q:"] {
+        assert!(exported.contains(part), "{part} is in the export");
+    }
 }
 
 #[test]

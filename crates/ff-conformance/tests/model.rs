@@ -2,10 +2,11 @@
 //!
 //! `FF_SEEDS` sequences of `FF_STEPS` steps, from seed `FF_SEED` on.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use ff_conformance::model::{Failure, Plan, Played, Store, play, play_all, shrink};
-use ff_conformance::{cramped, library};
+use ff_conformance::{OF_BUDGETS, cramped, library};
 use ff_script::calls;
 use ff_script::library::Library;
 use ff_test_seed::{RandomTest, random_test};
@@ -56,7 +57,8 @@ fn random_sequences_break_no_rule() {
         panic!("{}", report(&test, &library, seed, steps));
     }
     if count >= SEEDS {
-        assert_eq!(never_done(&tally.done), NEVER_DONE, "what is never done is never tested");
+        let expected = NEVER_DONE.into_iter().chain(OF_BUDGETS).collect();
+        assert_eq!(never_done(&tally.done), expected, "what is never done is never tested");
     }
 }
 
@@ -64,8 +66,9 @@ fn random_sequences_break_no_rule() {
 /// it is a signal with another proof, an approver's link; it frees what nothing blocks, which is
 /// nowhere unless somebody writes around the library; or it makes members of executions that run,
 /// which the suite has tests of, as it has of an end and a claim in one call. The end of a
-/// suspension by name and of a waitpoint nobody waits on are tried, but too rarely to succeed.
-const NEVER_DONE: [&str; 42] = [
+/// suspension by name and of a waitpoint nobody waits on are tried, but too rarely to succeed. What
+/// is called on the partitions of budgets is left out as a whole.
+const NEVER_DONE: [&str; 29] = [
     "ff_version",
     "ff_check_rights",
     "ff_upgrade_lane",
@@ -92,25 +95,12 @@ const NEVER_DONE: [&str; 42] = [
     "ff_add_children",
     "ff_note_budget",
     "ff_attach_budget",
-    "ff_create_budget",
-    "ff_update_budget",
-    "ff_delete_budget",
-    "ff_reset_budget",
-    "ff_raise_budget",
-    "ff_describe_budget",
-    "ff_list_budgets",
-    "ff_list_budget_usage",
-    "ff_report_usage_and_check",
-    "ff_reserve_usage",
-    "ff_check_budget_and_reserve",
-    "ff_release_budget",
-    "ff_forget_usage",
     "ff_stop_for_budget",
     "ff_note_budgets_reached",
     "ff_pause_for_budget",
 ];
 
-fn never_done(played: &Played) -> Vec<&'static str> {
+fn never_done(played: &Played) -> BTreeSet<&'static str> {
     // What a gate answers to whom it lets pass is a word of its own.
     let words = ["OK", "ADMITTED"].map(str::to_owned);
     let done = |name: &&str| !words.iter().any(|it| played.contains_key(&(*name, it.clone())));

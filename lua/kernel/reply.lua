@@ -10,6 +10,9 @@ function reply.already(...) return { 1, 'ALREADY_SATISFIED', ... } end
 function reply.empty(...) return { 1, 'EMPTY', ... } end
 function reply.refuse(code, ...) return { 0, code, ... } end
 
+-- The status or the code of a reply.
+function reply.word(answer) return answer[2] end
+
 -- The values that go by these names, in their order, without holes.
 function reply.row(names, values)
   for i = 1, #names do values[i] = values[i] or '' end

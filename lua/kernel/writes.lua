@@ -16,8 +16,9 @@ local write_record
 -- And so is what all of them together mean to those who wait for work.
 local announce
 
-function writes.teach(record_writer, announcer)
-  write_record, announce = record_writer, announcer
+-- `forget` makes whatever is read of a partition from now on be read anew.
+function writes.teach(record_writer, announcer, forget)
+  write_record, announce, writes.forget = record_writer, announcer, forget
 end
 
 function writes.new(p, now)
@@ -70,12 +71,6 @@ function writes.extend(w, name, key, word, other)
   end
   command[#command + 1] = word
   if other then command[#command + 1] = other end
-end
-
--- What is read from now on is read anew.
-function writes.forget(p)
-  p.first_read, p.read, p.waitpoints, p.flows_read, p.facts_read = nil, nil, nil, nil, nil
-  p.throttled, p.turns_taken = nil, nil
 end
 
 -- Writes what was collected so far, and the call goes on. The pushes wait.

@@ -42,12 +42,8 @@ creation.ARGS = {
   arg.text('content_digest', 64),
   arg.optional(arg.int('sent_ms_ago', 0, limit.sent_ms_ago_max)),
   arg.text('correlation_id', limit.correlation_id_bytes_max),
+  throttle.arg(),
 }
-
--- What is no member of a flow may be throttled.
-creation.ARGS_ALONE = {}
-for i = 1, #creation.ARGS do creation.ARGS_ALONE[i] = creation.ARGS[i] end
-creation.ARGS_ALONE[#creation.ARGS + 1] = throttle.arg()
 
 creation.GIVES = {
   OK = { 'execution_id', 'public_state' },

@@ -284,6 +284,11 @@ function index.write(w, x)
   if x.event then append(w.p, x.event) end
 end
 
-writes.teach(index.write, announce)
+local function forget(p)
+  p.first_read, p.read, p.waitpoints, p.flows_read, p.facts_read = nil, nil, nil, nil, nil
+  p.throttled, p.turns_taken = nil, nil
+end
+
+writes.teach(index.write, announce, forget)
 
 return index

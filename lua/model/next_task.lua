@@ -78,9 +78,10 @@ function next_task.follow(w, p, a, now, finish)
   if refusal then return refusal end
   local answer, x = finish()
   local claims, next_score
-  if answer[2] == 'OK' then
+  local word = reply.word(answer)
+  if word == 'OK' then
     claims, next_score = take(w, p, a, has, x, now)
-  elseif answer[2] == 'DUPLICATE' then
+  elseif word == 'DUPLICATE' then
     local before = pick.taken_before(p, nil, { a.next_lease_id }, a.lease_ttl_ms, now)
     claims, next_score = pick.joined(before), ''
   else

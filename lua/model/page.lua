@@ -2,7 +2,9 @@
 -- meanwhile.
 
 local arg = require('kernel.arg')
+local limit = require('kernel.limit')
 local number = require('kernel.number')
+local reply = require('kernel.reply')
 
 local page = {}
 
@@ -62,14 +64,19 @@ function page.cursor()
   end)
 end
 
--- A page of executions, lowest score first: uuids and scores in turn, and the cursor of the next
--- page; the empty text if there is none.
-function page.read(key, cursor, most)
-  local from = page.position(key, false, cursor)
+-- The arguments of a function that answers such a page.
+function page.args() return { page.cursor(), arg.int('limit', 1, limit.list_limit_max) } end
+
+-- A page, lowest score first: what `row` makes of each uuid, nothing of some, and the cursor of the
+-- next page; the empty text if there is none.
+function page.rows(p, key, a, row)
+  local most, rows = a.limit, {}
+  local from = page.position(key, false, a.cursor)
   local found = page.stretch(key, false, from, from + most - 1)
+  for i = 1, #found, 2 do rows[#rows + 1] = row(p, found[i]) end
   local last = #found
-  if last < 2 * most then return found, '' end
-  return found, number.text(tonumber(found[last])) .. '|' .. found[last - 1]
+  if last < 2 * most then return reply.ok(rows, '') end
+  return reply.ok(rows, number.text(tonumber(found[last])) .. '|' .. found[last - 1])
 end
 
 return page

@@ -25,8 +25,12 @@ local MEMBER = {
   arg.int('optional', 0, 1),
   arg.optional(arg.int('needed', 1, limit.flow_edges_max)),
 }
-for i = 1, #creation.ARGS do MEMBER[#MEMBER + 1] = creation.ARGS[i] end
-MEMBER[#MEMBER + 1] = arg.optional(arg.int('cancel_rest', 0, 1), 0)
+-- One more stands behind as many of those; what submissions were given later comes after it.
+local EARLY = 16
+for i = 1, #creation.ARGS do
+  MEMBER[#MEMBER + 1] = creation.ARGS[i]
+  if i == EARLY then MEMBER[#MEMBER + 1] = arg.optional(arg.int('cancel_rest', 0, 1), 0) end
+end
 kernel.prepare(MEMBER)
 
 local EDGE = kernel.prepare {
@@ -69,8 +73,8 @@ end
 
 -- What is wrong with a member that is new; nil if nothing is.
 function part.wrong_node(p, one, by_id)
-  if one.idempotency_key then
-    return reply.refuse('invalid_input', 'a member has no idempotency key of its own')
+  if one.idempotency_key or one.throttle then
+    return reply.refuse('invalid_input', 'a member has no key of its own')
   end
   if by_id[one.execution_id] then
     return reply.refuse('idempotency_conflict', p.tag .. one.execution_id)

@@ -235,16 +235,13 @@ define {
   doc = 'Lists the budgets of a partition by their ids, from a cursor.',
   families = BUDGETS,
   flags = { 'no-writes' },
-  args = { page.cursor(), arg.int('limit', 1, limit.list_limit_max) },
+  args = page.args(),
   gives = { OK = { 'budgets', 'next_cursor' } },
   run = function(p, a)
-    local found, next_cursor = page.read(p.budgets, a.cursor, a.limit)
-    local rows = {}
-    for i = 1, #found, 2 do
-      local b = budget.read(p, found[i])
-      if b then rows[#rows + 1] = row(b) end
-    end
-    return reply.ok(rows, next_cursor)
+    return page.rows(p, p.budgets, a, function(_, id)
+      local b = budget.read(p, id)
+      return b and row(b)
+    end)
   end,
 }
 

@@ -9,7 +9,7 @@ kernel.define {
   name = 'ff_create_execution',
   doc = 'Creates an execution.',
   flags = {},
-  args = creation.ARGS_ALONE,
+  args = creation.ARGS,
   gives = creation.GIVES,
   run = creation.create,
 }
@@ -21,7 +21,7 @@ kernel.define {
   args = batch.args(limit.payload_bytes_max, limit.create_batch_max),
   gives = batch.GIVES,
   run = function(p, a, now, w)
-    return batch.run(p, a, now, w, creation.ARGS_ALONE, limit.create_batch_max, creation.create)
+    return batch.run(p, a, now, w, creation.ARGS, limit.create_batch_max, creation.create)
   end,
 }
 

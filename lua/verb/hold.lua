@@ -108,14 +108,9 @@ define {
   name = 'ff_list_held',
   doc = 'Lists what must not be claimed in a partition, longest first, from a cursor.',
   flags = { 'no-writes' },
-  args = { page.cursor(), arg.int('limit', 1, limit.list_limit_max) },
+  args = page.args(),
   gives = { OK = { 'held', 'next_cursor' } },
-  run = function(p, a)
-    local found, next_cursor = page.read(p.parked, a.cursor, a.limit)
-    local rows = {}
-    for i = 1, #found, 2 do rows[#rows + 1] = row(p, found[i]) end
-    return reply.ok(rows, next_cursor)
-  end,
+  run = function(p, a) return page.rows(p, p.parked, a, row) end,
 }
 
 return true

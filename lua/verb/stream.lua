@@ -106,7 +106,7 @@ local STALE = { lease_revoked = true, lease_expired = true, stale_lease = true }
 local function guard(p, x, a, now)
   local refusal = lease.guard(x, a, now)
   if not refusal then return nil end
-  local code = refusal[2]
+  local code = reply.word(refusal)
   if STALE[code] then return reply.refuse('stale_owner_cannot_append', code) end
   if code ~= 'execution_not_active' then return refusal end
   local reason = closed(record.read(p, x.uuid))

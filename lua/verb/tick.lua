@@ -190,7 +190,10 @@ local function announce(w, p, idle)
     for j = 1, #heads do rows[#rows + 1] = heads[j] end
     if i + #rows > limit.announced_max then return end
   end
-  for i = 1, #rows do need.push(w, rows[i][1] .. ':' .. rows[i][2], rows[i][3], 0) end
+  for i = 1, #rows do
+    local lane_id, name, score = unpack(rows[i])
+    need.push(w, lane_id .. ':' .. name, score, 0)
+  end
   writes.push(w, p.ready_channel, 'told')
 end
 

@@ -1,8 +1,6 @@
 -- Waits: what is suspended in a partition, longest first.
 
-local arg = require('kernel.arg')
 local define = require('kernel.define').define
-local limit = require('kernel.limit')
 local reply = require('kernel.reply')
 local page = require('model.page')
 local record = require('model.record')
@@ -27,14 +25,9 @@ define {
   name = 'ff_list_suspended',
   doc = 'Lists what is suspended in a partition, longest first, from a cursor.',
   flags = { 'no-writes' },
-  args = { page.cursor(), arg.int('limit', 1, limit.list_limit_max) },
+  args = page.args(),
   gives = { OK = { 'suspended', 'next_cursor' } },
-  run = function(p, a)
-    local found, next_cursor = page.read(p.suspended, a.cursor, a.limit)
-    local rows = {}
-    for i = 1, #found, 2 do rows[#rows + 1] = row(p, found[i]) end
-    return reply.ok(rows, next_cursor)
-  end,
+  run = function(p, a) return page.rows(p, p.suspended, a, row) end,
 }
 
 return true

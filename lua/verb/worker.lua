@@ -234,10 +234,13 @@ local function depth_of(p, lane, rows)
   return depth, since
 end
 
+-- Where a row says how many wait.
+local WAITING = 3
+
 -- Those of the rows with most that waits.
 local function longest(rows, most)
   if #rows <= most then return rows end
-  table.sort(rows, function(one, other) return one[3] > other[3] end)
+  table.sort(rows, function(one, other) return one[WAITING] > other[WAITING] end)
   local list = {}
   for i = 1, most do list[i] = rows[i] end
   return list

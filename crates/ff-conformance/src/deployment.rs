@@ -297,7 +297,7 @@ const OF_QUOTAS: [&str; 10] = [
 ];
 
 /// Functions that are called on partitions of budgets.
-const OF_BUDGETS: [&str; 13] = [
+pub const OF_BUDGETS: [&str; 13] = [
     "ff_create_budget",
     "ff_update_budget",
     "ff_delete_budget",

@@ -119,14 +119,7 @@ impl Deployment {
 
     /// A request to reserve an execution that lost its lease for the usual worker.
     pub fn reclaim_grant_call(&self, execution_id: ExecutionId) -> IssueReclaimGrant {
-        IssueReclaimGrant {
-            execution_id,
-            worker_id: worker(WORKER),
-            worker_instance_id: instance(INSTANCE),
-            capabilities: CapabilitySet::default(),
-            grant_ttl_ms: GRANT_MS,
-            grant_id: GrantId::from_uuid(self.new_uuid()),
-        }
+        IssueReclaimGrant(self.claim_grant_call(execution_id))
     }
 }
 

@@ -32,7 +32,7 @@ pub use answer::Answer;
 pub use cases::{Case, Running};
 pub use clock::ManualClock;
 pub use create::{LANE, NewExecution, lane};
-pub use deployment::{Deployment, FLOW_PARTITIONS, START_MS};
+pub use deployment::{Deployment, FLOW_PARTITIONS, OF_BUDGETS, START_MS};
 pub use flows::{Flow, Graph, joining};
 pub use held::{GRANT_MS, Held, INSTANCE, LEASE_MS, WORKER, capabilities, instance, worker};
 pub use host::{HostKind, TestHost};

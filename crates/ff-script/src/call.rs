@@ -70,6 +70,11 @@ impl Values {
         let shape = value.shape();
         T::read(value).ok_or_else(|| malformed(self.function, field, shape))
     }
+
+    /// What an undeclared status word means: the library and this build disagree.
+    pub fn unknown(&self, status: &str) -> EngineError {
+        EngineError::corrupt(format!("reply of {}", self.function), "status", status)
+    }
 }
 
 fn malformed(function: &str, field: &str, found: Shape) -> EngineError {
@@ -93,11 +98,6 @@ pub fn open_reply(function: &'static str, reply: Value) -> Result<(String, Value
     }
 }
 
-/// An undeclared status word: the library and this build disagree.
-pub fn unknown_status(function: &'static str, status: &str) -> EngineError {
-    EngineError::corrupt(format!("reply of {function}"), "status", status)
-}
-
 /// Declares functions. One row each:
 ///
 /// ```text
@@ -108,22 +108,82 @@ pub fn unknown_status(function: &'static str, status: &str) -> EngineError {
 /// ```
 ///
 /// `held` in place of the first arguments says that the caller shows its lease; before the codes it
-/// stands for those that tell that the lease is not what it was.
+/// stands for those that tell that the lease is not what it was. `held and next` says that the
+/// caller also asks for its next task, by arguments behind all others.
+///
+/// A function that takes and answers what another does is a row of few words:
+/// `write ff_name(CallStruct = Other) refuses [Code, …];`.
 macro_rules! functions {
     ($(
         $(#[$doc:meta])*
-        $mode:ident $name:ident($call:ident { $($args:tt)* })
-        -> $reply:ident { $($outcomes:tt)* }
+        $mode:ident $name:ident($call:ident $(= $other:ident)? $({ $($args:tt)* })?)
+        $(-> $reply:ident { $($outcomes:tt)* })?
         refuses $($held:ident)? [$($code:ident),* $(,)?];
     )*) => {
         $($crate::call::functions! {
-            @args { $(#[$doc])* $mode $name $call $reply { $($outcomes)* } }
-            { $($held)? $($code)* } $($args)*
+            @form { $(#[$doc])* $mode $name $call $(= $other)? $($reply { $($outcomes)* })? }
+            { $($held)? $($code)* } $({ $($args)* })?
         })*
 
         /// The contracts of this file.
         pub(crate) const CONTRACTS: &[$crate::call::Contract] =
             &[$(<$call as $crate::call::Call>::CONTRACT),*];
+    };
+    (@form $row:tt $codes:tt { $($args:tt)* }) => {
+        $crate::call::functions! { @args $row $codes $($args)* }
+    };
+    (
+        @form { $(#[$doc:meta])* $mode:ident $name:ident $call:ident = $other:ident }
+        { $($code:ident)* }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug)]
+        pub struct $call(
+            /// The arguments, which are the same.
+            pub $other,
+        );
+
+        impl $crate::call::Call for $call {
+            const FUNCTION: $crate::host::Function =
+                $crate::call::functions!(@function $mode $name);
+            const CONTRACT: $crate::call::Contract = $crate::call::Contract {
+                name: stringify!($name),
+                read_only: Self::FUNCTION.read_only,
+                refusals: &[$(ff_core::error::Code::$code),*],
+                ..<$other as $crate::call::Call>::CONTRACT
+            };
+            type Reply = <$other as $crate::call::Call>::Reply;
+
+            fn encode(&self) -> $crate::args::Args {
+                self.0.encode()
+            }
+
+            fn decode(
+                status: &str,
+                values: $crate::call::Values,
+            ) -> Result<Self::Reply, ff_core::error::EngineError> {
+                $other::decode(status, values)
+            }
+        }
+    };
+    (@function $mode:ident $name:ident) => {
+        $crate::host::Function {
+            wire_name: concat!(stringify!($name), "_v1"),
+            read_only: $crate::call::functions!(@read_only $mode),
+        }
+    };
+    (@args $row:tt $codes:tt held and next, $($args:tt)*) => {
+        $crate::call::functions! {
+            @args $row $codes held, $($args)*
+            lane: ff_core::types::LaneId,
+            capabilities: ff_core::capability::CapabilitySet,
+            lease_ttl_ms: u64,
+            next_lease_id: ff_core::types::LeaseId,
+            need: Option<ff_core::need::Need>,
+            score_max: Option<i64>,
+            kinds: $crate::wire::Joined<ff_core::types::ExecutionKind>,
+            namespaces: $crate::wire::Joined<ff_core::types::Namespace>,
+        }
     };
     (@args $row:tt $codes:tt held $(, $($args:tt)*)?) => {
         $crate::call::functions! {
@@ -172,13 +232,11 @@ macro_rules! functions {
         pub enum $reply { $($variant { $($field: $fty),* }),* }
 
         impl $crate::call::Call for $call {
-            const FUNCTION: $crate::host::Function = $crate::host::Function {
-                wire_name: concat!(stringify!($name), "_v1"),
-                read_only: $crate::call::functions!(@read_only $mode),
-            };
+            const FUNCTION: $crate::host::Function =
+                $crate::call::functions!(@function $mode $name);
             const CONTRACT: $crate::call::Contract = $crate::call::Contract {
                 name: stringify!($name),
-                read_only: $crate::call::functions!(@read_only $mode),
+                read_only: Self::FUNCTION.read_only,
                 args: &[$(stringify!($arg)),*],
                 open: false $(|| <$aty as $crate::wire::Argument>::OPEN)*,
                 statuses: &[$(($status, &[$(stringify!($field)),*])),*],
@@ -204,7 +262,7 @@ macro_rules! functions {
                             $($field: values.take(stringify!($field))?),*
                         })
                     })*
-                    _ => Err($crate::call::unknown_status(stringify!($name), status)),
+                    _ => Err(values.unknown(status)),
                 }
             }
 

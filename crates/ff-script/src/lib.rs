@@ -14,6 +14,7 @@ pub mod calls;
 pub mod wire;
 
 pub mod backend;
+pub mod backoff;
 pub mod endings;
 pub mod ids;
 pub mod in_flight;

@@ -8,10 +8,11 @@ use ff_core::backend_error::{BackendError, Retry};
 use ff_core::engine_backend::Tasks;
 use ff_core::error::EngineError;
 use ff_core::types::Moment;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 
-const FIRST_PAUSE: Duration = Duration::from_millis(10);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+use crate::backoff::Backoff;
+
+const BACKOFF: Backoff = Backoff::of_ms(10, 500);
 /// A call gets at least this long, also when the deadline comes sooner.
 const SHORTEST_WAIT: Duration = Duration::from_millis(250);
 
@@ -26,7 +27,7 @@ pub async fn until_answered<T, F>(
 where
     F: Future<Output = Result<T, EngineError>>,
 {
-    let mut pause = FIRST_PAUSE;
+    let mut backoff = BACKOFF;
     loop {
         let deadline = deadline();
         let limit = (deadline.saturating_duration_since(Instant::now()) / 2).max(SHORTEST_WAIT);
@@ -36,12 +37,11 @@ where
             Err(error) => error,
         };
         *unresolved |= error.retry() == Retry::IfReplaySafe;
-        if error.retry() == Retry::Never || Instant::now() + pause >= deadline {
+        if error.retry() == Retry::Never || Instant::now() + backoff.next() >= deadline {
             return Err(error);
         }
         tracing::debug!(op, %error, "no answer, sending it again");
-        sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        backoff.pause().await;
     }
 }
 

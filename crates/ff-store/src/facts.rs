@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use ff_core::error::EngineError;
 use ff_script::backend::{FactsInstalled, ScriptBackend};
+use ff_script::backoff::Backoff;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::patience::Patience;
+/// Between tries to tell those that were missed.
+pub(crate) const BACKOFF: Backoff = Backoff::of_ms(1_000, 60_000);
 
 /// How often the first partition is asked whether all were seen at its revision.
 const LOOKED_AT_EVERY: Duration = Duration::from_secs(60);
@@ -37,9 +39,9 @@ impl Drop for KeptFacts {
 async fn keep(backend: Arc<ScriptBackend>) {
     loop {
         let losses = backend.host().losses();
-        let mut patience = Patience::new();
+        let mut backoff = BACKOFF;
         while !is_everywhere(backend.install_facts().await) {
-            patience.wait().await;
+            backoff.pause().await;
         }
         let checked_at = Instant::now();
         while losses == backend.host().losses()

@@ -7,7 +7,7 @@ use ff_core::partition::Partition;
 use ff_script::backend::{Installed, ScriptBackend};
 use tokio::task::JoinHandle;
 
-use crate::patience::Patience;
+use crate::facts::BACKOFF;
 
 /// The first keys of waitpoint tokens on their way to all partitions. It ends when all have one,
 /// or when this is dropped: a partition that was missed gets its key when it first needs it.
@@ -34,13 +34,13 @@ impl Drop for FirstSecrets {
 
 async fn install(backend: Arc<ScriptBackend>) {
     let mut missing: Vec<Partition> = backend.partition_config().flow_partitions().collect();
-    let mut patience = Patience::new();
+    let mut backoff = BACKOFF;
     loop {
         missing = tell(backend.install_first_secret(missing).await);
         if missing.is_empty() {
             return;
         }
-        patience.wait().await;
+        backoff.pause().await;
     }
 }
 

@@ -8,8 +8,6 @@ mod facts;
 #[cfg(any(feature = "embedded", feature = "valkey"))]
 mod first_secrets;
 #[cfg(any(feature = "embedded", feature = "valkey"))]
-mod patience;
-#[cfg(any(feature = "embedded", feature = "valkey"))]
 mod store;
 #[cfg(all(test, feature = "embedded"))]
 mod trouble;

@@ -382,15 +382,7 @@ fn claim_grant(dice: &mut Dice, execution_id: ExecutionId) -> IssueClaimGrant {
 }
 
 fn reclaim_grant(dice: &mut Dice, execution_id: ExecutionId) -> IssueReclaimGrant {
-    let (worker_id, worker_instance_id) = worker(dice);
-    IssueReclaimGrant {
-        execution_id,
-        worker_id,
-        worker_instance_id,
-        capabilities: abilities(dice),
-        grant_ttl_ms: ttl_ms(dice),
-        grant_id: GrantId::from_uuid(dice.uuid()),
-    }
+    IssueReclaimGrant(claim_grant(dice, execution_id))
 }
 
 /// Some sources may cancel without a lease, the last may not.

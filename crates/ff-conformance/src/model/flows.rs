@@ -292,20 +292,10 @@ fn add_edge(dice: &mut Dice, flow_id: FlowId, graph: &Graph, world: &World) -> O
             .unwrap_or_default(),
         expected_graph_revision: dice.sometimes(10, |dice| dice.below(9)),
     };
-    Some(if dice.chance(70) { Sent::of(graph.partition, &call) } else { stage(call, graph) })
-}
-
-fn stage(call: AddDependency, graph: &Graph) -> Sent {
-    let call = StageDependencyEdge {
-        flow_id: call.flow_id,
-        edge_id: call.edge_id,
-        upstream_execution_id: call.upstream_execution_id,
-        downstream_execution_id: call.downstream_execution_id,
-        dependency_kind: call.dependency_kind,
-        data_passing_ref: call.data_passing_ref,
-        expected_graph_revision: call.expected_graph_revision,
-    };
-    Sent::of(graph.partition, &call)
+    Some(match dice.chance(70) {
+        true => Sent::of(graph.partition, &call),
+        false => Sent::of(graph.partition, &StageDependencyEdge(call)),
+    })
 }
 
 fn edge_id(dice: &mut Dice, graph: &Graph) -> EdgeId {

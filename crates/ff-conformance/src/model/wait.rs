@@ -210,22 +210,7 @@ fn token(dice: &mut Dice, known: &Known, world: &World) -> WaitpointToken {
 
 /// The same under its older name.
 fn older(call: DeliverSignal) -> Sent {
-    let call = BufferSignal {
-        execution_id: call.execution_id,
-        waitpoint_id: call.waitpoint_id,
-        waitpoint_key: call.waitpoint_key,
-        signal_id: call.signal_id,
-        signal_name: call.signal_name,
-        signal_category: call.signal_category,
-        source_type: call.source_type,
-        source_identity: call.source_identity,
-        payload: call.payload,
-        payload_encoding: call.payload_encoding,
-        idempotency_key: call.idempotency_key,
-        correlation_id: call.correlation_id,
-        waitpoint_token: call.waitpoint_token,
-    };
-    on(call.execution_id, &call)
+    on(call.execution_id, &BufferSignal(call))
 }
 
 /// Is what a waitpoint waits for there? A second reading of its condition.

@@ -10,7 +10,8 @@ use ff_script::calls::approval::{
     RecordDecisionReply,
 };
 use ff_script::calls::secret::{
-    ReadLinkSecrets, ReadLinkSecretsReply, RotateLinkSecret, RotateLinkSecretReply, SecretHex,
+    ReadLinkSecrets, ReadLinkSecretsReply, RotateLinkSecret, RotateWaitpointHmacSecret,
+    RotateWaitpointHmacSecretReply, SecretHex,
 };
 
 use super::scenario::encode;
@@ -106,7 +107,13 @@ fn decided(approval: &Approval) -> Vec<(&str, &str, TimestampMs)> {
 
 fn rotation(kid: &str, byte: u8, grace_ms: u64) -> RotateLinkSecret {
     let new_secret_hex = SecretHex(format!("{byte:02x}").repeat(32));
-    RotateLinkSecret { new_kid: kid.to_owned(), new_secret_hex, grace_ms, only_first: false }
+    let new_kid = kid.to_owned();
+    RotateLinkSecret(RotateWaitpointHmacSecret {
+        new_kid,
+        new_secret_hex,
+        grace_ms,
+        only_first: false,
+    })
 }
 
 async fn link_keys(d: &Deployment) -> (Option<String>, Vec<(String, Vec<u8>)>) {
@@ -254,12 +261,12 @@ conformance! {
     async fn a_link_key_is_made_once_and_replaced_with_grace(d: &Deployment) {
         assert_eq!(link_keys(d).await, (None, Vec::new()));
         let mut first = rotation("a", 1, 0);
-        first.only_first = true;
-        assert_eq!(d.call(first).await, RotateLinkSecretReply::Rotated {
+        first.0.only_first = true;
+        assert_eq!(d.call(first).await, RotateWaitpointHmacSecretReply::Rotated {
             previous_kid: None, current_kid: "a".to_owned(), collected: 0 });
         let mut late = rotation("z", 9, 0);
-        late.only_first = true;
-        let kept = RotateLinkSecretReply::RotatedBefore { current_kid: "a".to_owned() };
+        late.0.only_first = true;
+        let kept = RotateWaitpointHmacSecretReply::RotatedBefore { current_kid: "a".to_owned() };
         assert_eq!(d.call(late).await, kept);
         assert_eq!(d.call(rotation("a", 9, 0)).await, kept, "a repetition brings another secret");
         d.call(rotation("b", 2, 1000)).await;
@@ -280,8 +287,8 @@ conformance! {
     }
 
     async fn what_is_no_link_key_is_refused(d: &Deployment) {
-        let short = RotateLinkSecret {
-            new_secret_hex: SecretHex("00".to_owned()), ..rotation("a", 1, 0) };
+        let mut short = rotation("a", 1, 0);
+        short.0.new_secret_hex = SecretHex("00".to_owned());
         assert_eq!(d.refused(short).await, Code::InvalidSecretHex);
         assert_eq!(d.refused(rotation("a b", 1, 0)).await, Code::InvalidKid);
         let args: [&[u8]; 3] = [b"a", &b"00".repeat(16), b"-1"];

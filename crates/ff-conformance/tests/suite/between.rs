@@ -16,6 +16,7 @@ use ff_script::calls::change::{ChangePriority, SetExecutionTags};
 use ff_script::calls::create::CreateExecutionReply;
 use ff_script::calls::deployment::RegisterLane;
 use ff_script::calls::fail::FailExecutionReply;
+use ff_script::calls::grant::{IssueClaimGrant, IssueReclaimGrant};
 use ff_script::calls::lease::{RevokeLease, RevokeLeaseReply};
 use ff_script::calls::waitpoint::{ListPendingWaitpoints, ListPendingWaitpointsReply};
 use ff_script::calls::worker::RegisterWorker;
@@ -137,17 +138,12 @@ async fn grant_to_other(d: &Deployment, id: ExecutionId) {
     let lost = d.describe(id).await.public_state() == PublicState::Active;
     let grant_id = GrantId::from_uuid(d.new_uuid());
     let (worker_id, worker_instance_id) = (worker("other"), instance("other-1"));
-    if lost {
-        let call = d.reclaim_grant_call(id);
-        let grant =
-            calls::grant::IssueReclaimGrant { worker_id, worker_instance_id, grant_id, ..call };
-        d.call(grant).await;
-    } else {
-        let call = d.claim_grant_call(id);
-        let grant =
-            calls::grant::IssueClaimGrant { worker_id, worker_instance_id, grant_id, ..call };
-        d.call(grant).await;
-    }
+    let call = d.claim_grant_call(id);
+    let grant = IssueClaimGrant { worker_id, worker_instance_id, grant_id, ..call };
+    match lost {
+        true => d.call(IssueReclaimGrant(grant)).await,
+        false => d.call(grant).await,
+    };
 }
 
 pub(crate) fn revoke(execution_id: ExecutionId, request_id: Option<RequestId>) -> RevokeLease {

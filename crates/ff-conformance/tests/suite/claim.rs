@@ -66,7 +66,7 @@ pub(crate) async fn lost(d: &Deployment) -> (Held, ReclaimExecution) {
     d.tick().await;
     let grant = d.reclaim_grant_call(held.id);
     d.call(grant.clone()).await;
-    let call = reclaimed(claim(d, held.id, grant.grant_id));
+    let call = reclaimed(claim(d, held.id, grant.0.grant_id));
     (held, call)
 }
 

@@ -127,7 +127,7 @@ conformance! {
             } else {
                 let call = d.reclaim_grant_call(held.id);
                 d.call(call.clone()).await;
-                call.grant_id
+                call.0.grant_id
             };
             let (lease_id, attempt_id) = (d.new_uuid().to_string(), d.new_uuid().to_string());
             let (id, grant) = (held.id.to_string(), grant.to_string());

@@ -5,7 +5,7 @@ use ff_conformance::record::key_of;
 use ff_conformance::{Deployment, Flow, LANE, conformance};
 use ff_core::types::{EdgeId, ExecutionId};
 use ff_script::calls::edge::{
-    EvaluateFlowEligibility, PromoteBlockedToEligible, ResolveDependency,
+    EvaluateFlowEligibility, PromoteBlockedToEligible, ResolveDependency, StageDependencyEdge,
 };
 use ff_script::calls::flow::{SealFlow, SetFlowTags};
 use ff_script::calls::flow_cancel::{AckCancelMember, ReadCancelReceipt, RetryStuckMembers};
@@ -16,7 +16,7 @@ use ff_script::calls::flow_reads::{
 use ff_script::calls::inputs::ReadInputs;
 use ff_script::wire::Rest;
 
-use super::edge::{applied, staged};
+use super::edge::applied;
 use super::scenario::encode;
 
 /// What nobody would store.
@@ -34,9 +34,9 @@ fn flow_key(d: &Deployment, flow: &Flow, suffix: &str) -> Vec<u8> {
 async fn busy(d: &Deployment) -> (Flow, EdgeId, EdgeId) {
     let flow = d.open_flow("a b c e").await;
     let applied = d.connect(&flow, "a", "b").await;
-    let edge = staged(d.edge(&flow, "a", "c"));
+    let edge = d.edge(&flow, "a", "c");
     let staged = edge.edge_id;
-    d.call(edge).await;
+    d.call(StageDependencyEdge(edge)).await;
     (flow, applied, staged)
 }
 

@@ -9,24 +9,11 @@ use ff_core::types::{EdgeId, ExecutionId};
 use ff_script::calls::edge::{
     AddDependency, AddDependencyReply, ApplyDependencyToChild, ApplyDependencyToChildReply,
     EvaluateFlowEligibility, EvaluateFlowEligibilityReply, PromoteBlockedToEligible,
-    ResolveDependency, ResolveDependencyReply, StageDependencyEdge, StageDependencyEdgeReply,
+    ResolveDependency, ResolveDependencyReply, StageDependencyEdge as Staged,
 };
 use ff_script::host::Topic;
 
 use super::flow::{fillers, nowhere};
-
-/// The same edge, only staged.
-pub(crate) fn staged(edge: AddDependency) -> StageDependencyEdge {
-    StageDependencyEdge {
-        flow_id: edge.flow_id,
-        edge_id: edge.edge_id,
-        upstream_execution_id: edge.upstream_execution_id,
-        downstream_execution_id: edge.downstream_execution_id,
-        dependency_kind: edge.dependency_kind,
-        data_passing_ref: edge.data_passing_ref,
-        expected_graph_revision: edge.expected_graph_revision,
-    }
-}
 
 pub(crate) fn applied(flow: &Flow, edge_id: EdgeId, to: &str) -> ApplyDependencyToChild {
     let downstream_execution_id = flow.id(to);
@@ -40,7 +27,7 @@ fn of_kind(edge: AddDependency, kind: &str) -> AddDependency {
 async fn stage(d: &Deployment, flow: &Flow, from: &str, to: &str) -> EdgeId {
     let edge = d.edge(flow, from, to);
     let edge_id = edge.edge_id;
-    d.call(staged(edge)).await;
+    d.call(Staged(edge)).await;
     edge_id
 }
 
@@ -67,7 +54,7 @@ conformance! {
         call.dependency_kind = Some("failure_only".to_owned());
         call.data_passing_ref = "left".to_owned();
         assert_eq!(d.refused(call.clone()).await, Code::InvalidInput);
-        assert_eq!(d.refused(staged(call.clone())).await, Code::InvalidInput);
+        assert_eq!(d.refused(Staged(call.clone())).await, Code::InvalidInput);
         call.dependency_kind = Some("any_outcome".to_owned());
         d.call(call).await;
         d.fail(&flow, "a").await;
@@ -117,10 +104,10 @@ conformance! {
         let flow = d.open_flow("a b").await;
         let edge = d.edge(&flow, "a", "b");
         let (edge_id, graph_revision) = (edge.edge_id, 3);
-        let reply = d.call(staged(edge.clone())).await;
-        assert_eq!(reply, StageDependencyEdgeReply::Staged { edge_id, graph_revision });
-        let again = d.call(staged(edge)).await;
-        assert_eq!(again, StageDependencyEdgeReply::StagedBefore { edge_id, graph_revision });
+        let reply = d.call(Staged(edge.clone())).await;
+        assert_eq!(reply, AddDependencyReply::Added { edge_id, graph_revision });
+        let again = d.call(Staged(edge)).await;
+        assert_eq!(again, AddDependencyReply::AddedBefore { edge_id, graph_revision });
         assert_eq!(state(d, &flow, "b").await, PublicState::Waiting);
         let reply = d.call(applied(&flow, edge_id, "b")).await;
         assert_eq!(reply, ApplyDependencyToChildReply::Applied { unsatisfied_count: 1 });
@@ -142,7 +129,7 @@ conformance! {
         let parallel = d.edge(&flow, "a", "b");
         let (code, details) = d.refusal(parallel.clone()).await;
         assert_eq!((code, details), (Code::DependencyAlreadyExists, vec![edge_id.to_string()]));
-        assert_eq!(d.refused(staged(parallel)).await, Code::DependencyAlreadyExists);
+        assert_eq!(d.refused(Staged(parallel)).await, Code::DependencyAlreadyExists);
         let other = d.open_flow("c d").await;
         d.connect(&other, "c", "d").await;
         let taken = AddDependency { edge_id, ..d.edge(&flow, "b", "a") };
@@ -154,18 +141,18 @@ conformance! {
         let edge = d.edge(&flow, "a", "b");
         let itself = d.edge(&flow, "a", "a");
         assert_eq!(d.refused(itself.clone()).await, Code::SelfReferencingEdge);
-        assert_eq!(d.refused(staged(itself)).await, Code::SelfReferencingEdge);
+        assert_eq!(d.refused(Staged(itself)).await, Code::SelfReferencingEdge);
         let lost = AddDependency { flow_id: nowhere(d).id, ..edge.clone() };
         assert_eq!(d.refused(lost.clone()).await, Code::FlowNotFound);
-        assert_eq!(d.refused(staged(lost)).await, Code::FlowNotFound);
+        assert_eq!(d.refused(Staged(lost)).await, Code::FlowNotFound);
         let across = AddDependency { downstream_execution_id: other.id("x"), ..edge.clone() };
         let (code, details) = d.refusal(across.clone()).await;
         assert_eq!((code, details), (Code::ExecutionNotInFlow, vec![other.id("x").to_string()]));
-        assert_eq!(d.refused(staged(across)).await, Code::ExecutionNotInFlow);
+        assert_eq!(d.refused(Staged(across)).await, Code::ExecutionNotInFlow);
         let stale = AddDependency { expected_graph_revision: Some(7), ..edge.clone() };
         let (code, details) = d.refusal(stale.clone()).await;
         assert_eq!((code, details), (Code::StaleGraphRevision, vec!["3".to_owned()]));
-        assert_eq!(d.refused(staged(stale)).await, Code::StaleGraphRevision);
+        assert_eq!(d.refused(Staged(stale)).await, Code::StaleGraphRevision);
         let right = AddDependency { expected_graph_revision: Some(3), ..edge };
         d.call(right).await;
         d.complete(&flow, "a").await;
@@ -180,17 +167,17 @@ conformance! {
         let edge_id = stage(d, &flow, "a", "b").await;
         d.seal(&flow).await;
         assert_eq!(d.refused(d.edge(&flow, "a", "c")).await, Code::FlowSealed);
-        assert_eq!(d.refused(staged(d.edge(&flow, "a", "c"))).await, Code::FlowSealed);
+        assert_eq!(d.refused(Staged(d.edge(&flow, "a", "c"))).await, Code::FlowSealed);
         assert_eq!(d.refused(applied(&flow, edge_id, "b")).await, Code::FlowSealed);
         d.complete(&flow, "a b c").await;
         assert_eq!(d.refused(d.edge(&flow, "a", "c")).await, Code::FlowAlreadyTerminal);
-        assert_eq!(d.refused(staged(d.edge(&flow, "a", "c"))).await, Code::FlowAlreadyTerminal);
+        assert_eq!(d.refused(Staged(d.edge(&flow, "a", "c"))).await, Code::FlowAlreadyTerminal);
         assert_eq!(d.refused(applied(&flow, edge_id, "b")).await, Code::FlowAlreadyTerminal);
         let flow = d.open_flow("a b c").await;
         let edge_id = stage(d, &flow, "a", "b").await;
         d.call(d.cancelling(&flow, "flow_only")).await;
         assert_eq!(d.refused(d.edge(&flow, "a", "c")).await, Code::FlowCancelled);
-        assert_eq!(d.refused(staged(d.edge(&flow, "a", "c"))).await, Code::FlowCancelled);
+        assert_eq!(d.refused(Staged(d.edge(&flow, "a", "c"))).await, Code::FlowCancelled);
         assert_eq!(d.refused(applied(&flow, edge_id, "b")).await, Code::FlowCancelled);
     }
 
@@ -214,7 +201,7 @@ conformance! {
         stage(d, &flow, "a", "b").await;
         d.connect(&flow, "b", "c").await;
         assert_eq!(d.refused(d.edge(&flow, "c", "a")).await, Code::CycleDetected);
-        assert_eq!(d.refused(staged(d.edge(&flow, "c", "a"))).await, Code::CycleDetected);
+        assert_eq!(d.refused(Staged(d.edge(&flow, "c", "a"))).await, Code::CycleDetected);
         assert_eq!(d.refused(d.edge(&flow, "b", "a")).await, Code::CycleDetected);
         let back = d.open_flow("a b c e").await;
         for (from, to) in [("c", "e"), ("b", "c"), ("a", "b")] {
@@ -225,7 +212,7 @@ conformance! {
         for (from, to) in [("a", "b"), ("c", "e"), ("e", "a")] {
             stage(d, &join, from, to).await;
         }
-        assert_eq!(d.refused(staged(d.edge(&join, "b", "c"))).await, Code::CycleDetected);
+        assert_eq!(d.refused(Staged(d.edge(&join, "b", "c"))).await, Code::CycleDetected);
     }
 
     async fn a_graph_that_is_too_large_to_be_ordered_is_told_so(d: &Deployment) {
@@ -234,12 +221,12 @@ conformance! {
         let flow = d.open_flow(&format!("a b c {}", names.join(" "))).await;
         d.connect(&flow, "a", "b").await;
         for pair in names.windows(2) {
-            d.call(staged(d.edge(&flow, &pair[0], &pair[1]))).await;
+            d.call(Staged(d.edge(&flow, &pair[0], &pair[1]))).await;
         }
         d.host().watch(true);
         let too_large = d.edge(&flow, "b", "n0");
         assert_eq!(d.refused(too_large.clone()).await, Code::GraphTooLarge);
-        assert_eq!(d.refused(staged(too_large)).await, Code::GraphTooLarge);
+        assert_eq!(d.refused(Staged(too_large)).await, Code::GraphTooLarge);
     }
 
     async fn an_edge_is_told_by_who_asks_if_nobody_did(d: &Deployment) {

@@ -243,7 +243,7 @@ conformance! {
         let claim = d.member_claim(granted.execution_id, granted.grant_id);
         assert_eq!(d.refused(claim).await, Code::FlowCancelled);
         assert_eq!(d.refused(resumed(d, paused.id, resume.grant_id)).await, Code::FlowCancelled);
-        assert_eq!(d.refused(reclaimed(d, flow.id("lapsed"), reclaim.grant_id)).await,
+        assert_eq!(d.refused(reclaimed(d, flow.id("lapsed"), reclaim.0.grant_id)).await,
             Code::FlowCancelled);
         assert_eq!(d.refused(d.reclaim_grant_call(flow.id("lost"))).await, Code::FlowCancelled);
         assert_eq!(d.refused(d.resumption(waits.id)).await, Code::FlowCancelled);

@@ -4,13 +4,13 @@ use ff_conformance::{Deployment, Flow, conformance};
 use ff_core::error::Code;
 use ff_core::state::PublicState;
 use ff_core::types::{EdgeId, ExecutionId, FlowId};
+use ff_script::calls::edge::StageDependencyEdge;
 use ff_script::calls::flow_reads::{
     DescribeEdge, DescribeEdgeReply, DescribeFlow, DescribeFlowReply, EdgeRow, ListEdges,
     ListEdgesReply, ListFlows, ListFlowsReply, ListMembers, ListMembersReply, ReadGraph,
     ReadGraphReply,
 };
 
-use super::edge::staged;
 use super::flow::nowhere;
 
 async fn edges(d: &Deployment, id: ExecutionId, direction: &str) -> Vec<EdgeRow> {
@@ -85,10 +85,10 @@ conformance! {
 
     async fn an_edge_is_found_by_the_id_it_was_given(d: &Deployment) {
         let flow = d.open_flow("a b c").await;
-        let mut call = staged(d.edge(&flow, "a", "b"));
+        let mut call = d.edge(&flow, "a", "b");
         call.data_passing_ref = "left".to_owned();
         let edge_id = call.edge_id;
-        d.call(call).await;
+        d.call(StageDependencyEdge(call)).await;
         let row = edge(d, &flow, edge_id).await.expect("it is there");
         assert_eq!((row.applied, row.passes_data, row.input_name.as_deref()),
             (false, true, Some("left")));

@@ -8,9 +8,7 @@ use ff_conformance::{
 use ff_core::error::Code;
 use ff_core::types::{ExecutionId, GrantId, TimestampMs};
 use ff_script::calls::cancel::CancelExecution;
-use ff_script::calls::grant::{
-    GrantNext, GrantNextReply, IssueClaimGrantReply, IssueReclaimGrantReply,
-};
+use ff_script::calls::grant::{GrantNext, GrantNextReply, IssueClaimGrantReply};
 use ff_script::host::Topic;
 use ff_script::wire::Joined;
 
@@ -159,14 +157,14 @@ conformance! {
         let held = lapsed(d).await;
         let call = d.reclaim_grant_call(held.id);
         let grant_expires_at = d.now().plus_millis(GRANT_MS);
-        let grant_id = call.grant_id;
+        let grant_id = call.0.grant_id;
         let execution_id = held.id;
         assert_eq!(d.call(call).await,
-            IssueReclaimGrantReply::Granted { execution_id, grant_id, grant_expires_at });
+            IssueClaimGrantReply::Granted { execution_id, grant_id, grant_expires_at });
         assert_eq!(d.call(d.reclaim_grant_call(held.id)).await,
-            IssueReclaimGrantReply::Existing { execution_id, grant_id, grant_expires_at });
+            IssueClaimGrantReply::Existing { execution_id, grant_id, grant_expires_at });
         let mut other = d.reclaim_grant_call(held.id);
-        other.worker_id = worker("another");
+        other.0.worker_id = worker("another");
         assert_eq!(d.refused(other).await, Code::GrantAlreadyExists);
         let dump = d.dump().await;
         assert_eq!(listed_in(&dump, held.id), ["due"]);

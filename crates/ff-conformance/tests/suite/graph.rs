@@ -174,6 +174,9 @@ conformance! {
         let mut keyed = graph.clone();
         keyed.create("b").idempotency_key = d.create().idempotency("k", "x").call().idempotency_key;
         assert_eq!(d.refused(keyed.whole()).await, Code::InvalidInput);
+        let mut throttled = graph.clone();
+        throttled.create("b").throttle = d.create().debounced("k", 1, 1).call().throttle;
+        assert_eq!(d.refused(throttled.whole()).await, Code::InvalidInput);
         let mut needy = graph.clone();
         needy.node("b").needed = Some(2);
         assert_eq!(d.refused(needy.whole()).await, Code::InvalidInput);

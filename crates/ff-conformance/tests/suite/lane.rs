@@ -140,9 +140,9 @@ conformance! {
         set(d, pause(true)).await;
         assert_eq!(d.refused(d.reclaim_grant_call(two.id)).await, Code::LanePaused);
         let reclaim = ReclaimExecution {
-            execution_id: one.id, worker_id: grant.worker_id.clone(),
-            worker_instance_id: grant.worker_instance_id.clone(), lane: None,
-            grant_id: grant.grant_id, lease_id: LeaseId::from_uuid(d.new_uuid()),
+            execution_id: one.id, worker_id: grant.0.worker_id.clone(),
+            worker_instance_id: grant.0.worker_instance_id.clone(), lane: None,
+            grant_id: grant.0.grant_id, lease_id: LeaseId::from_uuid(d.new_uuid()),
             lease_ttl_ms: 1000, attempt_id: AttemptId::from_uuid(d.new_uuid()) };
         assert_eq!(d.refused(reclaim).await, Code::LanePaused);
     }

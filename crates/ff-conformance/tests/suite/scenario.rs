@@ -298,7 +298,7 @@ async fn prepare_claim(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
             let id = lost(d).await.id;
             let grant = d.reclaim_grant_call(id);
             d.call(grant.clone()).await;
-            let claim = claim_of(d, id, grant.grant_id);
+            let claim = claim_of(d, id, grant.0.grant_id);
             encode(&ReclaimExecution {
                 execution_id: id,
                 worker_id: claim.worker_id,

@@ -5,7 +5,7 @@ use ff_conformance::{Deployment, Flow, LANE, joining};
 use ff_core::limits;
 use ff_core::types::ExecutionId;
 use ff_script::calls::edge::{
-    EvaluateFlowEligibility, PromoteBlockedToEligible, ResolveDependency,
+    EvaluateFlowEligibility, PromoteBlockedToEligible, ResolveDependency, StageDependencyEdge,
 };
 use ff_script::calls::flow::{SealFlow, SetFlowTags};
 use ff_script::calls::flow_cancel::{
@@ -18,7 +18,7 @@ use ff_script::calls::flow_reads::{
 use ff_script::calls::inputs::ReadInputs;
 use ff_script::wire::Rest;
 
-use super::edge::{applied, staged};
+use super::edge::applied;
 use super::scenario::encode;
 
 /// As `super::scenario::prepare`.
@@ -67,7 +67,7 @@ async fn prepare_open(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
             encode(&ReadCancelReceipt { flow_id: flow.id, fate, from: 1, limit: 10 })
         }
         "ff_retry_stuck_members" => encode(&RetryStuckMembers { flow_id: flow.id, from: 1 }),
-        "ff_stage_dependency_edge" => encode(&staged(full_edge(d, &flow))),
+        "ff_stage_dependency_edge" => encode(&StageDependencyEdge(full_edge(d, &flow))),
         "ff_add_dependency" => encode(&full_edge(d, &flow)),
         _ => prepare_connected(d, name, &flow).await,
     }
@@ -83,9 +83,9 @@ fn full_edge(d: &Deployment, flow: &Flow) -> ff_script::calls::edge::AddDependen
 }
 
 async fn prepare_connected(d: &Deployment, name: &str, flow: &Flow) -> Vec<Vec<u8>> {
-    let call = staged(full_edge(d, flow));
+    let call = full_edge(d, flow);
     let (flow_id, edge_id) = (flow.id, call.edge_id);
-    d.call(call).await;
+    d.call(StageDependencyEdge(call)).await;
     match name {
         "ff_apply_dependency_to_child" => encode(&applied(flow, edge_id, "b")),
         "ff_evaluate_flow_eligibility" => {

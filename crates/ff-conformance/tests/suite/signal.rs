@@ -6,28 +6,7 @@ use ff_core::contracts::Condition;
 use ff_core::error::Code;
 use ff_core::limits;
 use ff_core::types::{SignalId, WaitpointId, WaitpointToken};
-use ff_script::calls::signal::{
-    BufferSignal, BufferSignalReply, DeliverSignal, DeliverSignalReply,
-};
-
-/// The same under the older name.
-fn older(call: DeliverSignal) -> BufferSignal {
-    BufferSignal {
-        execution_id: call.execution_id,
-        waitpoint_id: call.waitpoint_id,
-        waitpoint_key: call.waitpoint_key,
-        signal_id: call.signal_id,
-        signal_name: call.signal_name,
-        signal_category: call.signal_category,
-        source_type: call.source_type,
-        source_identity: call.source_identity,
-        payload: call.payload,
-        payload_encoding: call.payload_encoding,
-        idempotency_key: call.idempotency_key,
-        correlation_id: call.correlation_id,
-        waitpoint_token: call.waitpoint_token,
-    }
-}
+use ff_script::calls::signal::{BufferSignal, DeliverSignal, DeliverSignalReply};
 
 fn with_token(on: &Waiting, token: &str) -> Waiting {
     Waiting { token: WaitpointToken::new(token), ..on.clone() }
@@ -36,7 +15,7 @@ fn with_token(on: &Waiting, token: &str) -> Waiting {
 /// Both names of the function refuse alike.
 async fn refused(d: &Deployment, call: DeliverSignal) -> Code {
     let code = d.refused(call.clone()).await;
-    assert_eq!(d.refused(older(call)).await, code);
+    assert_eq!(d.refused(BufferSignal(call)).await, code);
     code
 }
 
@@ -44,15 +23,15 @@ conformance! {
     async fn every_effect_is_told(d: &Deployment) {
         let held = d.create_and_claim().await;
         let early = d.open_waitpoint(&held, "early", 1000).await;
-        let buffered = older(d.signal(&early, "x"));
-        let BufferSignalReply::Delivered { signal_id, effect } = d.call(buffered.clone()).await
+        let buffered = BufferSignal(d.signal(&early, "x"));
+        let DeliverSignalReply::Delivered { signal_id, effect } = d.call(buffered.clone()).await
         else {
             panic!("it is new");
         };
         assert_eq!((signal_id, effect.as_str()),
-            (buffered.signal_id, "buffered_for_pending_waitpoint"));
+            (buffered.0.signal_id, "buffered_for_pending_waitpoint"));
         let signal_id = signal_id.to_string();
-        assert_eq!(d.call(buffered).await, BufferSignalReply::DeliveredBefore { signal_id });
+        assert_eq!(d.call(buffered).await, DeliverSignalReply::DeliveredBefore { signal_id });
         let it = d.suspend_held(&held, &Condition::all(["a", "b"])).await;
         assert_eq!(d.deliver(&it.on, "other").await, "no_op");
         assert_eq!(d.deliver(&it.on, "a").await, "appended_to_waitpoint");

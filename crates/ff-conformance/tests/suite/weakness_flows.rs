@@ -6,13 +6,13 @@ use ff_core::error::Code;
 use ff_core::limits;
 use ff_core::state::PublicState;
 use ff_core::types::ExecutionId;
-use ff_script::calls::edge::{PromoteBlockedToEligible, ResolveDependency};
+use ff_script::calls::edge::{PromoteBlockedToEligible, ResolveDependency, StageDependencyEdge};
 use ff_script::calls::flow::CreateFlow;
 use ff_script::calls::flow_cancel::CancelFlowReply;
 use ff_script::calls::flow_reads::DescribeFlowReply;
 use ff_script::host::Topic;
 
-use super::edge::{applied, staged};
+use super::edge::applied;
 use super::flow::fillers;
 use super::replay::replay;
 
@@ -144,7 +144,7 @@ conformance! {
         assert_eq!(state(d, flow.id("c")).await, PublicState::Skipped);
         let edges = [d.edge(&flow, "a", "e"), d.edge(&flow, "f", "e")];
         for edge in &edges {
-            d.call(staged(edge.clone())).await;
+            d.call(StageDependencyEdge(edge.clone())).await;
         }
         d.call(applied(&flow, edges[1].edge_id, "e")).await;
         assert_eq!(state(d, flow.id("e")).await, PublicState::Skipped);
@@ -236,10 +236,10 @@ conformance! {
         let flow = d.open_flow("a b c").await;
         let edge = ff_script::calls::edge::AddDependency { expected_graph_revision: Some(3),
             ..d.edge(&flow, "a", "b") };
-        d.call(staged(edge.clone())).await;
+        d.call(StageDependencyEdge(edge.clone())).await;
         d.connect(&flow, "b", "c").await;
         let before = d.dump().await;
-        d.call(staged(edge)).await;
+        d.call(StageDependencyEdge(edge)).await;
         let after = d.dump().await;
         assert!(before == after, "{}", dump::difference(&before, &after));
     }

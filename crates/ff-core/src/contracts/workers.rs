@@ -11,7 +11,7 @@ use crate::error::EngineError;
 use crate::limits;
 use crate::operation::{Method, Nothing, Operation, PLAIN_BODY_BYTES};
 use crate::types::{
-    ExecutionId, ExecutionKind, LaneId, Namespace, TimestampMs, WorkerId, WorkerInstanceId,
+    ExecutionKind, ExecutionRef, LaneId, Namespace, TimestampMs, WorkerId, WorkerInstanceId,
     WorkerSession,
 };
 
@@ -176,7 +176,7 @@ pub struct Disconnect {
     /// The executions that it holds: their leases are handed back, at the cost of those alone. If
     /// absent, every partition is looked through for leases of the instance.
     #[schema(max_items = 1000)]
-    pub executions: Option<Vec<ExecutionId>>,
+    pub executions: Option<Vec<ExecutionRef>>,
 }
 
 impl Disconnect {

@@ -15,7 +15,8 @@ use crate::calls::approval::{
     RecordDecisionReply,
 };
 use crate::calls::secret::{
-    ReadLinkSecrets, ReadLinkSecretsReply, RotateLinkSecret, RotateLinkSecretReply,
+    ReadLinkSecrets, ReadLinkSecretsReply, RotateLinkSecret, RotateWaitpointHmacSecret,
+    RotateWaitpointHmacSecretReply as Reply,
 };
 use crate::host::Host;
 use crate::ids::{IdSource, SystemIds};
@@ -77,14 +78,13 @@ impl<H: Host + ?Sized> Approvals for ScriptBackend<H> {
     ) -> Answer<'_, String> {
         Box::pin(async move {
             let FirstSecret(new_secret_hex) = FirstSecret::random();
-            let rotate = RotateLinkSecret {
+            let rotate = RotateLinkSecret(RotateWaitpointHmacSecret {
                 new_kid: kid.unwrap_or_else(new_kid),
                 new_secret_hex,
                 grace_ms,
                 only_first,
-            };
-            let (RotateLinkSecretReply::Rotated { current_kid, .. }
-            | RotateLinkSecretReply::RotatedBefore { current_kid }) =
+            });
+            let (Reply::Rotated { current_kid, .. } | Reply::RotatedBefore { current_kid }) =
                 self.call(FIRST, rotate).await?;
             Ok(current_kid)
         })

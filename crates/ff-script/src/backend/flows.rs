@@ -25,8 +25,8 @@ use super::following::follow_flow;
 use crate::calls;
 use crate::calls::create::{CreateExecution, tags_json};
 use crate::calls::edge::{
-    AddDependency, AddDependencyReply as Added, ApplyDependencyToChild,
-    ApplyDependencyToChildReply, StageDependencyEdge, StageDependencyEdgeReply as Staged,
+    AddDependency, AddDependencyReply, ApplyDependencyToChild, ApplyDependencyToChildReply,
+    StageDependencyEdge,
 };
 use crate::calls::flow::{
     AddExecutionToFlow, AddExecutionToFlowReply, CreateFlowReply, SealFlow, SealFlowReply,
@@ -291,7 +291,7 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
 
     async fn send_edge(&self, flow_id: FlowId, it: AddEdge) -> Result<EdgeAdded, EngineError> {
         let home = self.flow_home(&flow_id);
-        let edge = StageDependencyEdge {
+        let edge = AddDependency {
             flow_id,
             edge_id: it.edge_id,
             upstream_execution_id: self.at_home(home, it.upstream_execution_id)?,
@@ -300,20 +300,14 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
             data_passing_ref: it.data_passing_ref.unwrap_or_default(),
             expected_graph_revision: it.expected_graph_revision,
         };
-        let (added, edge_id, new_graph_revision) = if it.staged {
-            match self.call(home, edge).await? {
-                Staged::Staged { edge_id, graph_revision } => (true, edge_id, graph_revision),
-                Staged::StagedBefore { edge_id, graph_revision } => {
-                    (false, edge_id, graph_revision)
-                }
-            }
-        } else {
-            match self.call(home, AddDependency::from(edge)).await? {
-                Added::Added { edge_id, graph_revision } => (true, edge_id, graph_revision),
-                Added::AddedBefore { edge_id, graph_revision } => (false, edge_id, graph_revision),
-            }
+        let reply = match it.staged {
+            true => self.call(home, StageDependencyEdge(edge)).await?,
+            false => self.call(home, edge).await?,
         };
-        Ok(EdgeAdded { edge_id, new_graph_revision, added })
+        let added = matches!(reply, AddDependencyReply::Added { .. });
+        let (AddDependencyReply::Added { edge_id, graph_revision }
+        | AddDependencyReply::AddedBefore { edge_id, graph_revision }) = reply;
+        Ok(EdgeAdded { edge_id, new_graph_revision: graph_revision, added })
     }
 
     /// Sends a graph, part by part. The last one seals it.

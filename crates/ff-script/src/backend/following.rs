@@ -22,6 +22,7 @@ use uuid::Uuid;
 pub(super) use flow::follow_flow;
 
 use super::streams;
+use crate::backoff::Backoff;
 use crate::host::{Host, Subject, Subscription, Topic, Wake};
 use crate::unfold::unfold;
 use reader::Reader;
@@ -35,8 +36,7 @@ const READ_BYTES: u64 = 256 * 1024;
 /// So often an execution is looked at although nothing was heard of it.
 const SWEEP_SECONDS: u64 = 60;
 /// Pauses before a failed read is tried again.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+const BACKOFF: Backoff = Backoff::of_ms(50, 2_000);
 
 /// Everything that is followed in this process.
 pub(super) struct Following<H: ?Sized> {
@@ -310,19 +310,5 @@ fn passes(error: &EngineError) -> bool {
             error.retry != Retry::Never && error.kind != BackendErrorKind::Closed
         }
         _ => false,
-    }
-}
-
-/// Waits a little longer each time.
-struct Pause(Duration);
-
-impl Pause {
-    fn new() -> Self {
-        Self(FIRST_PAUSE)
-    }
-
-    async fn pause(&mut self) {
-        tokio::time::sleep(self.0).await;
-        self.0 = (self.0 * 2).min(LONGEST_PAUSE);
     }
 }

@@ -1,5 +1,7 @@
 //! Reserving executions, and turning the reservations into leases.
 
+use std::convert::identity;
+
 use ff_core::contracts::{ClaimGrant, Claimed, GrantRequest, LeaseRequest, ReclaimGrant};
 use ff_core::engine_backend::{Answer, Grants};
 use ff_core::types::{AttemptId, ExecutionId, GrantId};
@@ -7,30 +9,28 @@ use ff_core::types::{AttemptId, ExecutionId, GrantId};
 use super::ScriptBackend;
 use super::partition::Holder;
 use crate::calls::claim::{ClaimExecution, ClaimResumedExecution, ClaimRow, ReclaimExecution};
-use crate::calls::grant::{
-    IssueClaimGrant, IssueClaimGrantReply, IssueReclaimGrant, IssueReclaimGrantReply,
-};
+use crate::calls::grant::{IssueClaimGrant, IssueClaimGrantReply as Issued, IssueReclaimGrant};
 use crate::host::Host;
 use crate::ids::{IdSource, SystemIds};
 
 /// Both reservations are asked for and answered in the same way.
 macro_rules! issue {
-    ($backend:ident, $id:ident, $request:ident, $call:ident, $reply:ident, $grant:ident) => {
+    ($backend:ident, $id:ident, $request:ident, $grant:ident, $by:path) => {
         Box::pin(async move {
             $request.validate()?;
             let GrantRequest { worker_id, worker_instance_id, .. } = $request;
             let minted = || GrantId::from_uuid(SystemIds.random());
             let execution_id = $id;
-            let call = $call {
+            let call = $by(IssueClaimGrant {
                 execution_id,
                 worker_id: worker_id.clone(),
                 worker_instance_id: worker_instance_id.clone(),
                 capabilities: $request.capabilities,
                 grant_ttl_ms: $request.grant_ttl_ms,
                 grant_id: $request.grant_id.unwrap_or_else(minted),
-            };
-            let ($reply::Granted { grant_id, grant_expires_at: expires_at, .. }
-            | $reply::Existing { grant_id, grant_expires_at: expires_at, .. }) =
+            });
+            let (Issued::Granted { grant_id, grant_expires_at: expires_at, .. }
+            | Issued::Existing { grant_id, grant_expires_at: expires_at, .. }) =
                 $backend.call_on(execution_id, call).await?;
             Ok($grant { grant_id, execution_id, worker_id, worker_instance_id, expires_at })
         })
@@ -66,7 +66,7 @@ macro_rules! claim {
 
 impl<H: Host + ?Sized> Grants for ScriptBackend<H> {
     fn issue_claim_grant(&self, id: ExecutionId, request: GrantRequest) -> Answer<'_, ClaimGrant> {
-        issue!(self, id, request, IssueClaimGrant, IssueClaimGrantReply, ClaimGrant)
+        issue!(self, id, request, ClaimGrant, identity)
     }
 
     fn issue_reclaim_grant(
@@ -74,7 +74,7 @@ impl<H: Host + ?Sized> Grants for ScriptBackend<H> {
         id: ExecutionId,
         request: GrantRequest,
     ) -> Answer<'_, ReclaimGrant> {
-        issue!(self, id, request, IssueReclaimGrant, IssueReclaimGrantReply, ReclaimGrant)
+        issue!(self, id, request, ReclaimGrant, IssueReclaimGrant)
     }
 
     fn claim_from_grant<'a>(

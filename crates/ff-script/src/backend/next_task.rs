@@ -17,6 +17,23 @@ use crate::wire::{Joined, Rows};
 /// again.
 type Told = (TaskEnded, Rows<ClaimRow>, Option<i64>, bool);
 
+/// A call of who holds a task, and asks for the next one.
+macro_rules! held_and_next {
+    ($handle:ident, $next:ident, $call:ident { $($field:ident $(: $value:expr)?),* $(,)? }) => {
+        held!($handle, $call {
+            $($field $(: $value)?,)*
+            lane: $next.lane.clone(),
+            capabilities: $next.capabilities.clone(),
+            lease_ttl_ms: $next.lease_ttl_ms,
+            next_lease_id: only(&$next.lease_ids)?,
+            need: $next.from.need.clone(),
+            score_max: $next.from.score_max,
+            kinds: Joined($next.kinds.clone()),
+            namespaces: Joined($next.namespaces.clone()),
+        })
+    };
+}
+
 impl<H: Host + ?Sized> ScriptBackend<H> {
     pub(super) async fn finish(
         &self,
@@ -26,14 +43,12 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
     ) -> Result<FinishedNext, EngineError> {
         end.validate()?;
         next.validate()?;
-        let lease_id = only(&next.lease_ids)?;
         let (ended, claims, next_score, is_repetition) = match end {
             TaskEnd::Complete(result) => {
-                let result = result.unwrap_or_default();
-                self.complete_and_claim(handle, result, &next, lease_id).await?
+                self.complete_and_claim(handle, result.unwrap_or_default(), &next).await?
             }
             TaskEnd::Fail(reason, class) => {
-                self.fail_and_claim(handle, reason, &class, &next, lease_id).await?
+                self.fail_and_claim(handle, reason, &class, &next).await?
             }
         };
         let claims = self.admit(claims.0).await;
@@ -47,22 +62,8 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         handle: &Handle,
         result: Vec<u8>,
         next: &ClaimRequest,
-        next_lease_id: LeaseId,
     ) -> Result<Told, EngineError> {
-        let call = held!(
-            handle,
-            CompleteAndClaimNext {
-                result,
-                lane: next.lane.clone(),
-                capabilities: next.capabilities.clone(),
-                lease_ttl_ms: next.lease_ttl_ms,
-                next_lease_id,
-                need: next.from.need.clone(),
-                score_max: next.from.score_max,
-                kinds: Joined(next.kinds.clone()),
-                namespaces: Joined(next.namespaces.clone()),
-            }
-        );
+        let call = held_and_next!(handle, next, CompleteAndClaimNext { result });
         Ok(match self.call_on(handle.execution_id, call).await? {
             CompleteAndClaimNextReply::CompletedAndClaimed { claims, next_score, .. } => {
                 (TaskEnded::Completed, claims, next_score, false)
@@ -79,23 +80,15 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         reason: FailureReason,
         class: &FailureClass,
         next: &ClaimRequest,
-        next_lease_id: LeaseId,
     ) -> Result<Told, EngineError> {
-        let call = held!(
+        let call = held_and_next!(
             handle,
+            next,
             FailAndClaimNext {
                 failure_reason: reason.message,
                 failure_category: class.category().to_owned(),
                 failure_detail: reason.detail.unwrap_or_default(),
                 is_final: class.is_final(),
-                lane: next.lane.clone(),
-                capabilities: next.capabilities.clone(),
-                lease_ttl_ms: next.lease_ttl_ms,
-                next_lease_id,
-                need: next.from.need.clone(),
-                score_max: next.from.score_max,
-                kinds: Joined(next.kinds.clone()),
-                namespaces: Joined(next.namespaces.clone()),
             }
         );
         Ok(match self.call_on(handle.execution_id, call).await? {

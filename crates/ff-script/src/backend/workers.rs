@@ -12,7 +12,7 @@ use ff_core::engine_backend::{Answer, Workers};
 use ff_core::error::{Code, EngineError};
 use ff_core::limits;
 use ff_core::partition::Partition;
-use ff_core::types::{ExecutionId, WorkerInstanceId, WorkerSession};
+use ff_core::types::{ExecutionId, ExecutionRef, WorkerInstanceId, WorkerSession};
 
 use super::reads::read_row;
 use super::{FIRST, ScriptBackend, call};
@@ -154,11 +154,11 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
     async fn hand_back(
         &self,
         instance: &WorkerInstanceId,
-        executions: Vec<ExecutionId>,
+        executions: Vec<ExecutionRef>,
     ) -> Result<u32, EngineError> {
         let mut by_partition: BTreeMap<Partition, Vec<ExecutionId>> = BTreeMap::new();
-        for id in executions {
-            id.check(&self.config)?;
+        for name in executions {
+            let id = name.resolve(&self.config)?;
             by_partition.entry(id.partition()).or_default().push(id);
         }
         let mut all = 0;

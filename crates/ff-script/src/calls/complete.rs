@@ -1,14 +1,11 @@
 //! Ending in success, with the next execution or without.
 
-use ff_core::capability::CapabilitySet;
-use ff_core::need::Need;
 use ff_core::state::PublicState;
-use ff_core::types::{ExecutionKind, LaneId, LeaseId, Namespace};
 
 use super::claim::ClaimRow;
 use crate::call::{Call as _, functions};
 use crate::value::Value;
-use crate::wire::{Joined, List, Rest, Rows};
+use crate::wire::{List, Rest, Rows};
 
 functions! {
     /// Ends the running attempt and its execution in success, with a result.
@@ -27,16 +24,8 @@ functions! {
     /// Ends an execution in success, and claims the next one for the same worker: of the queue that
     /// is named, or of those of the lane that this end put something into.
     write ff_complete_and_claim_next(CompleteAndClaimNext {
-        held,
+        held and next,
         result: Vec<u8>,
-        lane: LaneId,
-        capabilities: CapabilitySet,
-        lease_ttl_ms: u64,
-        next_lease_id: LeaseId,
-        need: Option<Need>,
-        score_max: Option<i64>,
-        kinds: Joined<ExecutionKind>,
-        namespaces: Joined<Namespace>,
     })
     -> CompleteAndClaimNextReply {
         "OK" => CompletedAndClaimed {

@@ -5,24 +5,6 @@ use ff_core::types::{EdgeId, ExecutionId, FlowId};
 use crate::call::functions;
 
 functions! {
-    /// Adds an edge to a flow; the downstream waits for it once it is applied.
-    write ff_stage_dependency_edge(StageDependencyEdge {
-        flow_id: FlowId,
-        edge_id: EdgeId,
-        upstream_execution_id: ExecutionId,
-        downstream_execution_id: ExecutionId,
-        dependency_kind: Option<String>,
-        data_passing_ref: String,
-        expected_graph_revision: Option<u64>,
-    })
-    -> StageDependencyEdgeReply {
-        "OK" => Staged { edge_id: EdgeId, graph_revision: u64 },
-        "ALREADY_SATISFIED" => StagedBefore { edge_id: EdgeId, graph_revision: u64 },
-    }
-    refuses [SelfReferencingEdge, FlowNotFound, FlowAlreadyTerminal, FlowCancelled, FlowSealed,
-        StaleGraphRevision, ExecutionNotInFlow, CycleDetected, GraphTooLarge,
-        DependencyAlreadyExists];
-
     /// Adds an edge to a flow, and the downstream waits for it at once.
     write ff_add_dependency(AddDependency {
         flow_id: FlowId,
@@ -40,6 +22,12 @@ functions! {
     refuses [SelfReferencingEdge, FlowNotFound, FlowAlreadyTerminal, FlowCancelled, FlowSealed,
         StaleGraphRevision, ExecutionNotInFlow, CycleDetected, GraphTooLarge,
         DependencyAlreadyExists, NotRunnable];
+
+    /// Adds an edge to a flow; the downstream waits for it once it is applied.
+    write ff_stage_dependency_edge(StageDependencyEdge = AddDependency)
+    refuses [SelfReferencingEdge, FlowNotFound, FlowAlreadyTerminal, FlowCancelled, FlowSealed,
+        StaleGraphRevision, ExecutionNotInFlow, CycleDetected, GraphTooLarge,
+        DependencyAlreadyExists];
 
     /// Lets the downstream of a staged edge wait for it.
     write ff_apply_dependency_to_child(ApplyDependencyToChild {
@@ -72,18 +60,4 @@ functions! {
     -> PromoteBlockedToEligibleReply { "OK" => Promoted {} }
     refuses [ExecutionNotFound, NotRunnable, NotBlockedByDeps, Terminal, DepsNotSatisfied,
         FlowCancelled];
-}
-
-impl From<StageDependencyEdge> for AddDependency {
-    fn from(edge: StageDependencyEdge) -> Self {
-        Self {
-            flow_id: edge.flow_id,
-            edge_id: edge.edge_id,
-            upstream_execution_id: edge.upstream_execution_id,
-            downstream_execution_id: edge.downstream_execution_id,
-            dependency_kind: edge.dependency_kind,
-            data_passing_ref: edge.data_passing_ref,
-            expected_graph_revision: edge.expected_graph_revision,
-        }
-    }
 }

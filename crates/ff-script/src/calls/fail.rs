@@ -1,12 +1,10 @@
 //! Ending an attempt as failed, with the next execution or without.
 
-use ff_core::capability::CapabilitySet;
-use ff_core::need::Need;
-use ff_core::types::{ExecutionKind, LaneId, LeaseId, Namespace, TimestampMs};
+use ff_core::types::TimestampMs;
 
 use super::claim::ClaimRow;
 use crate::call::functions;
-use crate::wire::{Joined, Rows};
+use crate::wire::Rows;
 
 functions! {
     /// Ends the running attempt as failed; unless that is final, a retry is scheduled if one is
@@ -27,19 +25,11 @@ functions! {
     /// Ends the running attempt as failed, and claims the next execution for the same worker: of
     /// the queue that is named, or of those of the lane that this end put something into.
     write ff_fail_and_claim_next(FailAndClaimNext {
-        held,
+        held and next,
         failure_reason: String,
         failure_category: String,
         failure_detail: Vec<u8>,
         is_final: bool,
-        lane: LaneId,
-        capabilities: CapabilitySet,
-        lease_ttl_ms: u64,
-        next_lease_id: LeaseId,
-        need: Option<Need>,
-        score_max: Option<i64>,
-        kinds: Joined<ExecutionKind>,
-        namespaces: Joined<Namespace>,
     })
     -> FailAndClaimNextReply {
         "OK" => FailedAndClaimed {

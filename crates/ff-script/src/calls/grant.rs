@@ -61,18 +61,7 @@ functions! {
     refuses [InvalidCapabilities, CapabilityMismatch];
 
     /// Reserves an execution that lost its lease for one worker.
-    write ff_issue_reclaim_grant(IssueReclaimGrant {
-        execution_id: ExecutionId,
-        worker_id: WorkerId,
-        worker_instance_id: WorkerInstanceId,
-        capabilities: CapabilitySet,
-        grant_ttl_ms: u64,
-        grant_id: GrantId,
-    })
-    -> IssueReclaimGrantReply {
-        "OK" => Granted { execution_id: ExecutionId, grant_id: GrantId, grant_expires_at: TimestampMs },
-        "DUPLICATE" => Existing { execution_id: ExecutionId, grant_id: GrantId, grant_expires_at: TimestampMs },
-    }
+    write ff_issue_reclaim_grant(IssueReclaimGrant = IssueClaimGrant)
     refuses [ExecutionNotFound, ExecutionNotReclaimable, MaxRetriesExhausted, GrantAlreadyExists,
         InvalidCapabilities, CapabilityMismatch, FlowCancelled, LanePaused];
 }

@@ -71,11 +71,12 @@ pub struct GraphEdge {
 /// How many arguments stand before those a member is created from.
 const OWN_WIDTH: usize = 3;
 
-/// How many arguments a member is created from: all but the last, for it is not throttled.
-const CREATE_WIDTH: usize = CreateExecution::CONTRACT.args.len() - 1;
+/// Where among those one more of a member's own stands; what submissions were given later comes
+/// behind it.
+const EARLY_WIDTH: usize = 16;
 
 /// How many arguments a member has.
-pub(super) const NODE_WIDTH: usize = OWN_WIDTH + CREATE_WIDTH + 1;
+pub(super) const NODE_WIDTH: usize = OWN_WIDTH + CreateExecution::CONTRACT.args.len() + 1;
 
 /// Members and then edges, as arguments.
 pub(super) fn encode(nodes: &[GraphNode], edges: &[GraphEdge]) -> Rest<Vec<u8>> {
@@ -86,10 +87,11 @@ pub(super) fn encode(nodes: &[GraphNode], edges: &[GraphEdge]) -> Rest<Vec<u8>> 
         node.optional.encode(&mut own);
         node.needed.encode(&mut own);
         items.extend(own.iter().map(<[u8]>::to_vec));
-        items.extend(node.create.encode().iter().take(CREATE_WIDTH).map(<[u8]>::to_vec));
-        let mut last = Args::with_capacity(1);
-        node.cancel_rest.encode(&mut last);
-        items.extend(last.iter().map(<[u8]>::to_vec));
+        let mut create: Vec<_> = node.create.encode().iter().map(<[u8]>::to_vec).collect();
+        let mut more = Args::with_capacity(1);
+        node.cancel_rest.encode(&mut more);
+        create.splice(EARLY_WIDTH..EARLY_WIDTH, more.iter().map(<[u8]>::to_vec));
+        items.extend(create);
     }
     let mut rest = Args::with_capacity(edges.len() * 5);
     for edge in edges {

@@ -32,16 +32,7 @@ functions! {
     refuses [];
 
     /// Makes a key the one that signs approval links; the one before is accepted for a while.
-    write ff_rotate_link_secret(RotateLinkSecret {
-        new_kid: String,
-        new_secret_hex: SecretHex,
-        grace_ms: u64,
-        only_first: bool,
-    })
-    -> RotateLinkSecretReply {
-        "OK" => Rotated { previous_kid: Option<String>, current_kid: String, collected: u32 },
-        "ALREADY_SATISFIED" => RotatedBefore { current_kid: String },
-    }
+    write ff_rotate_link_secret(RotateLinkSecret = RotateWaitpointHmacSecret)
     refuses [InvalidKid, InvalidSecretHex, InvalidGraceMs, RotationConflict, KidLimitExceeded];
 
     /// Reads the keys that approval links are accepted under, for the servers that check them.

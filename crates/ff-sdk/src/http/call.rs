@@ -8,12 +8,13 @@ use ff_core::backend_error::{BackendError, BackendErrorKind, Retry};
 use ff_core::engine_backend::Answer;
 use ff_core::error::EngineError;
 use ff_core::operation::{self, Input, Operation};
+use ff_script::backoff::Backoff;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 use hyper::body::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use super::transport::Sent;
 use super::{Answered, HttpBackend};
@@ -23,8 +24,7 @@ use crate::error::{HttpError, HttpErrorKind};
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a call whose answer was lost is sent again.
 const REPEATS_MAX: u32 = 3;
-const FIRST_PAUSE: Duration = Duration::from_millis(10);
-const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+const BACKOFF: Backoff = Backoff::of_ms(10, 250);
 
 /// One call of the API.
 pub(crate) struct Call {
@@ -154,14 +154,14 @@ fn unsendable(error: serde_json::Error) -> EngineError {
 /// How often a call was tried, and whether it may have been received.
 struct Tries {
     begun: Instant,
-    pause: Duration,
+    backoff: Backoff,
     lost_at: Option<Instant>,
     repeats: u32,
 }
 
 impl Tries {
     fn begin() -> Self {
-        Self { begun: Instant::now(), pause: FIRST_PAUSE, lost_at: None, repeats: 0 }
+        Self { begun: Instant::now(), backoff: BACKOFF, lost_at: None, repeats: 0 }
     }
 
     /// Whether a call that went wrong is tried once more.
@@ -174,14 +174,9 @@ impl Tries {
         match (self.lost_at.zip(call.insist), retry) {
             (_, Retry::Never) => false,
             (Some((lost_at, insist)), _) => now.duration_since(lost_at) < insist,
-            (None, Retry::Safe) => now + self.pause < self.begun + patience,
+            (None, Retry::Safe) => now + self.backoff.next() < self.begun + patience,
             (None, Retry::IfReplaySafe) => self.repeats <= REPEATS_MAX,
         }
-    }
-
-    async fn pause(&mut self) {
-        sleep(self.pause).await;
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 }
 
@@ -229,7 +224,7 @@ impl HttpBackend {
                 tracing::warn!(path = call.path, %error, "the answer was lost, trying again");
                 call.body = body;
             }
-            tries.pause().await;
+            tries.backoff.pause().await;
         }
     }
 

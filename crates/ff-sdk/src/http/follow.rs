@@ -7,12 +7,13 @@ use ff_api::events::{Decoder, Told};
 use ff_api::headers::{EVENT_STREAM, LAST_EVENT_ID};
 use ff_core::backend_error::{BackendError, BackendErrorKind, Retry};
 use ff_core::error::EngineError;
+use ff_script::backoff::Backoff;
 use ff_script::unfold::unfold;
 use futures_core::Stream;
 use http::header::{ACCEPT, HeaderMap, HeaderName, HeaderValue};
 use http_body_util::BodyExt as _;
 use hyper::body::{Bytes, Incoming};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::HttpClient;
 use super::call::{ANSWER_TIMEOUT, lost, refused};
@@ -20,8 +21,7 @@ use super::transport::Sent;
 
 /// A server gives a sign of life more often than this.
 const SILENCE: Duration = Duration::from_secs(45);
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+const BACKOFF: Backoff = Backoff::of_ms(50, 2_000);
 
 /// What a server tells, as it comes.
 type Tellings<T> = Pin<Box<dyn Stream<Item = Result<T, EngineError>> + Send>>;
@@ -32,13 +32,13 @@ pub(super) async fn follow<T: Told + Send + 'static>(
     path: String,
     after: String,
 ) -> Result<Tellings<T>, EngineError> {
-    let (decoder, pause) = (Decoder::default(), FIRST_PAUSE);
-    let mut follower = Follower { client, path, after, body: None, decoder, pause, over: false };
+    let (decoder, backoff) = (Decoder::default(), BACKOFF);
+    let mut follower = Follower { client, path, after, body: None, decoder, backoff, over: false };
     while let Err(error) = follower.connect().await {
-        if error.retry() == Retry::Never || follower.pause >= LONGEST_PAUSE {
+        if error.retry() == Retry::Never || follower.backoff.is_longest() {
             return Err(error);
         }
-        follower.pause().await;
+        follower.backoff.pause().await;
     }
     Ok(Box::pin(unfold(follower, |follower| Box::pin(follower.step()))))
 }
@@ -51,7 +51,7 @@ struct Follower {
     after: String,
     body: Option<Incoming>,
     decoder: Decoder,
-    pause: Duration,
+    backoff: Backoff,
     over: bool,
 }
 
@@ -69,7 +69,7 @@ impl Follower {
     async fn next<T: Told>(&mut self) -> Result<T, EngineError> {
         loop {
             if let Some(told) = self.decoder.next_told::<T>().map_err(unreadable)? {
-                (self.after, self.pause) = (told.position(), FIRST_PAUSE);
+                (self.after, self.backoff) = (told.position(), BACKOFF);
                 return Ok(told);
             }
             match self.receive().await {
@@ -88,7 +88,7 @@ impl Follower {
 
     async fn connect_again(&mut self) -> Result<(), EngineError> {
         loop {
-            self.pause().await;
+            self.backoff.pause().await;
             match self.connect().await {
                 Err(error) if error.retry() != Retry::Never => {
                     let path = self.path.as_str();
@@ -115,11 +115,6 @@ impl Follower {
         }
         let answered = self.client.finish(answer, limit).await.map_err(|error| lost(&error))?;
         Err(refused(&answered))
-    }
-
-    async fn pause(&mut self) {
-        sleep(self.pause).await;
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 }
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use ff_core::error::{Code, EngineError};
 use ff_core::types::ExecutionId;
+use ff_script::backoff::Backoff;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
 use tracing::Instrument as _;
 
 use super::context::Context;
@@ -24,8 +24,7 @@ use crate::worker::{FlowFabricWorker, ShutdownReport};
 
 /// A wait for work comes back now and then, so that a dead connection is noticed.
 const WAIT: Duration = Duration::from_secs(60);
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const BACKOFF: Backoff = Backoff::of_ms(50, 5_000);
 
 /// Ends a worker from elsewhere. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -91,7 +90,7 @@ async fn work<S: Send + Sync + 'static>(
     kinds: &Arc<Kinds<S>>,
     attempts: &mut JoinSet<()>,
 ) -> SdkError {
-    let mut pause = FIRST_PAUSE;
+    let mut backoff = BACKOFF;
     loop {
         while attempts.try_join_next().is_some() {}
         let (wanted, most) = kinds.with_room();
@@ -103,7 +102,7 @@ async fn work<S: Send + Sync + 'static>(
         };
         match claimed {
             Ok(tasks) => {
-                pause = FIRST_PAUSE;
+                backoff = BACKOFF;
                 for task in tasks {
                     let place = kinds.place_for(&task.core().claimed.kind);
                     attempts.spawn(attempt(task, place, Arc::clone(kinds)));
@@ -112,8 +111,7 @@ async fn work<S: Send + Sync + 'static>(
             Err(error) if is_own_fault(&error) => return error,
             Err(error) => {
                 complain(&error);
-                sleep(pause).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                backoff.pause().await;
             }
         }
     }
@@ -263,7 +261,7 @@ async fn report<S>(
         Err(error) => outcome_of(error),
     };
     let next = task.next_task(kinds.with_room_after(&task.core().claimed.kind));
-    let mut pause = FIRST_PAUSE;
+    let mut backoff = BACKOFF;
     loop {
         let (back, source) = match task.tell(&outcome, next.clone()).await {
             Ok(told) => {
@@ -279,8 +277,7 @@ async fn report<S>(
             return Err(TerminalError { task: Some(back), source });
         } else {
             tracing::error!(error = %source, "the outcome was not taken, reporting it again");
-            sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            backoff.pause().await;
         }
         task = *back;
     }

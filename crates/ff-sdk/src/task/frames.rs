@@ -10,8 +10,9 @@ use ff_core::contracts::AppendFrameOutcome;
 use ff_core::engine_backend::EngineBackend;
 use ff_core::error::{Code, EngineError};
 use ff_core::limits;
+use ff_script::backoff::Backoff;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use super::TaskCore;
 use super::lease::Lease;
@@ -24,8 +25,7 @@ const QUEUE_BYTES: usize = 1 << 20;
 const BATCH_BYTES: usize = 256 << 10;
 /// How long a frame waits for others to travel with it.
 const LINGER: Duration = Duration::from_millis(2);
-const FIRST_PAUSE: Duration = Duration::from_millis(10);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+const BACKOFF: Backoff = Backoff::of_ms(10, 500);
 
 /// Writes the output of an attempt, in order. Cheap to clone.
 ///
@@ -253,7 +253,7 @@ impl Appender {
     ) -> Result<AppendFrameOutcome, EngineError> {
         let count = frames.len() as u64;
         frames[0].seq = Some(self.next);
-        let mut pause = FIRST_PAUSE;
+        let mut backoff = BACKOFF;
         loop {
             let waited = u64::try_from(made.elapsed().as_millis()).unwrap_or(u64::MAX);
             let mut aged = frames.clone();
@@ -271,8 +271,7 @@ impl Appender {
             if error.retry() == Retry::Never || self.lease.loss().is_some() {
                 return Err(error);
             }
-            sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            backoff.pause().await;
         }
     }
 }

@@ -12,7 +12,7 @@ use ff_core::engine_backend::EngineBackend;
 use ff_core::error::{Code, EngineError};
 use ff_core::limits;
 use ff_core::policy::ExecutionPolicy;
-use ff_core::types::{ExecutionId, ExecutionKind, TimestampMs};
+use ff_core::types::{ExecutionId, ExecutionKind, ExecutionRef, TimestampMs};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Shared, WorkerStatus, process};
@@ -169,7 +169,8 @@ pub(super) async fn disconnect(
     let session = shared.session;
     // Of more than one call may name, the rest is found by looking.
     let most = usize::try_from(limits::DISCONNECT_EXECUTIONS_MAX).unwrap_or(usize::MAX);
-    let executions = Some(left_over).filter(|held| held.len() <= most);
+    let executions =
+        (left_over.len() <= most).then(|| left_over.into_iter().map(ExecutionRef::from).collect());
     let request = Disconnect { session, executions };
     shared.engine().disconnect_worker(instance, request).await.map(drop)
 }

@@ -45,7 +45,7 @@ pub(super) async fn cancel(client: &Client, json: bool, options: &Options) -> Re
         engine.cancel_many(CancelMany { filter, reason, dry_run, request_id: None })
     };
     let words = Words { doing: "cancelling", done: "cancelled" };
-    all(json, options, words, page).await
+    all(client, json, options, words, page).await
 }
 
 pub(super) async fn replay(client: &Client, json: bool, options: &Options) -> Result<(), Failure> {
@@ -59,7 +59,7 @@ pub(super) async fn replay(client: &Client, json: bool, options: &Options) -> Re
         engine.replay_many(ReplayMany { filter, reason, requested_by, dry_run, request_id: None })
     };
     let words = Words { doing: "replaying", done: "replayed" };
-    all(json, options, words, page).await
+    all(client, json, options, words, page).await
 }
 
 /// What it is called.
@@ -70,6 +70,7 @@ struct Words {
 }
 
 async fn all<F>(
+    client: &Client,
     json: bool,
     options: &Options,
     words: Words,
@@ -87,7 +88,7 @@ where
     }
     let bar = ProgressBar::new(words.doing, total, json);
     let sum = walk(&filter, bar, words, |it| page(it, false)).await?;
-    tell(json, &sum, words)
+    tell(client, json, &sum, words)
 }
 
 /// Page by page to the end.
@@ -124,7 +125,7 @@ fn tell_count(json: bool, found: u64, words: Words) -> Result<(), Failure> {
     Ok(())
 }
 
-fn tell(json: bool, sum: &Sum, words: Words) -> Result<(), Failure> {
+fn tell(client: &Client, json: bool, sum: &Sum, words: Words) -> Result<(), Failure> {
     if json {
         let Sum { found, changed, refused } = sum;
         say!("{}", serde_json::json!({ "found": found, "changed": changed, "refused": refused }));
@@ -132,7 +133,8 @@ fn tell(json: bool, sum: &Sum, words: Words) -> Result<(), Failure> {
     }
     say!("{}", sum.note(words.done));
     for one in sum.refused.iter().take(REFUSALS_SHOWN) {
-        note!("{}: {}: {}", one.execution_id.uuid(), one.code, one.detail);
+        let name = client.connection().shortest(one.execution_id);
+        note!("{name}: {}: {}", one.code, one.detail);
     }
     Ok(())
 }

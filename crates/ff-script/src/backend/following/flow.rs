@@ -10,7 +10,7 @@ use ff_core::partition::Partition;
 use ff_core::types::{EventCursor, FlowId};
 use tokio::time::timeout;
 
-use super::{Pause, SWEEP_SECONDS, passes};
+use super::{BACKOFF, SWEEP_SECONDS, passes};
 use crate::backend::call;
 use crate::backend::flow_rows::snapshot;
 use crate::backend::reads::{in_words, parse_cursor, time_of};
@@ -95,10 +95,10 @@ impl<H: Host + ?Sized> Reader<H> {
         if !self.behind {
             self.wait().await?;
         }
-        let mut pause = Pause::new();
+        let mut backoff = BACKOFF;
         loop {
             match self.look().await {
-                Err(error) if passes(&error) => pause.pause().await,
+                Err(error) if passes(&error) => backoff.pause().await,
                 looked => return looked,
             }
         }

@@ -10,7 +10,7 @@ use ff_core::limits;
 use ff_core::types::{AttemptIndex, ExecutionId};
 use tokio::sync::broadcast;
 
-use super::{Followed, Following, News, Pause, Receiver, Shared, page, passes};
+use super::{BACKOFF, Followed, Following, News, Receiver, Shared, page, passes};
 use crate::host::Host;
 
 /// One who follows.
@@ -65,10 +65,10 @@ impl<H: Host + ?Sized> Reader<H> {
     }
 
     async fn go_on(&mut self) -> Result<(), EngineError> {
-        let mut pause = Pause::new();
+        let mut backoff = BACKOFF;
         while self.behind {
             match self.look().await {
-                Err(error) if passes(&error) => pause.pause().await,
+                Err(error) if passes(&error) => backoff.pause().await,
                 looked => return looked,
             }
         }
@@ -90,7 +90,7 @@ impl<H: Host + ?Sized> Reader<H> {
 
     /// Whoever read for all is gone, with the runtime that it ran on.
     async fn join_again(&mut self) -> Result<(), EngineError> {
-        let mut pause = Pause::new();
+        let mut backoff = BACKOFF;
         loop {
             match self.following.join(self.execution_id).await {
                 Ok((followed, news)) => {
@@ -98,7 +98,7 @@ impl<H: Host + ?Sized> Reader<H> {
                     self.behind = true;
                     return Ok(());
                 }
-                Err(error) if passes(&error) => pause.pause().await,
+                Err(error) if passes(&error) => backoff.pause().await,
                 Err(error) => return Err(error),
             }
         }

@@ -7,7 +7,7 @@ use ff_core::error::EngineError;
 use ff_core::types::{AttemptIndex, ExecutionId};
 use tokio::sync::{Notify, broadcast};
 
-use super::{News, Pause, Shared, page, passes};
+use super::{BACKOFF, News, Shared, page, passes};
 use crate::backend::streams;
 use crate::host::{Host, Subscription, Wake};
 
@@ -77,7 +77,7 @@ impl<H: Host + ?Sized> Watcher<H> {
 
     /// Reads on to the end of what there is.
     async fn read(&mut self) {
-        let mut pause = Pause::new();
+        let mut backoff = BACKOFF;
         loop {
             let query = page(self.attempt, self.next);
             match streams::read(self.host.as_ref(), self.execution_id, query).await {
@@ -89,7 +89,7 @@ impl<H: Host + ?Sized> Watcher<H> {
                 Err(error) if passes(&error) => {
                     let execution_id = self.execution_id;
                     tracing::warn!(%execution_id, %error, "reading output failed, trying again");
-                    pause.pause().await;
+                    backoff.pause().await;
                 }
                 Err(_) => {
                     // Nobody may be there to hear it.

@@ -143,21 +143,25 @@ pub(crate) fn a_cancelled_task_ends_without_a_result(client: &Client) {
 }
 
 pub(crate) fn a_worker_that_leaves_hands_its_tasks_back(client: &Client) {
+    let session = "11111111-2222-4333-8444-555555555555";
     let registration = json!({
         "worker_id": "leaver", "worker_instance_id": "leaver-1", "ttl_ms": 60_000,
-        "session": "11111111-2222-4333-8444-555555555555",
+        "session": session,
     });
-    client.post("/v1/workers", &registration).expect(201);
     let id = submit(client, &json!({"kind": "job", "lane": "leave"}));
     let request = json!({
         "worker_id": "leaver", "worker_instance_id": "leaver-1", "lanes": ["leave"],
         "lease_ttl_ms": 60_000, "wait_ms": 5000,
     });
-    let claimed = client.post("/v1/claims", &request).expect(200).json();
-    assert_eq!(claimed["tasks"][0]["execution_id"], json!(id));
-    let bye = json!({"session": "11111111-2222-4333-8444-555555555555"});
-    let gone = client.post("/v1/workers/leaver-1/disconnect", &bye).expect(200).json();
-    assert_eq!(gone["handed_back"], 1);
+    let bare = &id[id.len() - 36..];
+    for executions in [json!(null), json!([bare])] {
+        client.post("/v1/workers", &registration).expect(201);
+        let claimed = client.post("/v1/claims", &request).expect(200).json();
+        assert_eq!(claimed["tasks"][0]["execution_id"], json!(id));
+        let bye = json!({"session": session, "executions": executions});
+        let gone = client.post("/v1/workers/leaver-1/disconnect", &bye).expect(200).json();
+        assert_eq!(gone["handed_back"], 1);
+    }
     let task = claim(client, "leave");
     assert_eq!(task["execution_id"], json!(id));
     assert_eq!(task["attempt_index"], 0);

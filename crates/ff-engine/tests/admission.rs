@@ -154,8 +154,7 @@ impl Server {
     async fn start(backend: Backend) -> Self {
         let config = EngineConfig { beat: BEAT, ..EngineConfig::default() };
         let engine = Engine::start_sharing(Arc::clone(&backend), config, &SystemIds).await;
-        let scheduler = Scheduler::start(Arc::clone(&backend), Arc::new(SystemIds)).await;
-        let scheduler = Arc::new(scheduler.expect("runs"));
+        let scheduler = Arc::new(Scheduler::new(Arc::clone(&backend), Arc::new(SystemIds)));
         Self { backend, scheduler, _engine: engine.expect("runs") }
     }
 }

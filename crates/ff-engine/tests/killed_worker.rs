@@ -35,7 +35,7 @@ async fn connect(url: &str) -> Arc<ScriptBackend<ValkeyHost>> {
 }
 
 async fn claim_one(backend: &Arc<ScriptBackend<ValkeyHost>>, worker: &str) -> Option<Claimed> {
-    let scheduler = Scheduler::start(Arc::clone(backend), Arc::new(SystemIds)).await;
+    let scheduler = Scheduler::new(Arc::clone(backend), Arc::new(SystemIds));
     let request = WorkRequest {
         kinds: Vec::new(),
         namespaces: Vec::new(),
@@ -50,7 +50,7 @@ async fn claim_one(backend: &Arc<ScriptBackend<ValkeyHost>>, worker: &str) -> Op
         lease_ids: Vec::new(),
         retry: false,
     };
-    scheduler.expect("starts").claim(request).await.expect("claims").pop()
+    scheduler.claim(request).await.expect("claims").pop()
 }
 
 fn new_execution() -> CreateExecution {

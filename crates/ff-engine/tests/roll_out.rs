@@ -93,8 +93,7 @@ impl Server {
         let host = Arc::new(ValkeyHost::connect(valkey, library).await.expect("connects"));
         let backend = Arc::new(ScriptBackend::open(host, config()).await.expect("opens"));
         let engine = Engine::start(Arc::clone(&backend), EngineConfig::default()).await;
-        let scheduler = Scheduler::start(Arc::clone(&backend), Arc::new(SystemIds)).await;
-        let scheduler = Arc::new(scheduler.expect("starts"));
+        let scheduler = Arc::new(Scheduler::new(Arc::clone(&backend), Arc::new(SystemIds)));
         Self { backend, scheduler, engine: engine.expect("starts") }
     }
 }

@@ -55,8 +55,7 @@ fn request(lease_ttl_ms: u64) -> WorkRequest {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiting_worker_gets_a_delayed_execution_when_its_time_comes() {
     let backend = open().await;
-    let scheduler =
-        Scheduler::start(Arc::clone(&backend), Arc::new(SystemIds)).await.expect("runs");
+    let scheduler = Scheduler::new(Arc::clone(&backend), Arc::new(SystemIds));
     let engine = Engine::start(Arc::clone(&backend), EngineConfig::default()).await.expect("runs");
     let first = ff_core::partition::Partition::flow(0);
     let now = backend.tick(first, TickRequest::once(1)).await.expect("ticks").now;
@@ -75,8 +74,7 @@ async fn a_waiting_worker_gets_a_delayed_execution_when_its_time_comes() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_execution_that_kills_every_worker_ends_as_failed_by_itself() {
     let backend = open().await;
-    let scheduler =
-        Scheduler::start(Arc::clone(&backend), Arc::new(SystemIds)).await.expect("runs");
+    let scheduler = Scheduler::new(Arc::clone(&backend), Arc::new(SystemIds));
     let engine = Engine::start(Arc::clone(&backend), EngineConfig::default()).await.expect("runs");
     let policy = ExecutionPolicy { max_reclaim_count: Some(2), ..ExecutionPolicy::default() };
     let new = new_execution(policy, None);

@@ -37,7 +37,7 @@ use ff_script::backend::ScriptBackend;
 use ff_script::host::{Host, Subscription, Topic, Wake};
 use ff_script::ids::IdSource;
 use ff_script::in_flight::InFlight;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OnceCell};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
@@ -63,8 +63,11 @@ const PUSH_TIME: Duration = Duration::from_millis(100);
 /// Finds work for waiting workers. Cheap to share; one per process is enough.
 pub struct Scheduler {
     shared: Arc<Shared>,
-    listener: JoinHandle<()>,
+    subscribe: Subscribe,
+    listener: OnceCell<JoinHandle<()>>,
 }
+
+type Subscribe = Box<dyn Fn() -> Answer<'static, Subscription> + Send + Sync>;
 
 struct Shared {
     backend: Arc<dyn PartitionBackend>,
@@ -77,30 +80,28 @@ struct Shared {
 }
 
 impl Scheduler {
-    /// A scheduler over a backend. It listens for work from now on.
-    pub async fn start<H: Host + ?Sized>(
-        backend: Arc<ScriptBackend<H>>,
-        ids: Arc<dyn IdSource>,
-    ) -> Result<Self, EngineError> {
-        Self::listening(backend, ids, SchedulerConfig::default()).await
+    /// A scheduler over a backend. It listens for work from the first time that somebody looks for
+    /// some: where nobody does, pushes would cost the store and this process for nothing.
+    pub fn new<H: Host + ?Sized>(backend: Arc<ScriptBackend<H>>, ids: Arc<dyn IdSource>) -> Self {
+        Self::on(backend, ids, SchedulerConfig::default())
     }
 
     /// The same, set up as somebody says.
-    pub async fn start_with<H: Host + ?Sized>(
+    pub fn with_config<H: Host + ?Sized>(
         backend: Arc<ScriptBackend<H>>,
         ids: Arc<dyn IdSource>,
         config: SchedulerConfig,
     ) -> Result<Self, SchedulerError> {
         config.validate()?;
-        Ok(Self::listening(backend, ids, config).await?)
+        Ok(Self::on(backend, ids, config))
     }
 
-    async fn listening<H: Host + ?Sized>(
+    fn on<H: Host + ?Sized>(
         backend: Arc<ScriptBackend<H>>,
         ids: Arc<dyn IdSource>,
         config: SchedulerConfig,
-    ) -> Result<Self, EngineError> {
-        let wakes = backend.host().subscribe(Topic::Ready).await?;
+    ) -> Self {
+        let host = Arc::clone(backend.host());
         let preference = Preference::new(ids.random().as_u64_pair().1);
         let shared = Arc::new(Shared {
             backend: backend as Arc<dyn PartitionBackend>,
@@ -110,8 +111,19 @@ impl Scheduler {
             in_flight: InFlight::default(),
             named: Named::default(),
         });
-        let listener = tokio::spawn(listen(Arc::clone(&shared), wakes));
-        Ok(Self { shared, listener })
+        let subscribe = move || -> Answer<'static, Subscription> {
+            let host = Arc::clone(&host);
+            Box::pin(async move { Ok(host.subscribe(Topic::Ready).await?) })
+        };
+        Self { shared, subscribe: Box::new(subscribe), listener: OnceCell::new() }
+    }
+
+    async fn listen(&self) -> Result<(), EngineError> {
+        let start = || async {
+            let wakes = (self.subscribe)().await?;
+            Ok(tokio::spawn(listen(Arc::clone(&self.shared), wakes)))
+        };
+        self.listener.get_or_try_init(start).await.map(|_| ())
     }
 
     /// Claims up to `count` executions; waits for the first one if there is none. Empty if the
@@ -120,6 +132,7 @@ impl Scheduler {
     /// is given what the first claim took.
     pub async fn claim(&self, mut request: WorkRequest) -> Result<Vec<Claimed>, EngineError> {
         request.validate()?;
+        self.listen().await?;
         let shared = &self.shared;
         let Some(first) = request.lease_ids.first() else {
             let ids = (0..request.count).map(|_| LeaseId::from_uuid(shared.ids.random()));
@@ -155,6 +168,7 @@ impl Scheduler {
         request: NextGrantRequest,
     ) -> Result<Option<NextGrant>, EngineError> {
         request.validate()?;
+        self.listen().await?;
         let ability = Ability::new(request.capabilities.clone(), &[], &[]);
         let user = User::new(&self.shared, vec![request.lane.clone()], ability);
         let deadline = Instant::now() + PUSH_TIME;
@@ -229,7 +243,7 @@ impl WorkSource for Scheduler {
 
 impl Drop for Scheduler {
     fn drop(&mut self) {
-        self.listener.abort();
+        self.listener.get().into_iter().for_each(JoinHandle::abort);
     }
 }
 

@@ -32,7 +32,7 @@ impl Site {
             PartitionConfig { num_flow_partitions: PARTITIONS, ..PartitionConfig::default() };
         let backend = Arc::new(ScriptBackend::open(host, config).await.expect("opens"));
         let ids = Arc::new(SystemIds);
-        let scheduler = Scheduler::start(Arc::clone(&backend), ids).await.expect("runs");
+        let scheduler = Scheduler::new(Arc::clone(&backend), ids);
         let site = Self { backend, scheduler };
         assert!(site.claim(1, Duration::ZERO).await.is_empty());
         site
@@ -179,13 +179,13 @@ async fn a_claim_asks_no_more_partitions_at_a_time_than_the_scheduler_is_told() 
     for partition in [3, 5, 7, 11] {
         site.create(partition).await;
     }
-    let started = async |max_partitions_per_scan| {
+    let asking = |max_partitions_per_scan| {
         let config = SchedulerConfig { max_partitions_per_scan };
-        Scheduler::start_with(Arc::clone(&site.backend), Arc::new(SystemIds), config).await
+        Scheduler::with_config(Arc::clone(&site.backend), Arc::new(SystemIds), config)
     };
-    let refused = started(0).await.err().expect("a scheduler that asks nobody");
+    let refused = asking(0).err().expect("a scheduler that asks nobody");
     assert!(refused.to_string().contains("max_partitions_per_scan"), "{refused}");
-    let scheduler = started(2).await.expect("runs");
+    let scheduler = asking(2).expect("runs");
     // It looks through all partitions first.
     let first = scheduler.claim(request(1, Duration::ZERO)).await.expect("answers");
     assert_eq!(first.len(), 1);
@@ -264,7 +264,7 @@ async fn a_claim_that_is_asked_for_again_is_given_what_it_took() {
     }
     // Another server, which has never seen the claim.
     let backend = Arc::clone(&site.backend);
-    let other = Scheduler::start(backend, Arc::new(SystemIds)).await.expect("runs");
+    let other = Scheduler::new(backend, Arc::new(SystemIds));
     for scheduler in [&site.scheduler, &other] {
         let again = scheduler.claim(under_leases(&wanted, true)).await.expect("answers");
         let handles = |of: &[Claimed]| {

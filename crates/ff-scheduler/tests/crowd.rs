@@ -99,8 +99,8 @@ impl Site {
         let config =
             PartitionConfig { num_flow_partitions: PARTITIONS, ..PartitionConfig::default() };
         let backend = Arc::new(ScriptBackend::open(host, config).await.expect("opens"));
-        let scheduler = Scheduler::start(Arc::clone(&backend), Arc::new(SystemIds)).await;
-        Self { backend, scheduler: Arc::new(scheduler.expect("runs")) }
+        let scheduler = Scheduler::new(Arc::clone(&backend), Arc::new(SystemIds));
+        Self { backend, scheduler: Arc::new(scheduler) }
     }
 
     /// Everybody waits: every lane was looked through once, by the first who asked for it.

@@ -120,15 +120,14 @@ async fn survived(calls: u64, is_done: bool) -> bool {
     let dying = Dying { host, calls_left, is_done, dead: Arc::clone(&dead) };
     let dying = Arc::new(ScriptBackend::open(Arc::new(dying), config()).await.expect("opens"));
     dying.host().calls_left.store(calls, Ordering::SeqCst);
-    let scheduler = Scheduler::start(dying, Arc::new(SystemIds)).await.expect("runs");
+    let scheduler = Scheduler::new(dying, Arc::new(SystemIds));
     let died = tokio::select! {
         () = dead.notified() => true,
         () = work(&scheduler, "dying", LEASE_MS) => false,
     };
     // What it would hand back now, it hands back to nobody.
     drop(scheduler);
-    let scheduler =
-        Scheduler::start(Arc::clone(&backend), Arc::new(SystemIds)).await.expect("runs");
+    let scheduler = Scheduler::new(Arc::clone(&backend), Arc::new(SystemIds));
     for id in ids {
         while state_of(&backend, id).await != PublicState::Completed {
             for partition in config().flow_partitions() {

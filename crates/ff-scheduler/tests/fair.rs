@@ -27,8 +27,8 @@ impl Site {
             PartitionConfig { num_flow_partitions: PARTITIONS, ..PartitionConfig::default() };
         let backend = Arc::new(ScriptBackend::open(host, config).await.expect("opens"));
         backend.set_lane(LaneId::default(), lane).await.expect("set");
-        let scheduler = Scheduler::start(Arc::clone(&backend), Arc::new(SystemIds)).await;
-        Self { backend, scheduler: scheduler.expect("runs") }
+        let scheduler = Scheduler::new(Arc::clone(&backend), Arc::new(SystemIds));
+        Self { backend, scheduler }
     }
 
     /// A tenant submits several, spread over the partitions.

@@ -94,8 +94,7 @@ async fn nothing_waits_beside_a_worker_that_may_take_it_for_longer_than_a_sweep(
     let host = Lossy { host: host.expect("an embedded host"), to_lose: Arc::clone(&to_lose) };
     let config = PartitionConfig { num_flow_partitions: PARTITIONS, ..PartitionConfig::default() };
     let backend = Arc::new(ScriptBackend::open(Arc::new(host), config).await.expect("opens"));
-    let scheduler = Scheduler::start(Arc::clone(&backend), Arc::new(SystemIds)).await;
-    let scheduler = Arc::new(scheduler.expect("runs"));
+    let scheduler = Arc::new(Scheduler::new(Arc::clone(&backend), Arc::new(SystemIds)));
     // Everybody has looked, and from now on hears of work by pushes alone.
     assert!(scheduler.claim(WorkRequest { wait_ms: 0, ..request(0) }).await.is_ok());
     let mut crew = JoinSet::new();

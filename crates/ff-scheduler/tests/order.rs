@@ -47,8 +47,8 @@ impl Site {
         let config =
             PartitionConfig { num_flow_partitions: PARTITIONS, ..PartitionConfig::default() };
         let backend = Arc::new(ScriptBackend::open(host, config).await.expect("opens"));
-        let scheduler = Scheduler::start(Arc::clone(&backend), Arc::new(SystemIds)).await;
-        Self { time, backend, scheduler: Arc::new(scheduler.expect("runs")) }
+        let scheduler = Scheduler::new(Arc::clone(&backend), Arc::new(SystemIds));
+        Self { time, backend, scheduler: Arc::new(scheduler) }
     }
 
     fn pass(&self, ms: u64) {

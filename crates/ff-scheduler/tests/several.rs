@@ -92,7 +92,7 @@ impl Site {
         let mut servers = Vec::new();
         for server in 0..SERVERS {
             let own = connect(&valkey.url(), server, &claims).await;
-            let scheduler = Scheduler::start(own, Arc::new(SystemIds)).await.expect("runs");
+            let scheduler = Scheduler::new(own, Arc::new(SystemIds));
             servers.push(Arc::new(scheduler));
         }
         let (tell, told) = mpsc::unbounded_channel();
@@ -105,6 +105,14 @@ impl Site {
         let kind = "work".parse().expect("valid");
         self.backend.create(CreateExecution::new(kind).with_id(id)).await.expect("created");
         id.partition()
+    }
+
+    /// Every server listens from now on.
+    async fn listen(&self) {
+        for server in &self.servers {
+            let early = WorkRequest { wait_ms: 0, ..request("early") };
+            assert!(server.claim(early).await.expect("answers").is_empty());
+        }
     }
 
     /// So many workers of every server take what comes, until the end of the test.
@@ -180,6 +188,7 @@ async fn a_submission_among_a_thousand_waiting_workers_costs_one_claim_of_each_s
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn several_that_take_a_backlog_seldom_ask_for_the_same_and_keep_the_order() {
     let mut site = Site::open().await;
+    site.listen().await;
     for _ in 0..600 {
         site.submit().await;
     }

@@ -40,9 +40,8 @@ impl Site {
         Self { host, backend: Arc::new(backend) }
     }
 
-    async fn scheduler(&self) -> Scheduler {
-        let scheduler = Scheduler::start(Arc::clone(&self.backend), Arc::new(SystemIds)).await;
-        scheduler.expect("runs")
+    fn scheduler(&self) -> Scheduler {
+        Scheduler::new(Arc::clone(&self.backend), Arc::new(SystemIds))
     }
 
     async fn submit(&self, name: &str, count: usize) {
@@ -91,7 +90,7 @@ async fn claims_are_shared_by_weight_where_several_lanes_have_work() {
     site.backend.set_lane(lane("a"), weight(3)).await.expect("set");
     site.submit("a", 1_000).await;
     site.submit("b", 1_000).await;
-    let scheduler = site.scheduler().await;
+    let scheduler = site.scheduler();
     let shares = taken(&scheduler, &["a", "b"], 400, 1).await;
     assert!((290..=310).contains(&shares), "{shares} of 400");
     let shares = taken(&scheduler, &["a", "b"], 400, 10).await;
@@ -103,7 +102,7 @@ async fn lanes_that_nobody_has_set_share_evenly() {
     let site = Site::open().await;
     site.submit("a", 300).await;
     site.submit("b", 300).await;
-    let scheduler = site.scheduler().await;
+    let scheduler = site.scheduler();
     let shares = taken(&scheduler, &["a", "b"], 400, 1).await;
     assert!((195..=205).contains(&shares), "{shares} of 400");
 }
@@ -113,7 +112,7 @@ async fn a_lane_without_work_costs_the_others_nothing_and_saves_nothing_up() {
     let site = Site::open().await;
     site.backend.set_lane(lane("a"), weight(1000)).await.expect("set");
     site.submit("b", 600).await;
-    let scheduler = site.scheduler().await;
+    let scheduler = site.scheduler();
     assert_eq!(taken(&scheduler, &["a", "b"], 300, 1).await, 0);
     site.backend.set_lane(lane("a"), weight(1)).await.expect("set");
     site.submit("a", 300).await;
@@ -126,7 +125,7 @@ async fn a_weight_that_changes_is_heard_of() {
     let site = Site::open().await;
     site.submit("a", 600).await;
     site.submit("b", 600).await;
-    let scheduler = site.scheduler().await;
+    let scheduler = site.scheduler();
     taken(&scheduler, &["a", "b"], 20, 1).await;
     let ready = site.host.subscribe(Topic::Ready).await.expect("listens");
     site.backend.set_lane(lane("a"), weight(4)).await.expect("set");
@@ -141,7 +140,7 @@ async fn a_weight_that_changes_is_heard_of() {
 async fn a_claim_for_a_thousand_lanes_is_answered_and_one_for_more_refused_with_the_reason() {
     let site = Site::open().await;
     site.submit("l999", 1).await;
-    let scheduler = site.scheduler().await;
+    let scheduler = site.scheduler();
     let names: Vec<String> = (0..=1_000).map(|number| format!("l{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let claimed = scheduler.claim(request(&names[..1_000], 1)).await.expect("answers");

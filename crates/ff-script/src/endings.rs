@@ -6,14 +6,14 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ff_core::completion_backend::CompletionStream;
+use ff_core::completion_backend::{CompletionBackend, CompletionStream};
 use ff_core::contracts::ExecutionSnapshot;
-use ff_core::engine_backend::EngineBackend;
+use ff_core::engine_backend::{Answer, EngineBackend};
 use ff_core::error::{Code, EngineError};
 use ff_core::partition::Partition;
 use ff_core::state::PublicState;
 use ff_core::types::{ExecutionId, FlowId};
-use tokio::sync::watch;
+use tokio::sync::{OnceCell, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -22,47 +22,65 @@ use crate::host::{Host, Subscription, Topic, Wake};
 /// How long somebody who waits trusts that it would have been told.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
-/// Tells everybody who waits for an end.
+/// Tells everybody who waits for an end. It listens from the first time that somebody does: to be
+/// told of every end costs the store and this process, and many have nobody who waits.
 pub struct Endings {
     waiting: Arc<Waiting>,
-    listener: JoinHandle<()>,
+    listen: Listen,
+    listener: OnceCell<JoinHandle<()>>,
 }
+
+type Listen = Box<dyn Fn(Arc<Waiting>) -> Answer<'static, JoinHandle<()>> + Send + Sync>;
 
 impl Endings {
     /// Hands on the wake-ups of a host until it is closed.
-    pub async fn of_host<H: Host + ?Sized>(host: &H) -> Result<Self, EngineError> {
-        let wakes = host.subscribe(Topic::Ended).await?;
-        Ok(Self::start(|waiting| hear_wakes(wakes, waiting)))
+    pub fn of_host<H: Host + ?Sized>(host: Arc<H>) -> Self {
+        Self::new(move |waiting| {
+            let host = Arc::clone(&host);
+            Box::pin(async move {
+                let wakes = host.subscribe(Topic::Ended).await?;
+                Ok(tokio::spawn(hear_wakes(wakes, waiting)))
+            })
+        })
     }
 
     /// Hands on completions until their stream ends.
-    pub fn of_completions(completions: CompletionStream) -> Self {
-        Self::start(|waiting| hear_completions(completions, waiting))
+    pub fn of_completions(backend: Arc<dyn CompletionBackend>) -> Self {
+        Self::new(move |waiting| {
+            let backend = Arc::clone(&backend);
+            Box::pin(async move {
+                let completions = backend.subscribe_completions(None).await?;
+                Ok(tokio::spawn(hear_completions(completions, waiting)))
+            })
+        })
     }
 
-    fn start<L>(listen: impl FnOnce(Arc<Waiting>) -> L) -> Self
-    where
-        L: Future<Output = ()> + Send + 'static,
-    {
-        let waiting = Arc::new(Waiting::default());
-        let listener = tokio::spawn(listen(Arc::clone(&waiting)));
-        Self { waiting, listener }
+    fn new(
+        listen: impl Fn(Arc<Waiting>) -> Answer<'static, JoinHandle<()>> + Send + Sync + 'static,
+    ) -> Self {
+        let (waiting, listener) = (Arc::default(), OnceCell::new());
+        Self { waiting, listen: Box::new(listen), listener }
     }
 
     /// Begins to wait for an execution: to be called before looking whether it has ended.
-    pub fn watch(&self, execution_id: ExecutionId) -> EndingWatch {
-        self.waiting.watch(execution_id)
+    pub async fn watch(&self, execution_id: ExecutionId) -> Result<EndingWatch, EngineError> {
+        self.listener.get_or_try_init(|| (self.listen)(Arc::clone(&self.waiting))).await?;
+        Ok(self.waiting.watch(execution_id))
     }
 
     /// The same for a flow, whose end is told in its partition as that of an execution is.
-    pub fn watch_flow(&self, home: Partition, flow_id: FlowId) -> EndingWatch {
-        self.waiting.watch(ExecutionId::from_parts(home, flow_id.as_uuid()))
+    pub async fn watch_flow(
+        &self,
+        home: Partition,
+        flow_id: FlowId,
+    ) -> Result<EndingWatch, EngineError> {
+        self.watch(ExecutionId::from_parts(home, flow_id.as_uuid())).await
     }
 }
 
 impl Drop for Endings {
     fn drop(&mut self) {
-        self.listener.abort();
+        self.listener.get().into_iter().for_each(JoinHandle::abort);
     }
 }
 
@@ -220,9 +238,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn wake_ups_are_handed_on_and_their_end_is_news() {
         let (wakes, receiver) = broadcast::channel(8);
-        let subscription = Subscription::new(receiver);
-        let endings = Endings::start(|waiting| hear_wakes(subscription, waiting));
-        let mut watch = endings.watch(id(1));
+        let subscription = Mutex::new(Some(Subscription::new(receiver)));
+        let endings = Endings::new(move |waiting| {
+            let subscribed = subscription.lock().expect("no panic").take().expect("once");
+            Box::pin(async { Ok(tokio::spawn(hear_wakes(subscribed, waiting))) })
+        });
+        let mut watch = endings.watch(id(1)).await.expect("listens");
         wakes.send(wake(1)).expect("somebody listens");
         assert_eq!(time_to_news(&mut watch).await, Duration::ZERO);
         drop(wakes);

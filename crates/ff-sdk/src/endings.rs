@@ -10,7 +10,6 @@ use ff_core::partition::Partition;
 use ff_core::types::{ExecutionId, FlowId};
 use ff_script::endings::{EndingWatch, Endings as Pushed};
 use ff_script::host::Host;
-use tokio::sync::OnceCell;
 use tokio::time::sleep;
 
 /// How often somebody looks whose backend tells nothing.
@@ -19,14 +18,12 @@ const POLL: Duration = Duration::from_millis(200);
 /// How one hears of ended executions on a connection.
 pub(crate) enum Endings {
     /// The backend tells of them, from the first time that somebody wants to know.
-    Pushed { start: Start, pushed: OnceCell<Pushed> },
+    Pushed(Pushed),
     /// The backend can be asked to wait.
     LongWait(Arc<dyn LongWait>),
     /// One must look again and again.
     Polled,
 }
-
-type Start = Box<dyn Fn() -> Answer<'static, Pushed> + Send + Sync>;
 
 /// Whose end is waited for.
 #[derive(Clone, Copy, Debug)]
@@ -45,37 +42,22 @@ pub(crate) trait LongWait: Send + Sync {
 }
 
 impl Endings {
-    fn pushed(start: impl Fn() -> Answer<'static, Pushed> + Send + Sync + 'static) -> Self {
-        Self::Pushed { start: Box::new(start), pushed: OnceCell::new() }
-    }
-
     #[cfg(any(feature = "embedded", feature = "valkey"))]
     pub(crate) fn of_host<H: Host + ?Sized>(host: Arc<H>) -> Self {
-        Self::pushed(move || {
-            let host = Arc::clone(&host);
-            Box::pin(async move { Pushed::of_host(host.as_ref()).await })
-        })
+        Self::Pushed(Pushed::of_host(host))
     }
 
     pub(crate) fn of_completions(backend: Arc<dyn CompletionBackend>) -> Self {
-        Self::pushed(move || {
-            let backend = Arc::clone(&backend);
-            Box::pin(async move {
-                Ok(Pushed::of_completions(backend.subscribe_completions(None).await?))
-            })
-        })
+        Self::Pushed(Pushed::of_completions(backend))
     }
 
     /// Listens for one end from now on: to be called before looking whether it has come.
     pub(crate) async fn watch(&self, awaited: Awaited) -> Result<Watch<'_>, EngineError> {
         Ok(match self {
-            Self::Pushed { start, pushed } => {
-                let pushed = pushed.get_or_try_init(start).await?;
-                Watch::Pushed(match awaited {
-                    Awaited::Execution(id) => pushed.watch(id),
-                    Awaited::Flow(home, id) => pushed.watch_flow(home, id),
-                })
-            }
+            Self::Pushed(pushed) => Watch::Pushed(match awaited {
+                Awaited::Execution(id) => pushed.watch(id).await?,
+                Awaited::Flow(home, id) => pushed.watch_flow(home, id).await?,
+            }),
             Self::LongWait(backend) => Watch::LongWait(backend.as_ref(), awaited),
             Self::Polled => Watch::Polled,
         })

@@ -117,9 +117,9 @@ async fn app(
 ) -> Result<App, EngineError> {
     let limits = limits(config);
     Ok(App {
-        endings: store.endings().await?,
+        endings: store.endings(),
         engine: Mutex::new(Some(store.start_engine(ids.as_ref()).await?)),
-        work: store.start_scheduler(Arc::clone(&ids)).await?,
+        work: store.scheduler(Arc::clone(&ids)),
         backend: Arc::clone(store.backend()) as Arc<dyn PartitionBackend>,
         ids,
         store,

@@ -158,14 +158,14 @@ impl Store {
         KeptFacts::start(Arc::clone(&self.backend))
     }
 
-    /// Starts to listen for work.
-    pub async fn start_scheduler(&self, ids: Arc<dyn IdSource>) -> Result<Scheduler, EngineError> {
-        Scheduler::start(Arc::clone(&self.backend), ids).await
+    /// Finds work on this store.
+    pub fn scheduler(&self, ids: Arc<dyn IdSource>) -> Scheduler {
+        Scheduler::new(Arc::clone(&self.backend), ids)
     }
 
-    /// Starts to listen for ended executions.
-    pub async fn endings(&self) -> Result<Endings, EngineError> {
-        Endings::of_host(self.backend.host().as_ref()).await
+    /// Tells of ended executions.
+    pub fn endings(&self) -> Endings {
+        Endings::of_host(Arc::clone(self.backend.host()))
     }
 
     /// Waits until the store stops itself, which only one in this process can do, and answers why.

@@ -84,7 +84,7 @@ async fn fill(name: &str) -> Left {
     let host = EmbeddedHost::open(EmbeddedConfig::in_directory(&dir), &Library::current());
     let host = Arc::new(host.expect("opens"));
     let backend = Arc::new(ScriptBackend::open(host.clone(), config()).await.expect("opens"));
-    let scheduler = Scheduler::start(backend.clone(), Arc::new(SystemIds)).await.expect("starts");
+    let scheduler = Scheduler::new(backend.clone(), Arc::new(SystemIds));
 
     let mut ids = Vec::new();
     for kind in ["done", "held", "lapsing"] {
@@ -118,7 +118,7 @@ async fn goes_on(url: &str, left: &Left) {
     let host = Arc::new(host);
     let backend = Arc::new(ScriptBackend::open(host.clone(), config()).await.expect("opens"));
     let engine = Engine::start(backend.clone(), EngineConfig::default()).await.expect("starts");
-    let scheduler = Scheduler::start(backend.clone(), Arc::new(SystemIds)).await.expect("starts");
+    let scheduler = Scheduler::new(backend.clone(), Arc::new(SystemIds));
 
     let result = backend.read_result(left.done).await.expect("readable");
     assert_eq!(result.as_deref(), Some(b"result".as_slice()), "what was done stays done");
@@ -171,7 +171,7 @@ async fn add_history(dir: &Path) {
     let host = EmbeddedHost::open(EmbeddedConfig::in_directory(dir), &Library::current());
     let host = Arc::new(host.expect("opens"));
     let backend = Arc::new(ScriptBackend::open(host.clone(), config()).await.expect("opens"));
-    let scheduler = Scheduler::start(backend.clone(), Arc::new(SystemIds)).await.expect("starts");
+    let scheduler = Scheduler::new(backend.clone(), Arc::new(SystemIds));
     let id = backend.create(execution("again", None)).await.expect("created").execution_id();
     // Some are waiting from before: all of them are taken, and none is renewed.
     while claim(&scheduler, "first", 1).await.handle.execution_id != id {}

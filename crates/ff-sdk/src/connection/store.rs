@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use ff_core::completion_backend::CompletionBackend;
 use ff_core::engine_backend::{Answer, EngineBackend};
-use ff_core::error::EngineError;
 use ff_core::partition::PartitionConfig;
 use ff_core::work_source::WorkSource;
 use ff_engine::Engine;
@@ -67,7 +66,7 @@ struct Opened {
 
 impl Opener for Opened {
     fn work(&self) -> Answer<'_, Arc<dyn WorkSource>> {
-        Box::pin(look_for_work(&self.store))
+        Box::pin(async { Ok(scheduler(&self.store)) })
     }
 
     fn again(&self) -> Option<Answer<'static, Another>> {
@@ -79,8 +78,10 @@ impl Opener for Opened {
                 let store = self.store.clone();
                 Some(Box::pin(async move {
                     let store = store.connect_again().await?;
-                    let work = look_for_work(&store).await?;
-                    Ok(Another { engine: Arc::clone(store.backend()) as _, work })
+                    Ok(Another {
+                        engine: Arc::clone(store.backend()) as _,
+                        work: scheduler(&store),
+                    })
                 }))
             }
         }
@@ -101,6 +102,6 @@ impl Opener for Opened {
     }
 }
 
-async fn look_for_work(store: &Store) -> Result<Arc<dyn WorkSource>, EngineError> {
-    Ok(Arc::new(store.start_scheduler(Arc::new(SystemIds)).await?))
+fn scheduler(store: &Store) -> Arc<dyn WorkSource> {
+    Arc::new(store.scheduler(Arc::new(SystemIds)))
 }

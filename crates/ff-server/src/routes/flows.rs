@@ -83,7 +83,7 @@ pub(super) async fn await_rest(
     deadline: Instant,
 ) -> Result<Option<FlowSnapshot>, Refusal> {
     let home = app.partitions().flow_partition_of(id.as_bytes());
-    let mut watch = app.endings.watch_flow(home, id);
+    let mut watch = app.endings.watch_flow(home, id).await?;
     loop {
         let flow = app.backend.describe_flow(id).await?;
         let rests = flow.as_ref().is_none_or(FlowSnapshot::is_at_rest);

@@ -82,7 +82,7 @@ async fn await_result(app: &App, id: ExecutionId, query: ResultQuery) -> Result<
     if query.wait_ms == 0 {
         return look(app, id).await?.ok_or_else(|| not_ended(id));
     }
-    let mut watch = app.endings.watch(id);
+    let mut watch = app.endings.watch(id).await?;
     loop {
         if let Some(answer) = look(app, id).await? {
             return Ok(answer);

@@ -37,6 +37,7 @@ use ff_script::backend::ScriptBackend;
 use ff_script::host::{Host, Subscription, Topic, Wake};
 use ff_script::ids::IdSource;
 use ff_script::in_flight::InFlight;
+use tokio::runtime::Handle as Runtime;
 use tokio::sync::{Notify, OnceCell};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
@@ -65,6 +66,8 @@ pub struct Scheduler {
     shared: Arc<Shared>,
     subscribe: Subscribe,
     listener: OnceCell<JoinHandle<()>>,
+    /// Where the listener runs: whoever looks for work first may be gone first, with a runtime.
+    runtime: Runtime,
 }
 
 type Subscribe = Box<dyn Fn() -> Answer<'static, Subscription> + Send + Sync>;
@@ -81,7 +84,8 @@ struct Shared {
 
 impl Scheduler {
     /// A scheduler over a backend. It listens for work from the first time that somebody looks for
-    /// some: where nobody does, pushes would cost the store and this process for nothing.
+    /// some: where nobody does, pushes would cost the store and this process for nothing. It does so
+    /// on the runtime that it was made on.
     pub fn new<H: Host + ?Sized>(backend: Arc<ScriptBackend<H>>, ids: Arc<dyn IdSource>) -> Self {
         Self::on(backend, ids, SchedulerConfig::default())
     }
@@ -115,13 +119,16 @@ impl Scheduler {
             let host = Arc::clone(&host);
             Box::pin(async move { Ok(host.subscribe(Topic::Ready).await?) })
         };
-        Self { shared, subscribe: Box::new(subscribe), listener: OnceCell::new() }
+        let (listener, runtime) = (OnceCell::new(), Runtime::current());
+        Self { shared, subscribe: Box::new(subscribe), listener, runtime }
     }
 
     async fn listen(&self) -> Result<(), EngineError> {
         let start = || async {
-            let wakes = (self.subscribe)().await?;
-            Ok(tokio::spawn(listen(Arc::clone(&self.shared), wakes)))
+            let subscribing = self.runtime.spawn((self.subscribe)());
+            let gone = |_| EngineError::Unavailable { op: "claim" };
+            let wakes = subscribing.await.map_err(gone)??;
+            Ok(self.runtime.spawn(listen(Arc::clone(&self.shared), wakes)))
         };
         self.listener.get_or_try_init(start).await.map(|_| ())
     }

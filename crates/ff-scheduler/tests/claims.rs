@@ -173,6 +173,24 @@ async fn an_execution_is_reserved_for_a_worker_that_can_do_what_it_requires() {
     assert_eq!(reserve(&["gpu"]).await.expect("answers"), None);
 }
 
+#[test]
+fn whoever_looked_first_may_be_gone_with_its_runtime() {
+    let runtime = || tokio::runtime::Runtime::new().expect("a runtime");
+    let (lasting, brief) = (runtime(), runtime());
+    let site = lasting.block_on(Site::quiet());
+    let first = brief.block_on(site.scheduler.claim(request(1, Duration::ZERO)));
+    assert!(first.expect("answers").is_empty());
+    drop(brief);
+    lasting.block_on(async {
+        let claiming = site.scheduler.claim(request(1, Duration::from_secs(10)));
+        let (claimed, _) = tokio::join!(claiming, async {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            site.create(3).await
+        });
+        assert_eq!(claimed.expect("answers").len(), 1, "it is still told of work");
+    });
+}
+
 #[tokio::test]
 async fn a_claim_asks_no_more_partitions_at_a_time_than_the_scheduler_is_told() {
     let site = Site::quiet().await;

@@ -26,6 +26,13 @@ struct Site {
 impl Site {
     /// A store whose scheduler has looked everywhere and found nothing.
     async fn quiet() -> Self {
+        let site = Self::fresh().await;
+        assert!(site.claim(1, Duration::ZERO).await.is_empty());
+        site
+    }
+
+    /// A store whose scheduler was not asked for anything yet.
+    async fn fresh() -> Self {
         let host = EmbeddedHost::open(EmbeddedConfig::in_memory(), &Library::current());
         let host = Arc::new(host.expect("an embedded host"));
         let config =
@@ -33,9 +40,7 @@ impl Site {
         let backend = Arc::new(ScriptBackend::open(host, config).await.expect("opens"));
         let ids = Arc::new(SystemIds);
         let scheduler = Scheduler::new(Arc::clone(&backend), ids);
-        let site = Self { backend, scheduler };
-        assert!(site.claim(1, Duration::ZERO).await.is_empty());
-        site
+        Self { backend, scheduler }
     }
 
     fn calls(&self) -> u64 {
@@ -177,7 +182,7 @@ async fn an_execution_is_reserved_for_a_worker_that_can_do_what_it_requires() {
 fn whoever_looked_first_may_be_gone_with_its_runtime() {
     let runtime = || tokio::runtime::Runtime::new().expect("a runtime");
     let (lasting, brief) = (runtime(), runtime());
-    let site = lasting.block_on(Site::quiet());
+    let site = lasting.block_on(Site::fresh());
     let first = brief.block_on(site.scheduler.claim(request(1, Duration::ZERO)));
     assert!(first.expect("answers").is_empty());
     drop(brief);

@@ -1,5 +1,4 @@
--- Batches: several items of one kind in one call. Each is decided and written before the next one
--- is looked at, so that it sees what those before it did, and gets an answer of its own.
+-- Batches: several items of one kind in one call, each of which gets an answer of its own.
 
 local arg = require('kernel.arg')
 local define = require('kernel.define')
@@ -20,27 +19,36 @@ end
 
 batch.GIVES = { OK = { 'answers' } }
 
-local function answer_one(p, specs, argv, now, w, run)
+local function answer_one(p, specs, argv, now, run)
   local a, refusal = define.parse(specs, argv, p, now)
   if not a then return refusal end
-  local answer = run(p, a, now, w)
-  writes.flush(w)
-  return answer
+  return run(a)
 end
 
--- Runs each item, whose arguments are declared by `specs`; at most so many.
-function batch.run(p, a, now, w, specs, most, run)
+-- Gives the answers of `run` to each item, whose arguments are declared by `specs`, at most so
+-- many; or nil and a refusal, before anything was run.
+function batch.each(p, a, now, specs, most, run)
   local width, count, answers = a.width, #a.items, {}
   if count % width ~= 0 or count > width * most then
-    return reply.refuse('invalid_input', string.format(
+    return nil, reply.refuse('invalid_input', string.format(
       'items must come in groups of %d, at most %d of them', width, most))
   end
+  local argv = {}
   for from = 1, count, width do
-    local argv = {}
     for i = 1, width do argv[i] = a.items[from + i - 1] end
-    answers[#answers + 1] = answer_one(p, specs, argv, now, w, run)
+    answers[#answers + 1] = answer_one(p, specs, argv, now, run)
   end
-  return reply.ok(answers)
+  return answers
+end
+
+-- Runs each item, and writes what it changed before the next one is looked at.
+function batch.run(p, a, now, w, specs, most, run)
+  local answers, refusal = batch.each(p, a, now, specs, most, function(item)
+    local answer = run(p, item, now, w)
+    writes.flush(w)
+    return answer
+  end)
+  return answers and reply.ok(answers) or refusal
 end
 
 return batch

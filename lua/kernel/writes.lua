@@ -38,6 +38,40 @@ local function apply_late(w)
   for i = 1, #late do late[i].write(w, late[i]) end
 end
 
+-- A call that changes many records writes their entries in an index by one command: those of this
+-- name and key are collected, and written behind the records.
+local function joiner(list)
+  local known = { ZADD = {}, ZREM = {} }
+  return function(name, key, word, other)
+    local commands = known[name]
+    local command = commands[key]
+    if not command then
+      command = { name, key, nil, nil }
+      commands[key], list[#list + 1] = command, command
+    end
+    command[#command + 1] = word
+    if other then command[#command + 1] = other end
+  end
+end
+
+local function begin_joining(w)
+  w.joined = {}
+  w.call = joiner(w.joined)
+end
+
+-- From now on this call collects the entries in indexes, and the names of what has ended, of which
+-- one push tells.
+function writes.join(w)
+  w.ended_names = {}
+  begin_joining(w)
+end
+
+local function apply_joined(w)
+  local list = w.joined
+  for i = 1, #list do redis.call(unpack(list[i])) end
+  begin_joining(w)
+end
+
 local function apply(w)
   local i, item = 1, w[1]
   if w.shared then w.shared = nil end
@@ -53,6 +87,7 @@ local function apply(w)
     i = i + 1
     item = w[i]
   end
+  if w.joined then apply_joined(w) end
   if w.late then apply_late(w) end
 end
 
@@ -134,6 +169,9 @@ end
 -- Writes everything, and then sends the pushes.
 function writes.finish(w)
   apply(w)
+  if w.ended_names and w.ended_names[1] then
+    writes.push(w, w.p.ended_channel, table.concat(w.ended_names, ' '))
+  end
   if w.ready then announce(w) end
   if w.due_at then bring_forward(w) end
   if w.channel then wake(w) end

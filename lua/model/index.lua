@@ -192,7 +192,8 @@ local function write_ended(call, w, x, name)
   call('ZADD', ended, purge_at, uuid)
   if not x.flow_id and purge_at < p.purge_at then p.purge_at = purge_at end
   due(w, purge_at)
-  push(w, p.ended_channel, uuid)
+  local list = w.ended_names
+  if list then list[#list + 1] = uuid else push(w, p.ended_channel, uuid) end
 end
 
 -- What is suspended is listed by since when it is.
@@ -272,10 +273,11 @@ function index.write(w, x)
   else
     local queued = lane and CLAIMABLE[was] and not x.reserved
     local name = lane and (queued or CLAIMABLE[x.state]) and index.queue_name(x)
+    local call = w.call or redis.call
     if ENDED[x.state] then
-      write_ended(redis.call, w, x, queued and name)
+      write_ended(call, w, x, queued and name)
     else
-      write_live(redis.call, w, x, name, queued)
+      write_live(call, w, x, name, queued)
     end
     if was == 'running' and x.state ~= was and (x.quota_id or x.budgets) then
       gate.release(w, x)

@@ -29,16 +29,17 @@ function pick.joined(rows)
 end
 
 -- Takes the best of these queues, as many as there are lease ids; gives what the worker is told,
--- and the score of the best one that is left.
-function pick.best(w, p, a, names, lease_ids, now)
+-- and the score of the best one that is left. If `turn` is given, it names the worker of each.
+function pick.best(w, p, a, names, lease_ids, now, turn)
   local rows, most, count, bytes = {}, #lease_ids, 0, 0
   local next_score = queue.walk(w, p, a, names, now, most, function(x)
     count = count + 1
+    if turn then turn(count) end
     local row, size = claim.row(p, x, claim.take(w, x, a, lease_ids[count], now))
     rows[count], bytes = row, bytes + size
     return count < most and bytes < limit.claim_bytes_max
   end)
-  return pick.joined(rows), next_score
+  return rows, next_score
 end
 
 local read_lease = record.reader { 'lease_id', 'worker_instance_id' }

@@ -46,7 +46,8 @@ define {
     local before = a.retry == 1 and taken_before(p, a, now)
     if before and before[1] then return reply.duplicate(pick.joined(before), '') end
     if lane.is_paused(p, a.lane) then return reply.ok({ claim.PLAIN }, '') end
-    return reply.ok(pick.best(w, p, a, queue.names(p, a, has), a.lease_ids, now))
+    local rows, next_score = pick.best(w, p, a, queue.names(p, a, has), a.lease_ids, now)
+    return reply.ok(pick.joined(rows), next_score)
   end,
 }
 

@@ -79,4 +79,20 @@ define {
   end,
 }
 
+local ITEM = next_task.item_args { arg.bytes('result', limit.result_bytes_max) }
+
+define {
+  name = 'ff_complete_executions_and_claim_next',
+  doc = 'Ends several executions of one partition in success, and claims the next ones for those '
+    .. 'who did.',
+  flags = { 'allow-oom' },
+  args = next_task.batch_args(limit.result_bytes_max),
+  gives = next_task.BATCH_GIVES,
+  run = function(p, a, now, w)
+    return next_task.follow_all(w, p, a, now, ITEM, function(item)
+      return complete(p, item, now, w, read_worker(p, item.execution_id))
+    end)
+  end,
+}
+
 return true

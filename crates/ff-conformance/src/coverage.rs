@@ -14,7 +14,7 @@ type Outcome = (HostKind, String, String);
 static SEEN: Mutex<BTreeSet<Outcome>> = Mutex::new(BTreeSet::new());
 
 /// Functions with an argument of bytes, which is refused by a code of its own when it is too large.
-const TAKE_BYTES: [&str; 10] = [
+const TAKE_BYTES: [&str; 11] = [
     "ff_create_execution",
     "ff_create_executions",
     "ff_submit_graph",
@@ -23,6 +23,7 @@ const TAKE_BYTES: [&str; 10] = [
     "ff_complete_execution",
     "ff_complete_executions",
     "ff_complete_and_claim_next",
+    "ff_complete_executions_and_claim_next",
     "ff_deliver_signal",
     "ff_buffer_signal_for_pending_waitpoint",
 ];

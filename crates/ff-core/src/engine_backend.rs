@@ -7,8 +7,9 @@ use futures_core::future::BoxFuture;
 
 use crate::backend::Handle;
 use crate::contracts::{
-    ClaimRequest, Claimed, ClaimedNext, Depths, FinishedNext, GrantedNext, LaneDepth,
-    NextGrantRequest, Owed, QueueHead, TakeFrom, TaskEnd, TickReport, TickRequest, WorkerList,
+    AllFinished, ClaimRequest, Claimed, ClaimedNext, Completion, Depths, FinishedNext, GrantedNext,
+    LaneDepth, NextGrantRequest, Owed, QueueHead, TakeFrom, TaskEnd, TickReport, TickRequest,
+    WorkerList,
 };
 use crate::error::EngineError;
 use crate::partition::{Partition, PartitionConfig};
@@ -68,6 +69,14 @@ pub trait PartitionBackend: EngineBackend + Approvals {
         end: TaskEnd,
         next: ClaimRequest,
     ) -> Answer<'a, FinishedNext>;
+
+    /// Completes several tasks of one partition, and takes the next ones for their workers: each
+    /// under the lease id in its place. Repeating it answers the same.
+    fn complete_all_and_claim(
+        &self,
+        completions: Vec<Completion>,
+        next: ClaimRequest,
+    ) -> Answer<'_, AllFinished>;
 
     /// What an earlier, unanswered send of a claim took on one partition: the executions that its
     /// worker instance holds under its lease ids. Takes nothing new. A read.

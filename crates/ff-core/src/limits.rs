@@ -168,6 +168,8 @@ limits! {
     CREATE_BATCH_MAX = 256;
     /// Completions in one call, for the same reason.
     COMPLETE_BATCH_MAX = 256;
+    /// The same, where their workers take the next tasks in that call.
+    FINISH_BATCH_MAX = 32;
     /// The arguments of one execution in such a call: those of now, and room for later ones.
     CREATE_WIDTH_MAX = 32;
     /// More tokens than this is a configuration mistake.

@@ -217,21 +217,22 @@ impl Board {
         asks
     }
 
-    /// What to take of one partition, by the same rules.
+    /// What to take of one partition, up to so many, by the same rules.
     pub(crate) fn choose_in(
         &mut self,
         partition: u16,
         lanes: &Arc<[LaneId]>,
         ability: &Ability,
+        most: usize,
     ) -> Choice {
         for position in self.turns.order(lanes) {
             let name = &lanes[position];
             let Some(lane) = self.lanes.get_mut(name) else { continue };
-            let (picks, weight) = (lane.pick_in(partition, ability), lane.weight);
+            let (picks, weight) = (lane.pick_in(partition, ability, most), lane.weight);
             let score_max = score_max(&picks);
             let ask = self.asks(name, picks).pop();
-            if ask.is_some() {
-                self.turns.serve(lanes, position, 1, weight);
+            if let Some(ask) = &ask {
+                self.turns.serve(lanes, position, ask.count(), weight);
             }
             if ask.is_some() || score_max.is_some() {
                 return Choice { ask, lane: Some(name.clone()), score_max };

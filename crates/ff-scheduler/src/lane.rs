@@ -129,19 +129,24 @@ impl Lane {
         }
     }
 
-    /// Takes the best one of a partition out, unless one elsewhere comes before it.
-    pub(crate) fn pick_in(&mut self, partition: u16, ability: &Ability) -> Picks {
+    /// Takes the best of one queue of a partition out, up to so many, unless one elsewhere comes
+    /// before them.
+    pub(crate) fn pick_in(&mut self, partition: u16, ability: &Ability, most: usize) -> Picks {
         let window_ms = if self.strict > 0 { OVERTAKE_MS } else { self.window_ms.max(OVERTAKE_MS) };
         let suitable = self.queues.iter_mut().filter(|(_, queue)| ability.can_take(&queue.need));
         let mut suitable: Vec<_> = suitable.collect();
         let elsewhere =
             suitable.iter().filter_map(|(_, queue)| queue.best_outside(partition)).min();
-        let heads = suitable.iter_mut().filter_map(|one| Some((one.1.best_in(partition)?, one)));
+        let in_time =
+            |score: i64| elsewhere.is_none_or(|other| score <= other.saturating_add(window_ms));
         let mut found = Picks::default();
-        if let Some((score, (text, queue))) = heads.min_by_key(|(score, _)| *score)
-            && elsewhere.is_none_or(|other| score <= other.saturating_add(window_ms))
-        {
-            found.take(text, queue, partition, 1, 1);
+        for _ in 0..most {
+            let heads = suitable.iter_mut().filter_map(|one| Some((one.1.best_in(partition)?, one)));
+            let best = heads.min_by_key(|(score, _)| *score).filter(|(score, _)| in_time(*score));
+            let Some((_, (text, queue))) = best else { break };
+            if !found.take(text, queue, partition, most, 1) {
+                break;
+            }
         }
         found.next = suitable.iter().filter_map(|(_, queue)| Some(queue.best()?.0)).min();
         self.note_asked(&found);
@@ -384,13 +389,13 @@ mod tests {
         let mut lane = Lane::default();
         lane.add("a:mail", 3, 120, 2, 1);
         lane.add("a:render", 7, 100, 1, 1);
-        let picks = lane.pick_in(3, &any());
+        let picks = lane.pick_in(3, &any(), 1);
         assert_eq!(picks.picks.first().map(|pick| pick.scores.clone()), Some(vec![120]));
         assert_eq!(picks.next, Some(100));
         lane.add("a:render", 8, 69, 1, 1);
-        let picks = lane.pick_in(3, &any());
+        let picks = lane.pick_in(3, &any(), 1);
         assert_eq!((picks.picks.len(), picks.next), (0, Some(69)), "51 ms before it");
-        let picks = lane.pick_in(9, &any());
+        let picks = lane.pick_in(9, &any(), 1);
         assert_eq!((picks.picks.len(), picks.next), (0, Some(69)), "nothing is known there");
     }
 

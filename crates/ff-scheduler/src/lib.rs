@@ -10,6 +10,7 @@
 
 mod ask;
 mod board;
+mod completing;
 mod grant;
 mod hand_back;
 mod heads;
@@ -44,6 +45,7 @@ use tokio::time::{Instant, timeout_at};
 
 use ask::{Asked, Found};
 use board::{Board, News};
+use completing::AllCompleting;
 pub use grant::{SchedulerConfig, SchedulerError};
 use hand_back::{Claims, Detached};
 use preference::Preference;
@@ -80,6 +82,7 @@ struct Shared {
     looked: Notify,
     in_flight: InFlight,
     named: Named,
+    completing: AllCompleting,
 }
 
 impl Scheduler {
@@ -114,6 +117,7 @@ impl Scheduler {
             looked: Notify::new(),
             in_flight: InFlight::default(),
             named: Named::default(),
+            completing: completing::gathering(),
         });
         let subscribe = move || -> Answer<'static, Subscription> {
             let host = Arc::clone(&host);

@@ -6,6 +6,7 @@ mod budgets;
 mod children;
 mod complete_many;
 mod completions;
+mod creating;
 mod everywhere;
 mod executions;
 mod explain;
@@ -22,6 +23,7 @@ mod lanes;
 mod listing;
 mod many;
 mod next_task;
+mod next_tasks;
 mod owed;
 mod pages;
 mod partition;
@@ -102,6 +104,7 @@ pub struct ScriptBackend<H: ?Sized = dyn Host> {
     workers: workers::Known,
     admission: AdmissionCounters,
     neighbours: Neighbours,
+    creating: Arc<creating::AllCreating>,
 }
 
 impl<H: Host + ?Sized> ScriptBackend<H> {
@@ -124,6 +127,7 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
             workers,
             admission,
             neighbours,
+            creating: creating::gathering(),
         };
         backend.open_deployment().await?;
         Ok(backend)

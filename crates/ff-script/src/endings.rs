@@ -18,6 +18,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::host::{Host, Subscription, Topic, Wake};
+use crate::wake::all_ended;
 
 /// How long somebody who waits trusts that it would have been told.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
@@ -113,17 +114,20 @@ pub async fn how_ended(
 
 async fn hear_wakes(mut wakes: Subscription, waiting: Arc<Waiting>) {
     while let Some(wake) = wakes.next().await {
-        waiting.tell(ended(&wake));
+        let ended = ended(&wake);
+        if ended.is_empty() {
+            waiting.tell(None);
+        }
+        ended.into_iter().for_each(|id| waiting.tell(Some(id)));
     }
     waiting.tell(None);
 }
 
-/// The execution that a wake-up tells of; none if some may have been missed.
-fn ended(wake: &Wake) -> Option<ExecutionId> {
-    let Wake::Message { partition, message } = wake else { return None };
-    // Any id that is a UUID parses the same way.
-    let uuid = std::str::from_utf8(message).ok().and_then(|text| FlowId::parse(text).ok())?;
-    Some(ExecutionId::from_parts(*partition, uuid.as_uuid()))
+/// The executions that a wake-up tells of; an empty list if some may have been missed.
+fn ended(wake: &Wake) -> Vec<ExecutionId> {
+    let Wake::Message { partition, message } = wake else { return Vec::new() };
+    let uuids = all_ended(message).into_iter();
+    uuids.map(|uuid| ExecutionId::from_parts(*partition, uuid)).collect()
 }
 
 async fn hear_completions(mut completions: CompletionStream, waiting: Arc<Waiting>) {
@@ -213,9 +217,13 @@ mod tests {
     }
 
     #[test]
-    fn a_wake_up_names_its_execution() {
-        assert_eq!(ended(&wake(1)), Some(id(1)));
-        assert_eq!(ended(&Wake::Missed), None);
+    fn a_wake_up_names_its_executions() {
+        assert_eq!(ended(&wake(1)), [id(1)]);
+        let two = format!("{} {}", Uuid::from_u128(1), Uuid::from_u128(2)).into_bytes();
+        let message = |message| Wake::Message { partition: Partition::flow(7), message };
+        assert_eq!(ended(&message(two)), [id(1), id(2)]);
+        assert_eq!(ended(&message(b"of another form".to_vec())), []);
+        assert_eq!(ended(&Wake::Missed), []);
     }
 
     #[tokio::test(start_paused = true)]

@@ -12,6 +12,10 @@ const PARTITIONS_AT_A_TIME: u64 = 4;
 /// the next in the same place.
 const IN_A_ROW: u64 = 64;
 
+/// How many of them come at once before it is another one's turn: those that are submitted at the
+/// same moment share a call.
+const AT_ONCE: u64 = 8;
+
 /// A source of ids. Tests bring their own.
 pub trait IdSource: Send + Sync + 'static {
     /// An id that sorts by creation time, for executions.
@@ -61,7 +65,7 @@ impl Neighbours {
     fn partition(&self, given: u64, config: &PartitionConfig) -> Partition {
         let count = u64::from(config.num_flow_partitions.max(1));
         let run = given / (PARTITIONS_AT_A_TIME * IN_A_ROW);
-        let index = (mixed(self.salt ^ run) % count + given % PARTITIONS_AT_A_TIME) % count;
+        let index = (mixed(self.salt ^ run) % count + given / AT_ONCE % PARTITIONS_AT_A_TIME) % count;
         Partition::flow(u16::try_from(index).expect("an index is less than their count"))
     }
 }

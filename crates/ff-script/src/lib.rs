@@ -16,6 +16,7 @@ pub mod wire;
 pub mod backend;
 pub mod backoff;
 pub mod endings;
+pub mod gathering;
 pub mod ids;
 pub mod in_flight;
 mod together;

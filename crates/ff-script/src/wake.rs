@@ -116,6 +116,13 @@ pub enum Wake {
     Missed,
 }
 
+/// The executions and flows that a message on [`Topic::Ended`] names, with a blank between them; an
+/// empty list if it cannot be read.
+pub(crate) fn all_ended(message: &[u8]) -> Vec<Uuid> {
+    let names = message.split(|byte| *byte == b' ');
+    names.map(|name| Uuid::try_parse_ascii(name).ok()).collect::<Option<_>>().unwrap_or_default()
+}
+
 /// A stream of wake-ups. Ends when the host is closed.
 pub struct Subscription {
     receiver: broadcast::Receiver<Wake>,

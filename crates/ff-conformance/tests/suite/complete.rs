@@ -14,7 +14,7 @@ use ff_script::host::Topic;
 use ff_script::value::Value;
 
 /// The status or code of one of several answers.
-fn word(answer: Value) -> String {
+pub(super) fn word(answer: Value) -> String {
     let Value::Array(values) = answer else { panic!("{answer:?}") };
     values[1].as_text().expect("a word").to_owned()
 }

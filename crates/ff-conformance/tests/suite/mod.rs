@@ -53,6 +53,7 @@ mod list;
 mod mark;
 mod next_task;
 mod next_task_gates;
+mod next_tasks;
 mod patch;
 mod pause;
 mod payloads;
@@ -121,6 +122,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         fail::CASES,
         next_task::CASES,
         next_task_gates::CASES,
+        next_tasks::CASES,
         cancel::CASES,
         pause::CASES,
         suspend::CASES,

@@ -86,13 +86,14 @@ impl NextTask {
         if self.lanes.is_empty() { vec![handle.lane.clone()] } else { self.lanes.clone() }
     }
 
-    /// The claim of the next task, by the worker that holds this one.
+    /// The claim of the next task, by the worker that holds this one; of several under as many
+    /// lease ids, where the workers of several go on alike.
     pub fn claim_after(
         &self,
         handle: &Handle,
         lane: LaneId,
         from: TakeFrom,
-        lease_id: LeaseId,
+        lease_ids: Vec<LeaseId>,
     ) -> ClaimRequest {
         ClaimRequest {
             lane,
@@ -103,7 +104,7 @@ impl NextTask {
             namespaces: self.namespaces.clone(),
             from,
             lease_ttl_ms: self.lease_ttl_ms.unwrap_or(handle.lease_ttl_ms),
-            lease_ids: vec![lease_id],
+            lease_ids,
             retry: false,
         }
     }
@@ -127,5 +128,16 @@ pub struct FinishedNext {
     /// after a repetition.
     pub next_score: Option<i64>,
     /// The task had ended before, by this very call.
+    pub is_repetition: bool,
+}
+
+/// The same of several tasks that ended together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AllFinished {
+    /// What became of each, and its next one, in the order in which they were named.
+    pub finished: Vec<Result<Finished, EngineError>>,
+    /// The score of the best one that is left.
+    pub next_score: Option<i64>,
+    /// One of the tasks at least had ended before, by such a call.
     pub is_repetition: bool,
 }

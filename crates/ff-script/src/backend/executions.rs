@@ -26,6 +26,7 @@ use crate::calls::lease::RevokeLeaseReply;
 use crate::calls::replay::ReplayExecutionReply;
 use crate::host::Host;
 use crate::ids::{IdSource, SystemIds};
+use crate::value::Value;
 use crate::wire::Rest;
 
 /// Bytes of one batch call: keeps the store's longest pause far below a lease.
@@ -40,7 +41,8 @@ impl<H: Host + ?Sized> Executions for ScriptBackend<H> {
     fn create(&self, execution: contracts::CreateExecution) -> Answer<'_, Created> {
         Box::pin(async move {
             let item = self.prepare(0, execution).await?;
-            let answer = self.create_one(&item).await;
+            let answer = self.create_with_others(&item.call).await;
+            let answer = answer.map(|reply| created(reply).under_fresh_id(item.fresh));
             self.or_elsewhere(item, answer).await
         })
     }
@@ -288,7 +290,7 @@ fn is_full(error: &EngineError) -> bool {
     error.code() == Some(Code::LaneFull)
 }
 
-fn read_answer(answer: crate::value::Value) -> Result<CreateExecutionReply, EngineError> {
+pub(super) fn read_answer(answer: Value) -> Result<CreateExecutionReply, EngineError> {
     let (status, values) = open_reply(CreateExecution::CONTRACT.name, answer)?;
     CreateExecution::decode(&status, values)
 }

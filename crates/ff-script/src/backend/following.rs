@@ -17,13 +17,13 @@ use ff_core::types::{AttemptIndex, ExecutionId};
 use tokio::sync::{Notify, OnceCell, broadcast};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
-use uuid::Uuid;
 
 pub(super) use flow::follow_flow;
 
 use super::streams;
 use crate::backoff::Backoff;
 use crate::host::{Host, Subject, Subscription, Topic, Wake};
+use crate::wake::all_ended;
 use crate::unfold::unfold;
 use reader::Reader;
 use watcher::Watcher;
@@ -142,10 +142,9 @@ async fn keep_up(board: Arc<Board>, mut ended: Subscription) {
         tokio::select! {
             wake = ended.next() => match wake {
                 Some(Wake::Message { partition, message }) => {
-                    let uuid = Uuid::try_parse_ascii(&message).ok();
-                    uuid.into_iter().for_each(|uuid| {
+                    for uuid in all_ended(&message) {
                         board.nudge(ExecutionId::from_parts(partition, uuid));
-                    });
+                    }
                 }
                 Some(Wake::Missed) => board.nudge_all(|_| true),
                 None => return,

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use ff_core::backend::Handle;
 use ff_core::contracts::{
-    ClaimGrant, ClaimRequest, Claimed, ClaimedNext, Depths, FinishedNext, GrantedNext, LaneDepth,
-    NeedDepth, NextGrant, NextGrantRequest, Owed, QueueHead, TakeFrom, TaskEnd, TickReport,
-    TickRequest, WorkerList,
+    AllFinished, ClaimGrant, ClaimRequest, Claimed, ClaimedNext, Completion, Depths, FinishedNext,
+    GrantedNext, LaneDepth, NeedDepth, NextGrant, NextGrantRequest, Owed, QueueHead, TakeFrom,
+    TaskEnd, TickReport, TickRequest, WorkerList,
 };
 use ff_core::engine_backend::{Answer, PartitionBackend};
 use ff_core::error::EngineError;
@@ -47,6 +47,14 @@ impl<H: Host + ?Sized> PartitionBackend for ScriptBackend<H> {
         next: ClaimRequest,
     ) -> Answer<'a, FinishedNext> {
         Box::pin(ScriptBackend::finish(self, handle, end, next))
+    }
+
+    fn complete_all_and_claim(
+        &self,
+        completions: Vec<Completion>,
+        next: ClaimRequest,
+    ) -> Answer<'_, AllFinished> {
+        Box::pin(ScriptBackend::complete_all_and_claim(self, completions, next))
     }
 
     fn recall_claims(

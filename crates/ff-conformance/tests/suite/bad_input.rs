@@ -188,7 +188,7 @@ functions! {
     ff_claim_resumed_execution ff_reclaim_execution ff_renew_lease ff_revoke_lease
     ff_mark_lease_expired_if_due ff_update_progress ff_append_frame ff_read_attempt_stream
     ff_complete_execution ff_complete_executions ff_fail_execution ff_complete_and_claim_next
-    ff_fail_and_claim_next
+    ff_fail_and_claim_next ff_complete_executions_and_claim_next
     ff_cancel_execution ff_delay_execution ff_move_to_waiting_children ff_expire_execution
     ff_promote_delayed ff_replay_execution ff_change_priority ff_set_execution_tags
     ff_describe_execution ff_read_payload ff_read_result ff_list_attempts ff_list_executions

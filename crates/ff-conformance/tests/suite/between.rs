@@ -213,6 +213,7 @@ functions! {
     ff_fail_execution Take "DUPLICATE"
     ff_complete_executions ReplayAndTake "OK"
     ff_complete_and_claim_next ReplayAndTake "DUPLICATE"
+    ff_complete_executions_and_claim_next ReplayAndTake "OK"
     ff_fail_and_claim_next Take "DUPLICATE"
     ff_cancel_execution ReplayAndTake "ALREADY_SATISFIED"
     ff_delay_execution Take "DUPLICATE"

@@ -122,6 +122,7 @@ functions! {
     ff_fail_execution Recognised
     ff_complete_executions Nothing
     ff_complete_and_claim_next Recognised
+    ff_complete_executions_and_claim_next Nothing
     ff_fail_and_claim_next Recognised
     ff_cancel_execution Recognised
     ff_delay_execution Recognised

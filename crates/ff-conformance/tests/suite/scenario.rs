@@ -4,7 +4,7 @@ use ff_conformance::{
     Deployment, Held, INSTANCE, LANE, LEASE_MS, SECRET, WORKER, Waiting, capabilities, instance,
     lane, rotation, worker,
 };
-use ff_core::contracts::{Condition, TimeoutBehavior};
+use ff_core::contracts::{ClaimRequest, Condition, TimeoutBehavior};
 use ff_core::limits;
 use ff_core::types::{
     AttemptId, AttemptIndex, ExecutionId, GrantId, LeaseId, RequestId, WorkerSession,
@@ -14,7 +14,7 @@ use ff_script::calls::cancel::CancelExecution;
 use ff_script::calls::change::{ChangePriority, SetExecutionTags};
 use ff_script::calls::claim::{ClaimExecution, ClaimResumedExecution, ReclaimExecution};
 use ff_script::calls::claim_next::RecallClaims;
-use ff_script::calls::complete::CompleteExecutions;
+use ff_script::calls::complete::{CompleteExecutions, CompleteExecutionsAndClaimNext};
 use ff_script::calls::create::CreateExecutions;
 use ff_script::calls::deployment::{
     FinishUpgrade, ForgetLane, ListLanes, OpenDeployment, RegisterLane, UpgradeLane,
@@ -372,6 +372,10 @@ async fn prepare_holder(d: &Deployment, name: &str) -> Vec<Vec<u8>> {
         "ff_fail_execution" => encode(&held.fail("reason", "transient")),
         "ff_complete_executions" => encode(&CompleteExecutions::of([&held.complete(b"result")])),
         "ff_complete_and_claim_next" => encode(&held.complete_and_claim(d, "next")),
+        "ff_complete_executions_and_claim_next" => {
+            let next = ClaimRequest { lane: lane("next"), ..d.claim_request(1) };
+            encode(&CompleteExecutionsAndClaimNext::of(&[held.complete(b"result")], &next))
+        }
         "ff_fail_and_claim_next" => encode(&held.fail_and_claim(d, "next")),
         "ff_cancel_execution" => {
             let call: CancelExecution = held.cancel("reason");

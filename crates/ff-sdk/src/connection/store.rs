@@ -16,6 +16,7 @@ use tokio::sync::{Mutex, OnceCell};
 use super::{Another, Opener, Parts};
 use crate::endings::Endings;
 use crate::error::{Context as _, SdkError};
+use crate::worker::SharedUpkeep;
 
 pub(super) async fn open(
     config: StoreConfig,
@@ -37,6 +38,7 @@ pub(super) async fn open(
         engine: Arc::clone(backend) as Arc<dyn EngineBackend>,
         completion: Some(completion),
         work: OnceCell::new(),
+        upkeep: SharedUpkeep::default(),
         opener: Box::new(Opened {
             kept: Mutex::new(Some((store.install_first_secrets(), store.keep_facts()))),
             engine: Mutex::new(engine),

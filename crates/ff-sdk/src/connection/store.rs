@@ -31,6 +31,8 @@ pub(super) async fn open(
             Some(started.context("engine")?)
         }
     };
+    // One program looks after them: the one that looks after the timers.
+    let facts = engine.as_ref().map(|_| store.keep_facts());
     let backend = store.backend();
     let completion: Arc<dyn CompletionBackend> = Arc::new(Completions(Arc::clone(backend)));
     Ok(Parts {
@@ -40,7 +42,7 @@ pub(super) async fn open(
         work: OnceCell::new(),
         upkeep: SharedUpkeep::default(),
         opener: Box::new(Opened {
-            kept: Mutex::new(Some((store.install_first_secrets(), store.keep_facts()))),
+            kept: Mutex::new(Some((store.install_first_secrets(), facts))),
             engine: Mutex::new(engine),
             store,
         }),
@@ -63,7 +65,7 @@ struct Opened {
     store: Store,
     engine: Mutex<Option<Engine>>,
     /// What is told to all partitions.
-    kept: Mutex<Option<(FirstSecrets, KeptFacts)>>,
+    kept: Mutex<Option<(FirstSecrets, Option<KeptFacts>)>>,
 }
 
 impl Opener for Opened {

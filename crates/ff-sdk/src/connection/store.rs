@@ -31,7 +31,8 @@ pub(super) async fn open(
             Some(started.context("engine")?)
         }
     };
-    // One program looks after them: the one that looks after the timers.
+    // Who runs the timers tells facts to partitions that were missed, too: a server, or a program
+    // in its place.
     let facts = engine.as_ref().map(|_| store.keep_facts());
     let backend = store.backend();
     let completion: Arc<dyn CompletionBackend> = Arc::new(Completions(Arc::clone(backend)));

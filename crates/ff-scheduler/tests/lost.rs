@@ -6,7 +6,7 @@ mod hosts;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ff_core::backend_error::BackendError;
 use ff_core::contracts::{CreateExecution, TickRequest, WorkRequest};
@@ -29,6 +29,7 @@ const WORKERS: usize = 300;
 
 on_every_host! {
     nothing_waits_beside_a_worker_that_may_take_it_for_longer_than_a_sweep
+    a_push_that_is_lost_with_its_connection_costs_less_than_a_second
 }
 
 /// A real store of whose pushes every other one is lost, as long as some are to be lost.
@@ -86,7 +87,7 @@ fn request(number: usize) -> WorkRequest {
     }
 }
 
-async fn submit(backend: &ScriptBackend<Lossy>, number: usize) {
+async fn submit<H: Host>(backend: &ScriptBackend<H>, number: usize) {
     let partition = Partition::flow(number as u16 % PARTITIONS);
     let id = ExecutionId::from_parts(partition, SystemIds.ordered());
     let kind = format!("kind-{number}").parse().expect("valid");
@@ -125,4 +126,22 @@ async fn nothing_waits_beside_a_worker_that_may_take_it_for_longer_than_a_sweep(
         taken += claimed.expect("no panic").expect("answers");
     }
     assert_eq!(taken, WORKERS);
+}
+
+async fn a_push_that_is_lost_with_its_connection_costs_less_than_a_second(kind: HostKind) {
+    let backend = hosts::backend(TestHost::open(kind, PARTITIONS).await, PARTITIONS).await;
+    let scheduler = Arc::new(Scheduler::new(Arc::clone(&backend), Arc::new(SystemIds)));
+    assert!(scheduler.claim(WorkRequest { wait_ms: 0, ..request(0) }).await.is_ok());
+    for number in 0..10 {
+        let waiting = {
+            let scheduler = Arc::clone(&scheduler);
+            tokio::spawn(async move { scheduler.claim(request(number)).await })
+        };
+        backend.host().lose_listeners();
+        let begun = Instant::now();
+        submit(&backend, number).await;
+        let claimed = waiting.await.expect("no panic").expect("answers");
+        assert_eq!(claimed.len(), 1);
+        assert!(begun.elapsed() < Duration::from_secs(1), "it took {:?}", begun.elapsed());
+    }
 }

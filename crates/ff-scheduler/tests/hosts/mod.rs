@@ -96,6 +96,18 @@ impl TestHost {
         self.calls.load(Ordering::SeqCst)
     }
 
+    /// Every connection that hears of work breaks; inside a process there is none.
+    pub fn lose_listeners(&self) {
+        let kill = |server: &Valkey| {
+            server.command(&["CLIENT", "KILL", "TYPE", "pubsub"]).expect("answers");
+        };
+        match &self.place {
+            Place::Embedded(_) => {}
+            Place::Valkey(server) => kill(server),
+            Place::Cluster(cluster) => cluster.nodes().iter().for_each(kill),
+        }
+    }
+
     /// So much time passes for the store.
     pub async fn pass(&self, ms: u64) {
         match &self.place {

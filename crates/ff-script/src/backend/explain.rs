@@ -57,7 +57,11 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
     }
 
     /// What keeps an execution from passing a budget, and who runs under it.
-    async fn waiting_for_budget(&self, budget_id: BudgetId) -> Result<Why, EngineError> {
+    async fn waiting_for_budget(
+        &self,
+        budget_id: BudgetId,
+        one: &ExecutionSnapshot,
+    ) -> Result<Why, EngineError> {
         let (budget, holders) = self.read_budget_and_running(budget_id).await?;
         let is_full = |usage: &DimensionUsage| {
             usage.hard.is_some_and(|hard| usage.used + usage.reserved >= hard)

@@ -5,12 +5,14 @@ local define = require('kernel.define').define
 local limit = require('kernel.limit')
 local record = require('model.record')
 local reply = require('kernel.reply')
+local condition = require('model.condition')
 local edge = require('model.edge')
 local gate = require('model.gate')
 local index = require('model.index')
 local runnable = require('model.runnable')
 local state = require('model.state')
 local throttle = require('model.throttle')
+local waitpoint = require('model.waitpoint')
 
 local read_upstream = record.reader { 'member_name' }
 
@@ -37,9 +39,16 @@ local function position(p, x)
   return rank, redis.call('ZCARD', queue), string.format('%.0f', index.score(x))
 end
 
+-- The names of the signals that a suspension counts.
+local function signal_names(p, x)
+  local one = x.state == 'suspended' and waitpoint.latest(p, x)
+  local tree = one and one.condition and condition.read(one.condition)
+  return tree and condition.names(tree) or {}
+end
+
 local EXPLAINED = { 'now', 'position', 'queue_length', 'score', 'reserved_for', 'reserved_until',
   'needed', 'edges', 'satisfied', 'upstreams', 'children', 'open_children', 'unsealed',
-  'turn_of', 'budget_awaited', 'quota_awaited', 'quota_key' }
+  'turn_of', 'budget_awaited', 'quota_awaited', 'quota_key', 'signal_names' }
 
 define {
   name = 'ff_explain_execution',
@@ -59,7 +68,8 @@ define {
       blocked and open_upstreams(p, x) or {}, x.children or 0, x.open_children or 0,
       x.state == 'held' and 1 or 0, ahead and p.tag .. ahead,
       x.state == 'parked' and x.budgets and x.budget_awaited,
-      awaits_quota and x.quota_id, awaits_quota and x.quota_key })))
+      awaits_quota and x.quota_id, awaits_quota and x.quota_key or '',
+      signal_names(p, x) })))
   end,
 }
 

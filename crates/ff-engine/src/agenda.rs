@@ -1,13 +1,17 @@
 //! When each partition is to be looked at next. Store time is only compared with store time: the
 //! last tick tells how far it is ahead of the local clock.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use ff_core::contracts::TickReport;
-use ff_core::partition::Partition;
+use ff_core::partition::{Partition, PartitionFamily};
 use ff_core::types::TimestampMs;
 use tokio::time::Instant;
+
+/// A budget or quota partition in which nothing has a time is swept once in so many rounds: most
+/// deployments have nothing there, and no work waits there that a sweep would have to tell of.
+const ROUNDS_QUIET: u32 = 2;
 
 /// The partitions by the time of their next look.
 ///
@@ -19,6 +23,8 @@ pub(crate) struct Agenda {
     partitions: u32,
     order: BTreeSet<(Instant, Partition)>,
     at: HashMap<Partition, Instant>,
+    /// Those of budgets and quotas in which nothing had a time when they were last looked at.
+    quiet: HashSet<Partition>,
     /// The store's time at a local moment, from the latest tick.
     reference: Option<(TimestampMs, Instant)>,
 }
@@ -36,6 +42,7 @@ impl Agenda {
             partitions: u32::try_from(partitions.len()).unwrap_or(u32::MAX).max(1),
             order: BTreeSet::new(),
             at: HashMap::new(),
+            quiet: HashSet::new(),
             reference: None,
         };
         partitions.for_each(|partition| agenda.schedule(partition, now));
@@ -52,7 +59,8 @@ impl Agenda {
     /// When a partition is swept after this time.
     pub(crate) fn next_sweep(&self, partition: Partition, after: Instant) -> Instant {
         let first = self.sweep * u32::from(partition.index) / self.partitions;
-        self.begun + self.sweep * self.round(partition, after) + first
+        let skipped = if self.quiet.contains(&partition) { ROUNDS_QUIET - 1 } else { 0 };
+        self.begun + self.sweep * (self.round(partition, after) + skipped) + first
     }
 
     /// The time of the nearest look.
@@ -108,7 +116,8 @@ impl Agenda {
         Some(local + Duration::from_millis(reference.millis_until(store)))
     }
 
-    /// A tick is over: the next look is when it is needed, or with the next sweep.
+    /// A tick is over: the next look is when it is needed, or with the next sweep, of which the
+    /// partition was told.
     pub(crate) fn ticked(&mut self, partition: Partition, report: &TickReport, started: Instant) {
         self.reference = Some((report.now, started));
         let needed = report
@@ -116,6 +125,11 @@ impl Agenda {
             .map(|due_at| started + Duration::from_millis(report.now.millis_until(due_at)));
         let swept = self.next_sweep(partition, started);
         self.schedule(partition, needed.map_or(swept, |needed| needed.min(swept)));
+        if needed.is_none() && partition.family != PartitionFamily::Flow {
+            self.quiet.insert(partition);
+        } else {
+            self.quiet.remove(&partition);
+        }
     }
 }
 
@@ -179,6 +193,21 @@ mod tests {
         assert_eq!(at(0), [0, 20, 40, 60, 80]);
         assert_eq!(at(1), [0, 5, 25, 45, 65]);
         assert_eq!(at(3), [0, 15, 35, 55, 75]);
+    }
+
+    #[test]
+    fn a_partition_of_budgets_without_times_is_swept_every_second_time() {
+        let (begun, budgets) = (Instant::now(), Partition::budget(0));
+        let mut agenda = Agenda::all_now(std::iter::once(budgets), SWEEP, begun);
+        let mut swept = |now: Instant, next: Option<u64>| {
+            assert_eq!(agenda.take_due(now), Some(budgets));
+            agenda.ticked(budgets, &report(1_000_000, next), now);
+            agenda.next().expect("it is swept") - begun
+        };
+        assert_eq!(swept(begun, None), SWEEP, "as it was told");
+        assert_eq!(swept(begun + SWEEP, None), 3 * SWEEP);
+        assert_eq!(swept(begun + 3 * SWEEP, Some(9_000_000)), 5 * SWEEP, "as it was told");
+        assert_eq!(swept(begun + 5 * SWEEP, Some(9_000_000)), 6 * SWEEP);
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub(crate) struct Ask {
     queue: Arc<str>,
     scores: Vec<i64>,
     heard: u64,
+    /// Who asks, if somebody does who looks again for what it did not get.
+    asker: Option<Arc<Waiter>>,
 }
 
 impl Ask {
@@ -152,15 +154,19 @@ impl Board {
     }
 
     /// It looks no longer. However it leaves, with work, with an error or in the middle, others are
-    /// called for what it leaves behind.
+    /// called for what it was called for and leaves behind: nobody else was. What nobody who waits
+    /// may take costs nothing here, however much that is.
     pub(crate) fn exit(&mut self, waiter: &Waiter) {
         self.stop_waiting(waiter);
         for name in waiter.lanes.iter() {
-            let Some(lane) = self.lanes.get_mut(name) else { continue };
-            lane.users -= 1;
-            if lane.is_waited_for() {
-                let called = lane.waiting_for_any();
-                self.call(called);
+            if let Some(lane) = self.lanes.get_mut(name) {
+                lane.users -= 1;
+            }
+        }
+        for (name, queue) in waiter.leave() {
+            let left = self.lanes.get(&name).is_some_and(|lane| lane.has_any(&queue));
+            if left {
+                self.call(&name, &queue, 1);
             }
         }
     }
@@ -173,7 +179,8 @@ impl Board {
         bytes: u64,
     ) -> Vec<Ask> {
         self.stop_waiting(waiter);
-        let asks = self.choose(&waiter.lanes, &waiter.ability, most, bytes);
+        let mut asks = self.choose(&waiter.lanes, &waiter.ability, most, bytes);
+        asks.iter_mut().for_each(|ask| ask.asker = Some(Arc::clone(waiter)));
         if asks.is_empty() {
             for name in waiter.lanes.iter() {
                 if let Some(lane) = self.lanes.get_mut(name) {
@@ -251,6 +258,7 @@ impl Board {
             queue,
             scores,
             heard: self.heard,
+            asker: None,
         };
         picks.picks.into_iter().map(ask).collect()
     }
@@ -263,10 +271,14 @@ impl Board {
         }
     }
 
-    /// Calls those who wait. Until they wait again, others are called.
-    fn call(&mut self, waiters: Vec<Arc<Waiter>>) {
-        for waiter in waiters {
+    /// Calls up to so many of those who wait for what is in a queue. Until they wait again, others
+    /// are called.
+    fn call(&mut self, name: &LaneId, queue: &str, most: u32) {
+        let Some(lane) = self.lanes.get(name) else { return };
+        for waiter in lane.waiting_for(queue, most) {
             self.stop_waiting(&waiter);
+            // Whoever waits has not left.
+            waiter.note(name, queue);
             waiter.call.notify_one();
         }
     }
@@ -298,14 +310,14 @@ impl Board {
                 u32::from(score.is_some())
             }
         };
-        let called = lane.waiting_for(news.queue, count);
         if others == 0 {
-            self.call(called);
+            self.call(&name, news.queue, count);
             return None;
         }
+        let is_waited_for = !lane.waiting_for(news.queue, count.min(1)).is_empty();
         let delay = self.preference.delay(partition, others);
         let later = Later { lane: name, queue: news.queue.to_owned() };
-        (!called.is_empty()).then_some((delay, later))
+        is_waited_for.then_some((delay, later))
     }
 
     /// A lane has another weight. One that nobody uses is looked up when somebody does.
@@ -325,14 +337,14 @@ impl Board {
     pub(crate) fn call_for(&mut self, partition: u16, later: &Later) {
         let Some(lane) = self.lanes.get(&later.lane) else { return };
         if lane.has(&later.queue, partition) {
-            let called = lane.waiting_for(&later.queue, 1);
-            self.call(called);
+            self.call(&later.lane, &later.queue, 1);
         }
     }
 
     /// A queue that was asked gave something, with payloads up to so many bytes, or nothing; and
     /// told what its best one is now. What it did not give although it could stays with whoever
-    /// asked, so that not all who wait ask for it in vain.
+    /// asked, so that not all who wait ask for it in vain; if that one does not look again, somebody
+    /// else is called.
     pub(crate) fn answered(&mut self, ask: &Ask, bytes: Option<u64>, next_score: Option<i64>) {
         let Some(lane) = self.lanes.get_mut(&ask.lane) else { return };
         lane.asked(&ask.queue, ask.partition);
@@ -340,7 +352,13 @@ impl Board {
         lane.learn(ask.scores.iter().copied().max(), bytes.is_some(), next_score);
         if let Some(bytes) = bytes {
             lane.saw_payload(bytes);
-            self.pass_on(ask, u32::from(next_score.is_some()));
+        }
+        if next_score.is_none() {
+            return;
+        }
+        let asker = ask.asker.as_ref().filter(|_| bytes.is_none());
+        if !asker.is_some_and(|asker| asker.note(&ask.lane, &ask.queue)) {
+            self.call(&ask.lane, &ask.queue, 1);
         }
     }
 
@@ -352,15 +370,7 @@ impl Board {
         for score in &ask.scores {
             lane.add(&ask.queue, ask.partition, *score, 1, heard);
         }
-        self.pass_on(ask, ask.count() as u32);
-    }
-
-    /// Somebody else is called for what is in a queue.
-    fn pass_on(&mut self, ask: &Ask, most: u32) {
-        if let Some(lane) = self.lanes.get(&ask.lane) {
-            let called = lane.waiting_for(&ask.queue, most);
-            self.call(called);
-        }
+        self.call(&ask.lane, &ask.queue, ask.count() as u32);
     }
 
     /// How much was heard so far.
@@ -378,9 +388,9 @@ impl Board {
     ) {
         let Some(lane) = self.lanes.get_mut(name) else { return };
         lane.listed(partition, queues, at);
-        let called: Vec<_> =
-            queues.iter().flat_map(|(text, _, count)| lane.waiting_for(text, *count)).collect();
-        self.call(called);
+        for (text, _, count) in queues {
+            self.call(name, text, *count);
+        }
     }
 
     /// Those of the lanes that somebody must look through. Whoever asks does so.
@@ -460,4 +470,104 @@ fn score_max(picks: &Picks) -> Option<i64> {
 /// How many bytes an answer may still carry.
 pub(crate) const fn bytes_left(claimed: u64) -> u64 {
     limits::CLAIM_BYTES_MAX.saturating_sub(claimed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lane() -> LaneId {
+        LaneId::default()
+    }
+
+    fn board() -> Board {
+        Board::new(Preference::new(1), SchedulerConfig::default())
+    }
+
+    /// Somebody who looked, found nothing, and waits.
+    fn waiting(board: &mut Board) -> Arc<Waiter> {
+        let waiter = board.enter(vec![lane()].into(), Ability::default());
+        assert!(board.choose_or_wait(&waiter, 1, u64::MAX).is_empty());
+        waiter
+    }
+
+    fn hear(board: &mut Board, message: &str) {
+        let news = News::parse(message.as_bytes()).expect("a push");
+        assert!(board.hear(3, &news, Instant::now()).is_none());
+    }
+
+    fn is_called(board: &Board, waiter: &Waiter) -> bool {
+        !board.lanes[&lane()].waits(waiter)
+    }
+
+    #[test]
+    fn who_was_called_and_leaves_without_looking_has_another_called() {
+        let mut board = board();
+        let (first, second) = (waiting(&mut board), waiting(&mut board));
+        hear(&mut board, "1:10:default:a:mail");
+        assert!(is_called(&board, &first) && !is_called(&board, &second));
+        board.exit(&first);
+        assert!(is_called(&board, &second));
+    }
+
+    #[test]
+    fn who_was_called_for_one_and_takes_another_has_another_called_for_the_first() {
+        let mut board = board();
+        let (first, second) = (waiting(&mut board), waiting(&mut board));
+        hear(&mut board, "1:10:default:a:mail");
+        // A better one of another queue, which comes before it looks.
+        board.lanes.get_mut(&lane()).expect("used").add("a:print", 4, 5, 1, 1);
+        let ask = board.choose_or_wait(&first, 1, u64::MAX).pop().expect("one");
+        assert_eq!(ask.partition, 4);
+        board.answered(&ask, Some(1), None);
+        assert!(!is_called(&board, &second));
+        board.exit(&first);
+        assert!(is_called(&board, &second));
+    }
+
+    #[test]
+    fn what_a_queue_did_not_give_is_left_to_another_when_the_asker_leaves() {
+        let mut board = board();
+        let first = board.enter(vec![lane()].into(), Ability::default());
+        hear(&mut board, "1:10:default:a:mail");
+        let ask = board.choose_or_wait(&first, 1, u64::MAX).pop().expect("one");
+        let second = waiting(&mut board);
+        board.answered(&ask, None, Some(10));
+        assert!(!is_called(&board, &second), "it asks again");
+        board.exit(&first);
+        assert!(is_called(&board, &second));
+    }
+
+    #[test]
+    fn what_a_queue_did_not_give_to_who_has_left_is_left_to_another() {
+        let mut board = board();
+        let first = board.enter(vec![lane()].into(), Ability::default());
+        hear(&mut board, "1:10:default:a:mail");
+        let ask = board.choose_or_wait(&first, 1, u64::MAX).pop().expect("one");
+        let second = waiting(&mut board);
+        board.exit(&first);
+        board.answered(&ask, None, Some(10));
+        assert!(is_called(&board, &second));
+    }
+
+    #[test]
+    fn what_the_end_of_a_task_did_not_bring_is_left_to_who_waits() {
+        let mut board = board();
+        let waiter = waiting(&mut board);
+        let lanes: Arc<[LaneId]> = vec![lane()].into();
+        board.lanes.get_mut(&lane()).expect("used").add("a:mail", 3, 10, 1, 1);
+        let ask = board.choose_in(3, &lanes, &Ability::default()).ask.expect("one");
+        board.answered(&ask, None, Some(10));
+        assert!(is_called(&board, &waiter));
+    }
+
+    #[test]
+    fn who_leaves_has_nobody_called_for_what_it_was_not_called_for() {
+        let mut board = board();
+        let waiter = waiting(&mut board);
+        let other = board.enter(vec![lane()].into(), Ability::default());
+        board.lanes.get_mut(&lane()).expect("used").add("a:mail", 3, 10, 1, 1);
+        board.exit(&other);
+        assert!(!is_called(&board, &waiter), "whoever told of it has called somebody");
+    }
 }

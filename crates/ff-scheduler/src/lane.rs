@@ -256,15 +256,14 @@ impl Lane {
         suitable.take(most as usize).cloned().collect()
     }
 
-    /// Whom to call because something is in any of the queues: one for each.
-    pub(crate) fn waiting_for_any(&self) -> Vec<Arc<Waiter>> {
-        let known = self.queues.iter().filter(|(_, queue)| !queue.order.is_empty());
-        known.flat_map(|(text, _)| self.waiting_for(text, 1)).collect()
+    #[cfg(test)]
+    pub(crate) fn waits(&self, waiter: &Waiter) -> bool {
+        self.idle.contains_key(&waiter.id)
     }
 
-    /// Whether somebody waits here.
-    pub(crate) fn is_waited_for(&self) -> bool {
-        !self.idle.is_empty()
+    /// Is something known to be in a queue, in whatever partition?
+    pub(crate) fn has_any(&self, queue: &str) -> bool {
+        self.queues.get(queue).is_some_and(|queue| !queue.order.is_empty())
     }
 
     /// How large a payload is to be expected: as large as can be while nothing is known.

@@ -1,7 +1,7 @@
 //! Workers as the scheduler sees them: what they may take, and those that wait.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ff_core::capability::CapabilitySet;
 use ff_core::need::Need;
@@ -45,11 +45,30 @@ pub(crate) struct Waiter {
     pub(crate) ability: Ability,
     /// There may be something for it.
     pub(crate) call: Notify,
+    /// The queues that it was called for, or that gave it nothing although they have something;
+    /// none any more when it has left.
+    calls: Mutex<Option<Vec<(LaneId, String)>>>,
 }
 
 impl Waiter {
     pub(crate) fn new(id: u64, lanes: Arc<[LaneId]>, ability: Ability) -> Self {
-        Self { id, lanes, ability, call: Notify::new() }
+        Self { id, lanes, ability, call: Notify::new(), calls: Mutex::new(Some(Vec::new())) }
+    }
+
+    /// It is to look at a queue, which nobody else is called for. False if it has left.
+    pub(crate) fn note(&self, lane: &LaneId, queue: &str) -> bool {
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(calls) = calls.as_mut() else { return false };
+        if !calls.iter().any(|(of, name)| of == lane && name == queue) {
+            calls.push((lane.clone(), queue.to_owned()));
+        }
+        true
+    }
+
+    /// It leaves. Answers the queues that it was to look at.
+    pub(crate) fn leave(&self) -> Vec<(LaneId, String)> {
+        let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner).take();
+        calls.unwrap_or_default()
     }
 }
 

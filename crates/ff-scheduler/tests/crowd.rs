@@ -1,27 +1,35 @@
 //! Hundreds of workers, each different from all others: every one of them gets the work that it may
 //! take, as soon as there is some.
 
+#[macro_use]
+mod hosts;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost};
 use ff_core::backend::Handle;
 use ff_core::capability::CapabilitySet;
 use ff_core::contracts::{Claimed, CreateExecution, WorkRequest};
 use ff_core::engine_backend::roles::*;
-use ff_core::partition::{Partition, PartitionConfig};
+use ff_core::partition::Partition;
 use ff_core::policy::{ExecutionPolicy, RoutingRequirements};
 use ff_core::types::{ExecutionId, ExecutionKind, LaneId, Namespace, WorkerId, WorkerInstanceId};
 use ff_scheduler::Scheduler;
 use ff_script::backend::ScriptBackend;
 use ff_script::ids::{IdSource, SystemIds};
-use ff_script::library::Library;
+use hosts::{HostKind, TestHost};
 use tokio::task::JoinSet;
 
 const WORKERS: usize = 320;
 const PARTITIONS: u16 = 4;
 /// Longer than anything here takes, and shorter than the scheduler's own sweep.
 const LONG: Duration = Duration::from_secs(60);
+
+on_every_host! {
+    hundreds_of_different_workers_each_get_the_work_that_only_they_can_do
+    work_that_lies_there_already_is_found_behind_that_of_hundreds_of_others
+    new_kinds_of_workers_make_none_of_those_who_wait_deaf
+}
 
 /// One worker and the work that only it can do. All wait for the lane that they share; some wait
 /// for another one, too.
@@ -88,24 +96,23 @@ impl Place {
 }
 
 struct Site {
-    backend: Arc<ScriptBackend<EmbeddedHost>>,
+    backend: Arc<ScriptBackend<TestHost>>,
     scheduler: Arc<Scheduler>,
 }
 
 impl Site {
-    async fn open() -> Self {
-        let host = EmbeddedHost::open(EmbeddedConfig::in_memory(), &Library::current());
-        let host = Arc::new(host.expect("an embedded host"));
-        let config =
-            PartitionConfig { num_flow_partitions: PARTITIONS, ..PartitionConfig::default() };
-        let backend = Arc::new(ScriptBackend::open(host, config).await.expect("opens"));
+    async fn open(kind: HostKind) -> Self {
+        let backend = hosts::backend(TestHost::open(kind, PARTITIONS).await, PARTITIONS).await;
         let scheduler = Scheduler::new(Arc::clone(&backend), Arc::new(SystemIds));
         Self { backend, scheduler: Arc::new(scheduler) }
     }
 
     /// Everybody waits: every lane was looked through once, by the first who asked for it.
     async fn crowd(&self) -> JoinSet<(Place, Vec<Claimed>)> {
-        let before = self.backend.host().stats().calls;
+        let before = self.backend.host().calls();
+        // Whoever comes first looks through the lane that all share.
+        let first = self.scheduler.claim(Place(0).request(Duration::ZERO)).await;
+        assert!(first.expect("answers").is_empty());
         let mut waiting = JoinSet::new();
         for place in Place::all() {
             let scheduler = Arc::clone(&self.scheduler);
@@ -117,10 +124,10 @@ impl Site {
         let looks = Place::all().filter(|place| place.lanes().len() > 1).count();
         // Each asks every partition, and once how the lanes are weighed.
         let asked = before + looks as u64 * (u64::from(PARTITIONS) + 1);
-        while self.backend.host().stats().calls < asked {
+        while self.backend.host().calls() < asked {
             tokio::task::yield_now().await;
         }
-        assert_eq!(self.backend.host().stats().calls, asked, "nobody looks where others did");
+        assert_eq!(self.backend.host().calls(), asked, "nobody looks where others did");
         waiting
     }
 
@@ -133,9 +140,8 @@ impl Site {
     }
 }
 
-#[tokio::test]
-async fn hundreds_of_different_workers_each_get_the_work_that_only_they_can_do() {
-    let site = Site::open().await;
+async fn hundreds_of_different_workers_each_get_the_work_that_only_they_can_do(kind: HostKind) {
+    let site = Site::open(kind).await;
     let mut waiting = site.crowd().await;
     for place in Place::all() {
         site.submit(place).await;
@@ -148,9 +154,8 @@ async fn hundreds_of_different_workers_each_get_the_work_that_only_they_can_do()
     }
 }
 
-#[tokio::test]
-async fn work_that_lies_there_already_is_found_behind_that_of_hundreds_of_others() {
-    let site = Site::open().await;
+async fn work_that_lies_there_already_is_found_behind_that_of_hundreds_of_others(kind: HostKind) {
+    let site = Site::open(kind).await;
     for place in Place::all() {
         site.submit(place).await;
     }
@@ -162,9 +167,8 @@ async fn work_that_lies_there_already_is_found_behind_that_of_hundreds_of_others
     }
 }
 
-#[tokio::test]
-async fn new_kinds_of_workers_make_none_of_those_who_wait_deaf() {
-    let site = Site::open().await;
+async fn new_kinds_of_workers_make_none_of_those_who_wait_deaf(kind: HostKind) {
+    let site = Site::open(kind).await;
     let mut waiting = site.crowd().await;
     // More than is remembered: each of them wants so many kinds that they fill the memory for it.
     for stranger in 0..1_000 {

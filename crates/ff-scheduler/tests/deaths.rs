@@ -1,14 +1,16 @@
 //! A process that dies between any two steps of a claim, with its scheduler or as the worker that
 //! was given the task: whatever it had begun is claimed again and completes.
 
+#[macro_use]
+mod hosts;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost};
 use ff_core::backend_error::BackendError;
 use ff_core::contracts::{CreateExecution, NextTask, TaskEnd, TickRequest, WorkRequest};
 use ff_core::engine_backend::roles::*;
-use ff_core::partition::{Partition, PartitionConfig};
+use ff_core::partition::Partition;
 use ff_core::state::PublicState;
 use ff_core::types::{ExecutionId, LaneId};
 use ff_scheduler::Scheduler;
@@ -16,11 +18,10 @@ use ff_script::args::Args;
 use ff_script::backend::ScriptBackend;
 use ff_script::host::{Function, Host, Subject, Subscription, Topic};
 use ff_script::ids::{IdSource, SystemIds};
-use ff_script::library::Library;
 use ff_script::value::Value;
 use futures_core::future::BoxFuture;
+use hosts::{HostKind, TestHost};
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
 
 const PARTITIONS: u16 = 3;
 const EXECUTIONS: usize = 6;
@@ -31,10 +32,12 @@ const LEASE_MS: u64 = 300;
 /// More calls than the work takes: looks, claims and ends.
 const CALLS_MAX: u64 = 40;
 
+on_every_host! { whoever_dies_at_any_call_of_its_claims_all_work_is_done_by_others }
+
 /// A store as a process sees it that dies at one of its calls: just before it is sent, or when it
 /// was carried out and the answer is on its way.
 struct Dying {
-    host: Arc<EmbeddedHost>,
+    host: Arc<TestHost>,
     calls_left: AtomicU64,
     is_done: bool,
     dead: Arc<Notify>,
@@ -74,10 +77,6 @@ impl Host for Dying {
     }
 }
 
-fn config() -> PartitionConfig {
-    PartitionConfig { num_flow_partitions: PARTITIONS, ..PartitionConfig::default() }
-}
-
 fn request(worker: &str, count: u32, lease_ttl_ms: u64) -> WorkRequest {
     let instance = worker.parse().expect("valid");
     let (worker, lanes) = ("worker".parse().expect("valid"), vec![LaneId::default()]);
@@ -103,10 +102,8 @@ async fn work(scheduler: &Scheduler, worker: &str, lease_ttl_ms: u64) {
 }
 
 /// One process dies at its call of this number, and another goes on. Answers whether it got so far.
-async fn survived(calls: u64, is_done: bool) -> bool {
-    let host = EmbeddedHost::open(EmbeddedConfig::in_memory(), &Library::current());
-    let host = Arc::new(host.expect("an embedded host"));
-    let backend = Arc::new(ScriptBackend::open(Arc::clone(&host), config()).await.expect("opens"));
+async fn survived(host: Arc<TestHost>, calls: u64, is_done: bool) -> bool {
+    let backend = hosts::backend(Arc::clone(&host), PARTITIONS).await;
     let mut ids = Vec::new();
     for number in 0..EXECUTIONS {
         let partition = Partition::flow(number as u16 % PARTITIONS);
@@ -118,7 +115,7 @@ async fn survived(calls: u64, is_done: bool) -> bool {
     let dead = Arc::new(Notify::new());
     let calls_left = AtomicU64::new(u64::MAX);
     let dying = Dying { host, calls_left, is_done, dead: Arc::clone(&dead) };
-    let dying = Arc::new(ScriptBackend::open(Arc::new(dying), config()).await.expect("opens"));
+    let dying = hosts::backend(Arc::new(dying), PARTITIONS).await;
     dying.host().calls_left.store(calls, Ordering::SeqCst);
     let scheduler = Scheduler::new(dying, Arc::new(SystemIds));
     let died = tokio::select! {
@@ -128,9 +125,12 @@ async fn survived(calls: u64, is_done: bool) -> bool {
     // What it would hand back now, it hands back to nobody.
     drop(scheduler);
     let scheduler = Scheduler::new(Arc::clone(&backend), Arc::new(SystemIds));
+    if died {
+        backend.host().pass(LEASE_MS).await;
+    }
     for id in ids {
         while state_of(&backend, id).await != PublicState::Completed {
-            for partition in config().flow_partitions() {
+            for partition in backend.partition_config().flow_partitions() {
                 backend.tick(partition, TickRequest::once(100)).await.expect("ticked");
             }
             work(&scheduler, "living", 600_000).await;
@@ -139,24 +139,19 @@ async fn survived(calls: u64, is_done: bool) -> bool {
     died
 }
 
-async fn state_of(backend: &ScriptBackend<EmbeddedHost>, id: ExecutionId) -> PublicState {
+async fn state_of(backend: &ScriptBackend<TestHost>, id: ExecutionId) -> PublicState {
     let shown = backend.describe_execution(id).await.expect("answers").expect("it is there");
     shown.public_state()
 }
 
-#[tokio::test]
-async fn whoever_dies_at_any_call_of_its_claims_all_work_is_done_by_others() {
-    let mut deaths = JoinSet::new();
+async fn whoever_dies_at_any_call_of_its_claims_all_work_is_done_by_others(kind: HostKind) {
+    let host = TestHost::open(kind, PARTITIONS).await;
+    let mut latest = 0;
     for calls in 1..=CALLS_MAX {
         for is_done in [false, true] {
-            deaths.spawn(async move { (calls, survived(calls, is_done).await) });
-        }
-    }
-    let mut latest = 0;
-    while let Some(ended) = deaths.join_next().await {
-        let (calls, died) = ended.expect("nobody panicked");
-        if died {
-            latest = latest.max(calls);
+            if survived(Arc::clone(&host), calls, is_done).await {
+                latest = calls;
+            }
         }
     }
     // Looks, a claim or two in each partition, and the ends.

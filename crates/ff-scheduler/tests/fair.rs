@@ -1,31 +1,36 @@
 //! Fair lanes over many partitions: who submits thousands does not delay another's one.
 
+#[macro_use]
+mod hosts;
+
 use std::sync::Arc;
 
-use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost};
 use ff_core::contracts::{Claimed, CreateExecution, LaneOrder, SetLane, WorkRequest};
 use ff_core::engine_backend::roles::*;
-use ff_core::partition::{Partition, PartitionConfig};
+use ff_core::partition::Partition;
 use ff_core::types::{ExecutionId, LaneId};
 use ff_scheduler::Scheduler;
 use ff_script::backend::ScriptBackend;
 use ff_script::ids::{IdSource, SystemIds};
-use ff_script::library::Library;
+use hosts::{HostKind, TestHost};
 
 const PARTITIONS: u16 = 64;
 
+on_every_host! {
+    who_submits_thousands_does_not_delay_another_s_one
+    batches_do_not_delay_another_s_one_either
+    those_who_submit_much_share_evenly_or_by_weight
+    who_comes_to_a_quiet_partition_gets_no_more_than_its_share
+}
+
 struct Site {
-    backend: Arc<ScriptBackend<EmbeddedHost>>,
+    backend: Arc<ScriptBackend<TestHost>>,
     scheduler: Scheduler,
 }
 
 impl Site {
-    async fn open(lane: SetLane) -> Self {
-        let host = EmbeddedHost::open(EmbeddedConfig::in_memory(), &Library::current());
-        let host = Arc::new(host.expect("an embedded host"));
-        let config =
-            PartitionConfig { num_flow_partitions: PARTITIONS, ..PartitionConfig::default() };
-        let backend = Arc::new(ScriptBackend::open(host, config).await.expect("opens"));
+    async fn open(kind: HostKind, lane: SetLane) -> Self {
+        let backend = hosts::backend(TestHost::open(kind, PARTITIONS).await, PARTITIONS).await;
         backend.set_lane(LaneId::default(), lane).await.expect("set");
         let scheduler = Scheduler::new(Arc::clone(&backend), Arc::new(SystemIds));
         Self { backend, scheduler }
@@ -74,9 +79,8 @@ fn first_of(taken: &[String], tenant: &str) -> usize {
     taken.iter().position(|one| one == tenant).expect("it was taken")
 }
 
-#[tokio::test]
-async fn who_submits_thousands_does_not_delay_another_s_one() {
-    let site = Site::open(fair()).await;
+async fn who_submits_thousands_does_not_delay_another_s_one(kind: HostKind) {
+    let site = Site::open(kind, fair()).await;
     site.submit("many", 4_000).await;
     // Wherever it lies, and however far the partitions are.
     for partition in [0, 63, 17, 40, 5, 32, 62, 1] {
@@ -88,9 +92,8 @@ async fn who_submits_thousands_does_not_delay_another_s_one() {
     }
 }
 
-#[tokio::test]
-async fn batches_do_not_delay_another_s_one_either() {
-    let site = Site::open(fair()).await;
+async fn batches_do_not_delay_another_s_one_either(kind: HostKind) {
+    let site = Site::open(kind, fair()).await;
     site.submit("many", 4_000).await;
     site.take(500, 10).await;
     site.submit_to("one", Partition::flow(33)).await;
@@ -98,12 +101,11 @@ async fn batches_do_not_delay_another_s_one_either() {
     assert!(first_of(&taken, "one") < 20, "{taken:?}");
 }
 
-#[tokio::test]
-async fn those_who_submit_much_share_evenly_or_by_weight() {
+async fn those_who_submit_much_share_evenly_or_by_weight(kind: HostKind) {
     let weights = [("b".to_owned(), 3)].into();
     let weighed = SetLane { weights: Some(weights), ..fair() };
     for (lane, low, high) in [(fair(), 280, 320), (weighed, 430, 470)] {
-        let site = Site::open(lane).await;
+        let site = Site::open(kind, lane).await;
         site.submit("a", 1_000).await;
         site.submit("b", 1_000).await;
         let taken = site.take(600, 1).await;
@@ -113,9 +115,8 @@ async fn those_who_submit_much_share_evenly_or_by_weight() {
 }
 
 /// A partition that had nothing to do while others were served is told how far they are.
-#[tokio::test]
-async fn who_comes_to_a_quiet_partition_gets_no_more_than_its_share() {
-    let site = Site::open(fair()).await;
+async fn who_comes_to_a_quiet_partition_gets_no_more_than_its_share(kind: HostKind) {
+    let site = Site::open(kind, fair()).await;
     let quiet = Partition::flow(PARTITIONS - 1);
     for _ in 0..400 {
         site.submit_to("many", Partition::flow(0)).await;

@@ -1,33 +1,40 @@
 //! Pushes that are lost and nobody notices: nothing waits beside a worker that may take it for
 //! longer than until the next sweep, which tells again what lies there.
 
+#[macro_use]
+mod hosts;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost};
 use ff_core::backend_error::BackendError;
 use ff_core::contracts::{CreateExecution, TickRequest, WorkRequest};
 use ff_core::engine_backend::roles::*;
-use ff_core::partition::{Partition, PartitionConfig};
+use ff_core::partition::Partition;
 use ff_core::types::{ExecutionId, LaneId};
 use ff_scheduler::Scheduler;
 use ff_script::args::Args;
 use ff_script::backend::ScriptBackend;
 use ff_script::host::{Function, Host, Subject, Subscription, Topic};
 use ff_script::ids::{IdSource, SystemIds};
-use ff_script::library::Library;
 use ff_script::value::Value;
 use futures_core::future::BoxFuture;
+use hosts::{HostKind, TestHost};
 use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 
 const PARTITIONS: u16 = 8;
 const WORKERS: usize = 300;
 
+on_every_host! {
+    nothing_waits_beside_a_worker_that_may_take_it_for_longer_than_a_sweep
+    a_push_that_is_lost_with_its_connection_costs_less_than_a_second
+}
+
 /// A real store of whose pushes every other one is lost, as long as some are to be lost.
 struct Lossy {
-    host: EmbeddedHost,
+    host: Arc<TestHost>,
     to_lose: Arc<AtomicU64>,
 }
 
@@ -80,20 +87,18 @@ fn request(number: usize) -> WorkRequest {
     }
 }
 
-async fn submit(backend: &ScriptBackend<Lossy>, number: usize) {
+async fn submit<H: Host>(backend: &ScriptBackend<H>, number: usize) {
     let partition = Partition::flow(number as u16 % PARTITIONS);
     let id = ExecutionId::from_parts(partition, SystemIds.ordered());
     let kind = format!("kind-{number}").parse().expect("valid");
     backend.create(CreateExecution::new(kind).with_id(id)).await.expect("created");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_waits_beside_a_worker_that_may_take_it_for_longer_than_a_sweep() {
-    let host = EmbeddedHost::open(EmbeddedConfig::in_memory(), &Library::current());
+async fn nothing_waits_beside_a_worker_that_may_take_it_for_longer_than_a_sweep(kind: HostKind) {
+    let host = TestHost::open(kind, PARTITIONS).await;
     let to_lose = Arc::new(AtomicU64::new(0));
-    let host = Lossy { host: host.expect("an embedded host"), to_lose: Arc::clone(&to_lose) };
-    let config = PartitionConfig { num_flow_partitions: PARTITIONS, ..PartitionConfig::default() };
-    let backend = Arc::new(ScriptBackend::open(Arc::new(host), config).await.expect("opens"));
+    let host = Lossy { host, to_lose: Arc::clone(&to_lose) };
+    let backend = hosts::backend(Arc::new(host), PARTITIONS).await;
     let scheduler = Arc::new(Scheduler::new(Arc::clone(&backend), Arc::new(SystemIds)));
     // Everybody has looked, and from now on hears of work by pushes alone.
     assert!(scheduler.claim(WorkRequest { wait_ms: 0, ..request(0) }).await.is_ok());
@@ -121,4 +126,22 @@ async fn nothing_waits_beside_a_worker_that_may_take_it_for_longer_than_a_sweep(
         taken += claimed.expect("no panic").expect("answers");
     }
     assert_eq!(taken, WORKERS);
+}
+
+async fn a_push_that_is_lost_with_its_connection_costs_less_than_a_second(kind: HostKind) {
+    let backend = hosts::backend(TestHost::open(kind, PARTITIONS).await, PARTITIONS).await;
+    let scheduler = Arc::new(Scheduler::new(Arc::clone(&backend), Arc::new(SystemIds)));
+    assert!(scheduler.claim(WorkRequest { wait_ms: 0, ..request(0) }).await.is_ok());
+    for number in 0..10 {
+        let waiting = {
+            let scheduler = Arc::clone(&scheduler);
+            tokio::spawn(async move { scheduler.claim(request(number)).await })
+        };
+        backend.host().lose_listeners();
+        let begun = Instant::now();
+        submit(&backend, number).await;
+        let claimed = waiting.await.expect("no panic").expect("answers");
+        assert_eq!(claimed.len(), 1);
+        assert!(begun.elapsed() < Duration::from_secs(1), "it took {:?}", begun.elapsed());
+    }
 }

@@ -1,61 +1,49 @@
 //! In which order work is taken that lies in many partitions: the highest priority first, and of
 //! equals the oldest, but for a moment.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+#[macro_use]
+mod hosts;
 
-use ff_backend_embedded::{EmbeddedConfig, EmbeddedHost};
-use ff_core::clock::Clock;
+use std::sync::Arc;
+
 use ff_core::contracts::{Claimed, CreateExecution, WorkRequest};
 use ff_core::engine_backend::roles::*;
-use ff_core::partition::{Partition, PartitionConfig};
+use ff_core::partition::Partition;
 use ff_core::types::{ExecutionId, LaneId};
 use ff_scheduler::Scheduler;
 use ff_script::backend::ScriptBackend;
 use ff_script::ids::{IdSource, SystemIds};
-use ff_script::library::Library;
+use hosts::{HostKind, TestHost};
 use tokio::task::JoinSet;
 
 const PARTITIONS: u16 = 64;
 /// By how much one may overtake another because they lie in different partitions.
 const OVERTAKE_MS: u64 = 50;
 
-/// The store's time: a millisecond passes with each submission.
-struct Time(AtomicU64);
-
-impl Clock for Time {
-    fn now_us(&self) -> u64 {
-        self.0.load(Ordering::SeqCst) * 1000
-    }
+on_every_host! {
+    a_high_priority_comes_first_whatever_partition_it_lies_in
+    work_that_was_there_before_anybody_asked_is_taken_in_order
+    a_batch_takes_the_best_of_all_partitions
+    many_who_take_at_the_same_time_keep_the_order
 }
 
 struct Site {
-    time: Arc<Time>,
-    backend: Arc<ScriptBackend<EmbeddedHost>>,
+    backend: Arc<ScriptBackend<TestHost>>,
     scheduler: Arc<Scheduler>,
 }
 
 impl Site {
-    async fn open() -> Self {
-        let time = Arc::new(Time(AtomicU64::new(1_800_000_000_000)));
-        let config = EmbeddedConfig {
-            clock: Arc::clone(&time) as Arc<dyn Clock>,
-            ..EmbeddedConfig::in_memory()
-        };
-        let host = EmbeddedHost::open(config, &Library::current());
-        let host = Arc::new(host.expect("an embedded host"));
-        let config =
-            PartitionConfig { num_flow_partitions: PARTITIONS, ..PartitionConfig::default() };
-        let backend = Arc::new(ScriptBackend::open(host, config).await.expect("opens"));
+    async fn open(kind: HostKind) -> Self {
+        let backend = hosts::backend(TestHost::open(kind, PARTITIONS).await, PARTITIONS).await;
         let scheduler = Scheduler::new(Arc::clone(&backend), Arc::new(SystemIds));
-        Self { time, backend, scheduler: Arc::new(scheduler) }
+        Self { backend, scheduler: Arc::new(scheduler) }
     }
 
-    fn pass(&self, ms: u64) {
-        self.time.0.fetch_add(ms, Ordering::SeqCst);
+    async fn pass(&self, ms: u64) {
+        self.backend.host().pass(ms).await;
     }
 
-    /// Submits several, spread over the partitions.
+    /// Submits several, spread over the partitions, a millisecond between them.
     async fn submit(&self, count: usize, priority: u16) {
         for number in 0..count {
             let partition = Partition::flow((number * 7) as u16 % PARTITIONS);
@@ -64,7 +52,7 @@ impl Site {
             let execution =
                 CreateExecution { priority: Some(priority), ..CreateExecution::new(kind) };
             self.backend.create(execution.with_id(id)).await.expect("created");
-            self.pass(1);
+            self.pass(1).await;
         }
     }
 
@@ -82,7 +70,7 @@ impl Site {
     }
 
     fn calls(&self) -> u64 {
-        self.backend.host().stats().calls
+        self.backend.host().calls()
     }
 }
 
@@ -110,9 +98,8 @@ fn worst_overtake(taken: &[Claimed]) -> u64 {
     overtaken.max().unwrap_or(0)
 }
 
-#[tokio::test]
-async fn a_high_priority_comes_first_whatever_partition_it_lies_in() {
-    let site = Site::open().await;
+async fn a_high_priority_comes_first_whatever_partition_it_lies_in(kind: HostKind) {
+    let site = Site::open(kind).await;
     assert!(site.scheduler.claim(WorkRequest { wait_ms: 0, ..request(1) }).await.is_ok());
     site.submit(400, 0).await;
     site.submit(20, 9000).await;
@@ -121,20 +108,18 @@ async fn a_high_priority_comes_first_whatever_partition_it_lies_in() {
     assert_eq!(first, [9000; 20]);
 }
 
-#[tokio::test]
-async fn work_that_was_there_before_anybody_asked_is_taken_in_order() {
-    let site = Site::open().await;
+async fn work_that_was_there_before_anybody_asked_is_taken_in_order(kind: HostKind) {
+    let site = Site::open(kind).await;
     site.submit(150, 0).await;
-    site.pass(2 * OVERTAKE_MS);
+    site.pass(2 * OVERTAKE_MS).await;
     site.submit(150, 0).await;
     let taken = site.take_all(300, 1).await;
     let worst = worst_overtake(&taken);
     assert!(worst <= OVERTAKE_MS, "one was overtaken by {worst} ms");
 }
 
-#[tokio::test]
-async fn a_batch_takes_the_best_of_all_partitions() {
-    let site = Site::open().await;
+async fn a_batch_takes_the_best_of_all_partitions(kind: HostKind) {
+    let site = Site::open(kind).await;
     site.submit(100, 0).await;
     site.submit(30, 5).await;
     let taken = site.take_all(130, 10).await;
@@ -142,14 +127,13 @@ async fn a_batch_takes_the_best_of_all_partitions() {
 }
 
 /// Those who take at the same time see what the others have taken, and ask for the next.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_who_take_at_the_same_time_keep_the_order() {
+async fn many_who_take_at_the_same_time_keep_the_order(kind: HostKind) {
     const TAKERS: usize = 16;
-    let site = Arc::new(Site::open().await);
+    let site = Arc::new(Site::open(kind).await);
     assert!(site.scheduler.claim(WorkRequest { wait_ms: 0, ..request(1) }).await.is_ok());
     for _ in 0..4 {
         site.submit(100, 0).await;
-        site.pass(2 * OVERTAKE_MS);
+        site.pass(2 * OVERTAKE_MS).await;
     }
     let before = site.calls();
     let mut takers = JoinSet::new();

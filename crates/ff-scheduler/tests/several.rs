@@ -171,18 +171,25 @@ async fn a_submission_among_a_thousand_waiting_workers_costs_one_claim_of_each_s
     }
     // Who comes too late for the last of them counts for it.
     site.claims.lock().expect("nobody panicked").clear();
+    let (mut each, mut before) = (Vec::new(), 0);
     for _ in 0..200 {
         *submitted.entry(site.submit().await).or_default() += 1;
         site.taken(1).await;
+        let all = site.claims();
+        each.push(all - before);
+        before = all;
     }
     let calls = site.claims() as f64 / 200.0;
-    println!("{calls} claims for each execution");
+    each.sort_unstable();
+    println!("{calls} claims for each execution, {} for most", each[100]);
     for ((server, partition), claims) in &*site.claims.lock().expect("nobody panicked") {
         let most = submitted.get(partition).copied().unwrap_or(0);
         assert!(*claims <= most, "server {server} asked {partition} {claims} times for {most}");
     }
-    // About 1.7 on a machine that has nothing else to do; without turns it is one for each server.
+    // Without turns it is one for each server. What else the machine does now and then makes some
+    // come too late for their turn.
     assert!(calls <= SERVERS as f64 / 2.0, "{calls} claims for each");
+    assert!(each[100] <= 2, "half of them cost {} claims or more", each[100]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

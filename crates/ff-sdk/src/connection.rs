@@ -18,6 +18,7 @@ use crate::backend_config::{BackendConfig, BackendConnection};
 use crate::endings::Endings;
 use crate::error::{Context as _, SdkError};
 use crate::http;
+use crate::worker::{SharedUpkeep, Upkeep};
 
 /// An open way to a deployment. Cheap to clone; workers and clients of one process share it, which
 /// an embedded store needs: only one may be open per directory.
@@ -42,6 +43,7 @@ pub(crate) struct Parts {
     pub(crate) completion: Option<Arc<dyn CompletionBackend>>,
     pub(crate) endings: Endings,
     pub(crate) work: OnceCell<Arc<dyn WorkSource>>,
+    pub(crate) upkeep: SharedUpkeep,
     pub(crate) opener: Box<dyn Opener>,
 }
 
@@ -98,7 +100,8 @@ impl Connection {
             None => Endings::Polled,
         };
         let (work, opener) = (OnceCell::new(), Box::new(Given(work)));
-        Self(Arc::new(Parts { engine, completion, endings, work, opener }))
+        let upkeep = SharedUpkeep::default();
+        Self(Arc::new(Parts { engine, completion, endings, work, upkeep, opener }))
     }
 
     /// The backend that every call goes through.
@@ -126,6 +129,11 @@ impl Connection {
         }
         let another = Another { engine: Arc::clone(&self.0.engine), work: self.work().await? };
         Ok(Box::pin(std::future::ready(Ok(another))))
+    }
+
+    /// The thread that claims for the workers of this connection.
+    pub(crate) async fn upkeep(&self) -> Result<Arc<Upkeep>, SdkError> {
+        self.0.upkeep.of(self).await
     }
 
     /// How many partitions the deployment has.

@@ -29,6 +29,7 @@ use crate::backend_config::ServerConnection;
 use crate::connection::{Another, Opener, Parts};
 use crate::endings::{Endings, LongWait};
 use crate::error::{Context as _, SdkError};
+use crate::worker::SharedUpkeep;
 
 /// A server that is reached over HTTP.
 pub(crate) struct HttpBackend {
@@ -62,6 +63,7 @@ pub(crate) async fn open(server: &ServerConnection) -> Result<Parts, SdkError> {
         completion: None,
         endings: Endings::LongWait(backend as Arc<dyn LongWait>),
         work: OnceCell::new(),
+        upkeep: SharedUpkeep::default(),
         opener: Box::new(opener),
     })
 }

@@ -12,6 +12,7 @@ mod upkeep;
 pub(crate) use claim::new_task;
 pub(crate) use shared::Shared;
 pub use shutdown::ShutdownReport;
+pub(crate) use upkeep::{SharedUpkeep, Upkeep};
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -38,7 +39,6 @@ use crate::config::WorkerConfig;
 use crate::connection::Connection;
 use crate::error::{Context as _, SdkError};
 use crate::store_clock::StoreClock;
-use upkeep::Upkeep;
 
 /// A worker process, as the engine knows it: it takes executions from its lanes and holds them
 /// under leases.
@@ -141,7 +141,7 @@ impl FlowFabricWorker {
             status: watch::Sender::new(WorkerStatus::Running),
             tasks: Default::default(),
             hand_backs: shared::HandBacks::on_this_runtime(),
-            upkeep: Upkeep::start(connection).await?,
+            upkeep: connection.upkeep().await?,
             kinds: Mutex::new(kinds),
         });
         registry::register(&shared).await?;

@@ -1,7 +1,10 @@
 //! `flowfabric why`: why executions do not run, and since when.
 
 use ff_core::state::BlockingReason;
-use ff_sdk::{Client, Code, EngineError, ExecutionRef, Explanation, SdkError, TimestampMs, Why};
+use ff_sdk::{
+    Client, Code, EngineError, ExecutionId, ExecutionRef, Explanation, LaneId, SdkError,
+    TimestampMs, Why,
+};
 
 use crate::failure::Failure;
 use crate::get::missing;
@@ -79,8 +82,17 @@ fn details(client: &Client, of: &Explanation) -> Vec<(&'static str, String)> {
             });
             shown.collect()
         }
-        Why::Suspended { blocking_reason, waitpoint_key, signal_count, timeout_at, .. } => {
-            let mut lines = vec![("waits on", format!("{waitpoint_key}, {signal_count} signals"))];
+        Why::Suspended {
+            blocking_reason,
+            waitpoint_key,
+            signal_names,
+            signal_count,
+            timeout_at,
+            ..
+        } => {
+            let signals = if *signal_count == 1 { "signal" } else { "signals" };
+            let on = format!("{waitpoint_key}, {signal_count} {signals} so far");
+            let mut lines = vec![("waits on", on)];
             lines.extend(timeout_at.map(|at| ("until", until(of.now, at))));
             let id = client.connection().shortest(of.execution_id);
             match blocking_reason {
@@ -88,18 +100,19 @@ fn details(client: &Client, of: &Explanation) -> Vec<(&'static str, String)> {
                     lines.push(("to go on", format!("flowfabric approve {id}")));
                 }
                 BlockingReason::WaitingForSignal => {
-                    lines.push(("to go on", format!("flowfabric signal {id} NAME, or approve")));
+                    let name = signal_names.first().map_or("NAME", String::as_str);
+                    lines.push(("to go on", format!("flowfabric signal {id} {}", word(name))));
                 }
                 _ => {}
             }
             lines
         }
-        Why::Budget { opens_at, holders, .. } | Why::Quota { opens_at, holders, .. } => {
-            let opens = opens_at.map(|at| ("opens", until(of.now, at)));
-            let shortest = |id: &ff_sdk::ExecutionId| client.connection().shortest(*id).to_string();
-            let holders = holders.iter().map(|id| ("held by", shortest(id)));
-            opens.into_iter().chain(holders).collect()
+        Why::Budget { budget_id, dimension, opens_at, holders, .. } => {
+            let raise = |of: &String| format!("flowfabric budget set {budget_id} --hard {of}=N");
+            let raise = dimension.as_ref().map(|of| ("to go on", raise(of)));
+            held_up(client, of, *opens_at, holders).chain(raise).collect()
         }
+        Why::Quota { opens_at, holders, .. } => held_up(client, of, *opens_at, holders).collect(),
         Why::Reserved { until: at, .. } => vec![("until", until(of.now, *at))],
         Why::Running { lease_expires_at, heard_at, .. } => {
             let heard = heard_at.map(|at| format!("{} ago", time::span(at, of.now)));
@@ -111,9 +124,7 @@ fn details(client: &Client, of: &Explanation) -> Vec<(&'static str, String)> {
                 format!("{} lacks {}", one.worker_instance_id, one.missing.join(", "))
             };
             let near = nearest.iter().map(|one| ("nearest", near(one)));
-            let flags = required.iter().map(|name| format!("--capability {name}"));
-            let flags = flags.collect::<Vec<_>>().join(" ");
-            near.chain([("to go on", format!("start a worker with {flags}"))]).collect()
+            near.chain([to_serve(of, required.iter().map(|name| ("--capability", name)))]).collect()
         }
         Why::LanePaused => {
             vec![("to go on", format!("flowfabric lane resume {}", of.lane))]
@@ -123,13 +134,46 @@ fn details(client: &Client, of: &Explanation) -> Vec<(&'static str, String)> {
             vec![("to go on", format!("flowfabric release {id}"))]
         }
         Why::NoWorkerInNamespace { namespace, .. } => {
-            let what = format!("start a worker with --namespace {namespace}, or without any");
-            vec![("to go on", what)]
+            vec![to_serve(of, [("--namespace", namespace.as_str())].into_iter())]
         }
         Why::NoWorkerInLane { .. } | Why::NoWorkerForKind { .. } => {
-            vec![("to go on", format!("start a worker for {} in lane {}", of.kind, of.lane))]
+            vec![to_serve(of, std::iter::empty())]
         }
         _ => Vec::new(),
+    }
+}
+
+/// When a gate opens, and who runs behind it.
+fn held_up<'a>(
+    client: &'a Client,
+    of: &Explanation,
+    opens_at: Option<TimestampMs>,
+    holders: &'a [ExecutionId],
+) -> impl Iterator<Item = (&'static str, String)> + 'a {
+    let opens = opens_at.map(|at| ("opens", until(of.now, at)));
+    let shortest = |id: &ExecutionId| client.connection().shortest(*id).to_string();
+    opens.into_iter().chain(holders.iter().map(move |id| ("held by", shortest(id))))
+}
+
+/// The worker that could take it.
+fn to_serve<'a>(
+    of: &Explanation,
+    more: impl Iterator<Item = (&'static str, &'a str)>,
+) -> (&'static str, String) {
+    let mut command = format!("flowfabric worker run --kind {}", word(of.kind.as_str()));
+    let lane = (of.lane != LaneId::default()).then(|| ("--lane", of.lane.as_str()));
+    for (flag, value) in lane.into_iter().chain(more) {
+        command += &format!(" {flag} {}", word(value));
+    }
+    ("to go on", command + " -- PROGRAM")
+}
+
+/// A word as a shell takes it.
+fn word(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.,:/@+=%".contains(&byte);
+    match text.bytes().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''")),
     }
 }
 

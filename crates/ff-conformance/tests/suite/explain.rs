@@ -95,11 +95,13 @@ conformance! {
         let next = d.create_with(&[id], 60).send().await;
         let held = d.take_one().await.expect("there is room");
         assert!(d.take_one().await.is_none());
-        let Why::Budget { budget_id, used, reserved, limit, holders, .. } = why(d, next).await.why
+        let told = why(d, next).await;
+        let Why::Budget { budget_id, used, reserved, limit, reserves, holders, .. } = told.why
         else {
             panic!("it waits for the budget")
         };
-        assert_eq!((budget_id, used, reserved, limit), (id, 0, 60, 100));
+        assert_eq!((budget_id, used, reserved, limit, reserves), (id, 0, 60, 100, 60));
+        assert!(told.summary.ends_with("0 of 100 tokens are used, 60 reserved; it needs 60"));
         assert_eq!(holders, [held.id]);
     }
 
@@ -145,14 +147,17 @@ conformance! {
 
     async fn what_is_suspended_says_on_what(d: &Deployment) {
         let held = d.create_and_claim().await;
-        let mut call = d.suspension(&held, &Condition::any(["go"]));
+        let mut call = d.suspension(&held, &Condition::any(["go", "stop"]));
         (call.requested_by, call.timeout_ms) = ("mia".to_owned(), Some(900));
         d.suspend_by(&held, call).await;
         d.call(hold(held.id)).await;
         let told = why(d, held.id).await;
-        let Why::Suspended { timeout_at, requested_by, signal_count, .. } = &told.why else {
+        let Why::Suspended { timeout_at, requested_by, signal_count, signal_names, .. } = &told.why
+        else {
             panic!("{told:?}")
         };
+        assert_eq!(*signal_names, ["go", "stop"]);
+        assert!(told.summary.contains("(go, stop) by mia"), "{}", told.summary);
         assert_eq!((*timeout_at, requested_by.as_str()), (Some(d.now().plus_millis(900)), "mia"));
         assert_eq!(*signal_count, 0);
         assert!(told.held_next.is_some(), "it is held when the wait is over");

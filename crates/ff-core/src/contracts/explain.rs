@@ -116,6 +116,8 @@ pub enum Why {
         waitpoint_id: Option<WaitpointId>,
         /// The name of that.
         waitpoint_key: String,
+        /// The names of the signals that count; none if any does, or none ever will.
+        signal_names: Vec<String>,
         /// Who asked for it.
         requested_by: String,
         /// How many signals came so far.
@@ -151,6 +153,8 @@ pub enum Why {
         reserved: u64,
         /// Its hard limit.
         limit: u64,
+        /// How much of it an attempt of the execution reserves.
+        reserves: u64,
         /// When the budget begins anew.
         opens_at: Option<TimestampMs>,
         /// The latest of those that run under it.
@@ -217,7 +221,7 @@ pub enum Why {
         ahead_estimate: u64,
         /// How many workers can take it.
         workers: u32,
-        /// How many of them have room, as far as they say.
+        /// How many of them had room when they last said how much they run.
         with_room: u32,
     },
     /// It runs.
@@ -324,8 +328,11 @@ impl fmt::Display for Sentence<'_> {
                 write!(f, "waits for its children: {open} of {total} are not done")
             }
             Why::FlowNotSealed => f.write_str("its flow is not whole yet"),
-            Why::Suspended { suspended_for, requested_by, .. } => {
+            Why::Suspended { suspended_for, requested_by, signal_names, .. } => {
                 write!(f, "suspended: {}", suspended_for.replace('_', " "))?;
+                if !signal_names.is_empty() {
+                    write!(f, " ({})", signal_names.join(", "))?;
+                }
                 by(f, requested_by)
             }
             Why::Held { requested_by, note, .. } => {
@@ -336,7 +343,7 @@ impl fmt::Display for Sentence<'_> {
             Why::Singleton { execution_id } => {
                 write!(f, "waits for its turn: {execution_id} has its singleton key")
             }
-            Why::Budget { budget_id, name, dimension, used, reserved, limit, .. } => {
+            Why::Budget { budget_id, name, dimension, used, reserved, limit, reserves, .. } => {
                 f.write_str("waits for the budget ")?;
                 if name.is_empty() {
                     write!(f, "{budget_id}")?
@@ -344,9 +351,12 @@ impl fmt::Display for Sentence<'_> {
                     f.write_str(name)?
                 }
                 match dimension {
-                    Some(of) => write!(f, ": {used} of {limit} {of} are used, {reserved} reserved"),
-                    None => f.write_str(", which has room again"),
+                    Some(of) => {
+                        write!(f, ": {used} of {limit} {of} are used, {reserved} reserved")?
+                    }
+                    None => f.write_str(", which has room again")?,
                 }
+                if *reserves > 0 { write!(f, "; it needs {reserves}") } else { Ok(()) }
             }
             Why::Quota { quota_policy_id, key, .. } => {
                 write!(f, "waits for the quota {quota_policy_id}")?;
@@ -382,7 +392,8 @@ impl fmt::Display for Sentence<'_> {
             }
             Why::Queued { ahead_estimate, workers, with_room } => {
                 write!(f, "waits in its queue: about {ahead_estimate} ahead, ")?;
-                write!(f, "{workers} can take it, {with_room} with room")
+                let can = if *workers == 1 { "worker" } else { "workers" };
+                write!(f, "{workers} {can} can take it, {with_room} had room when last heard of")
             }
             Why::Running { worker_instance_id, .. } => write!(f, "runs on {worker_instance_id}"),
             Why::Ended { failure: Some(failure), .. } => write!(f, "{state}: {}", failure.reason),

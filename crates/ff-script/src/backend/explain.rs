@@ -31,7 +31,7 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
             Some(why) => why,
             None => match of {
                 Explained { budget_awaited: Some(budget), .. } if awaits_budget(&one) => {
-                    self.waiting_for_budget(budget).await?
+                    self.waiting_for_budget(budget, &one).await?
                 }
                 Explained { quota_awaited: Some(policy), ref quota_key, .. } => {
                     self.waiting_for_quota(policy, quota_key).await?
@@ -57,7 +57,11 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
     }
 
     /// What keeps an execution from passing a budget, and who runs under it.
-    async fn waiting_for_budget(&self, budget_id: BudgetId) -> Result<Why, EngineError> {
+    async fn waiting_for_budget(
+        &self,
+        budget_id: BudgetId,
+        one: &ExecutionSnapshot,
+    ) -> Result<Why, EngineError> {
         let (budget, holders) = self.read_budget_and_running(budget_id).await?;
         let is_full = |usage: &DimensionUsage| {
             usage.hard.is_some_and(|hard| usage.used + usage.reserved >= hard)
@@ -71,6 +75,7 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
             full.or(fullest.max_by(|(_, one), (_, other)| share(one).total_cmp(&share(other))));
         let (dimension, usage) = full.map(|(name, usage)| (name.clone(), *usage)).unzip();
         let usage = usage.unwrap_or_default();
+        let reserves = dimension.as_deref().map_or(0, |dimension| reserved_by(one, dimension));
         Ok(Why::Budget {
             budget_id,
             name: budget.name.clone(),
@@ -78,6 +83,7 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
             used: usage.used,
             reserved: usage.reserved,
             limit: usage.hard.unwrap_or_default(),
+            reserves,
             opens_at: budget.next_reset_at,
             holders,
         })
@@ -182,7 +188,7 @@ fn by_itself(one: &ExecutionSnapshot, of: &Reply) -> Option<Why> {
         LifecyclePhase::Terminal => {
             Some(Why::Ended { failure: one.failure.clone(), cancel: one.cancel.clone() })
         }
-        LifecyclePhase::Suspended => Some(suspended(one)),
+        LifecyclePhase::Suspended => Some(suspended(one, of)),
         LifecyclePhase::Active if one.state.ownership_state == OwnershipState::Leased => {
             running(one)
         }
@@ -200,7 +206,17 @@ fn running(one: &ExecutionSnapshot) -> Option<Why> {
     })
 }
 
-fn suspended(one: &ExecutionSnapshot) -> Why {
+/// How much of a dimension each of its attempts reserves. A newer server's policy may say it in
+/// another way.
+fn reserved_by(one: &ExecutionSnapshot, dimension: &str) -> u64 {
+    let policy = one.effective_policy_json.as_deref();
+    let policy = policy.and_then(|json| serde_json::from_str::<serde_json::Value>(json).ok());
+    let amount = policy.as_ref().and_then(|policy| policy["reserve_usage"][dimension].as_u64());
+    amount.unwrap_or_default()
+}
+
+fn suspended(one: &ExecutionSnapshot, of: &Reply) -> Why {
+    let Explained { signal_names, .. } = of;
     let open = |record: &&SuspensionRecord| record.closed_at.is_none();
     let on = one.suspensions.iter().rev().find(open);
     let text = |value: Option<&String>| value.cloned().unwrap_or_default();
@@ -209,6 +225,7 @@ fn suspended(one: &ExecutionSnapshot) -> Why {
         suspended_for: on.map(|on| on.reason.to_string()).unwrap_or_default(),
         waitpoint_id: one.current_waitpoint,
         waitpoint_key: text(on.map(|on| &on.waitpoint_key)),
+        signal_names: signal_names.clone(),
         requested_by: text(on.map(|on| &on.requested_by)),
         signal_count: on.map_or(0, |on| on.signal_count),
         timeout_at: on.and_then(|on| on.timeout_at),

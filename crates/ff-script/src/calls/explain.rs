@@ -29,6 +29,7 @@ functions! {
             budget_awaited: Option<BudgetId>,
             quota_awaited: Option<QuotaPolicyId>,
             quota_key: String,
+            signal_names: Vec<String>,
         },
     }
     refuses [ExecutionNotFound];

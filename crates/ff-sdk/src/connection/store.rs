@@ -16,6 +16,7 @@ use tokio::sync::{Mutex, OnceCell};
 use super::{Another, Opener, Parts};
 use crate::endings::Endings;
 use crate::error::{Context as _, SdkError};
+use crate::worker::SharedUpkeep;
 
 pub(super) async fn open(
     config: StoreConfig,
@@ -30,6 +31,9 @@ pub(super) async fn open(
             Some(started.context("engine")?)
         }
     };
+    // Who runs the timers tells facts to partitions that were missed, too: a server, or a program
+    // in its place.
+    let facts = engine.as_ref().map(|_| store.keep_facts());
     let backend = store.backend();
     let completion: Arc<dyn CompletionBackend> = Arc::new(Completions(Arc::clone(backend)));
     Ok(Parts {
@@ -37,8 +41,9 @@ pub(super) async fn open(
         engine: Arc::clone(backend) as Arc<dyn EngineBackend>,
         completion: Some(completion),
         work: OnceCell::new(),
+        upkeep: SharedUpkeep::default(),
         opener: Box::new(Opened {
-            kept: Mutex::new(Some((store.install_first_secrets(), store.keep_facts()))),
+            kept: Mutex::new(Some((store.install_first_secrets(), facts))),
             engine: Mutex::new(engine),
             store,
         }),
@@ -61,7 +66,7 @@ struct Opened {
     store: Store,
     engine: Mutex<Option<Engine>>,
     /// What is told to all partitions.
-    kept: Mutex<Option<(FirstSecrets, KeptFacts)>>,
+    kept: Mutex<Option<(FirstSecrets, Option<KeptFacts>)>>,
 }
 
 impl Opener for Opened {

@@ -94,7 +94,7 @@ pub(crate) struct Told {
 }
 
 /// Bytes of a result that travels on the way that brings the next task: there it is text over HTTP,
-/// and all tasks of a worker share one thread. A larger one costs more than the claim it spares.
+/// and the workers of a connection share one thread. A larger one costs more than it spares.
 const RESULT_WITH_NEXT_BYTES_MAX: usize = 64 * 1024;
 
 fn is_small(result: Option<&[u8]>) -> bool {

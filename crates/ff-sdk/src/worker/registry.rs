@@ -112,7 +112,7 @@ fn note_time(shared: &Shared, sent: Instant, expires_at: TimestampMs, ttl_ms: u6
 }
 
 /// Keeps the registration alive until another process has taken the instance's place. Runs on the
-/// worker's own thread for that, as renewals do.
+/// thread that is kept for that, as renewals do.
 pub(super) async fn keep(shared: Arc<Shared>) {
     let interval = Duration::from_millis(shared.registration_ttl_ms() / 3);
     let mut pause = interval;

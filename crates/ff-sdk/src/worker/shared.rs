@@ -39,7 +39,7 @@ pub(crate) struct Shared {
     pub(crate) status: watch::Sender<WorkerStatus>,
     pub(crate) tasks: Tasks,
     pub(crate) hand_backs: HandBacks,
-    pub(crate) upkeep: Upkeep,
+    pub(crate) upkeep: Arc<Upkeep>,
     /// The kinds it has handlers for; none: any.
     pub(crate) kinds: Mutex<Vec<ExecutionKind>>,
 }

@@ -1,6 +1,7 @@
-//! The thread that claims for a worker, and keeps its leases and its registration, with a runtime
-//! and connections of its own: a handler that blocks the thread it runs on must not cost what the
-//! worker holds, nor what is on its way to it.
+//! The thread that claims for the workers of a connection, and keeps their leases and registrations,
+//! with a runtime and connections of its own: a handler that blocks the thread it runs on must not
+//! cost what its worker holds, nor what is on its way to it. One thread for all of them: each that
+//! listens for work hears of everything, and makes the others wait for their turn.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -12,7 +13,7 @@ use ff_core::engine_backend::{Answer, EngineBackend};
 use ff_core::error::EngineError;
 use ff_core::work_source::WorkSource;
 use tokio::runtime::{Builder, Handle as Runtime};
-use tokio::sync::oneshot;
+use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -24,6 +25,23 @@ use crate::error::SdkError;
 const LOOK: Duration = Duration::from_millis(500);
 /// How long it may take before it counts as stalled.
 const STALL: Duration = Duration::from_secs(1);
+
+/// The thread of a connection, while one of its workers is there.
+#[derive(Default)]
+pub(crate) struct SharedUpkeep(Mutex<Weak<Upkeep>>);
+
+impl SharedUpkeep {
+    /// The thread that is there, or another one.
+    pub(crate) async fn of(&self, connection: &Connection) -> Result<Arc<Upkeep>, SdkError> {
+        let mut shared = self.0.lock().await;
+        if let Some(upkeep) = shared.upgrade() {
+            return Ok(upkeep);
+        }
+        let upkeep = Arc::new(Upkeep::start(connection).await?);
+        *shared = Arc::downgrade(&upkeep);
+        Ok(upkeep)
+    }
+}
 
 /// The thread, for as long as this lives.
 pub(crate) struct Upkeep {
@@ -37,7 +55,7 @@ type Started = Result<(Runtime, Another), EngineError>;
 
 impl Upkeep {
     /// Starts the thread, which connects once more where there is something to connect to.
-    pub(crate) async fn start(connection: &Connection) -> Result<Self, SdkError> {
+    async fn start(connection: &Connection) -> Result<Self, SdkError> {
         let (tell, told) = oneshot::channel();
         let (alive, ended) = oneshot::channel();
         let connecting = connection.another().await?;

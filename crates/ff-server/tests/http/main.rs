@@ -99,6 +99,7 @@ on_every_store! {
     wrong::unknown_paths_and_methods_are_problems_too,
     wrong::stale_tokens_are_refused_by_their_code,
     health::health_readiness_and_metrics_answer,
+    health::a_worker_that_is_full_is_counted,
     health::lanes_events_and_the_deployment_can_be_read,
     quotas::a_quota_is_made_read_changed_listed_and_removed,
     quotas::one_at_a_time_is_handed_out_and_the_next_when_it_ends,

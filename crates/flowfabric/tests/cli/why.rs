@@ -43,7 +43,9 @@ fn what_nobody_can_take_names_what_is_missing() {
     let needs = r#"{"routing_requirements":{"required_capabilities":["cuda","gpu"]}}"#;
     let policy = ["render", "--policy", needs];
     let id = site.submit(&policy);
-    assert!(told(&site, &id).0.contains("no worker is connected"));
+    let (text, _) = told(&site, &id);
+    assert!(text.contains("no worker is connected"), "{text}");
+    assert!(text.contains("to go on     flowfabric worker run --kind render -- PROGRAM"), "{text}");
     let _mail = site.worker(&["--kind", "mail", "--name", "mailer"], &["cat"]);
     crate::site::eventually(|| word(&site, &id) == "no_worker_for_kind");
     let (text, _) = told(&site, &id);
@@ -57,7 +59,23 @@ fn what_nobody_can_take_names_what_is_missing() {
     let (text, _) = told(&site, &id);
     assert!(text.contains("no worker can do all it requires (cuda,gpu)"), "{text}");
     assert!(text.contains("nearest      half") && text.contains("lacks cuda"), "{text}");
-    assert!(text.contains("start a worker with --capability cuda --capability gpu"), "{text}");
+    let worker = "flowfabric worker run --kind render --capability cuda --capability gpu --";
+    assert!(text.contains(worker), "{text}");
+}
+
+#[test]
+fn what_is_suspended_names_the_signals_that_it_waits_for() {
+    let site = Site::start();
+    let id = site.submit(&["gate"]);
+    let wait = r#"echo '{"condition":{"type":"any","signals":["it is paid","void"]}}' \
+        >"$FLOWFABRIC_SUSPEND"; exit 80"#;
+    let _gate = site.worker(&["--kind", "gate"], &["sh", "-c", wait]);
+    site.until(&id, "suspended");
+    let (text, word) = told(&site, &id);
+    assert_eq!(word, "suspended");
+    assert!(text.contains("waiting for signal (it is paid, void)"), "{text}");
+    assert!(text.contains("0 signals so far"), "{text}");
+    assert!(text.contains(&format!("flowfabric signal {id} 'it is paid'")), "{text}");
 }
 
 #[test]
@@ -73,7 +91,7 @@ fn what_is_queued_runs_or_is_over_says_where_and_how() {
     let third = site.submit(&["slow"]);
     let (text, word) = told(&site, &third);
     assert_eq!(word, "queued");
-    assert!(text.contains("about 1 ahead, 1 can take it"), "{text}");
+    assert!(text.contains("about 1 ahead, 1 worker can take it"), "{text}");
     site.run(&["cancel", &second, "--reason", "a mistake"]).text();
     let (text, word) = told(&site, &second);
     assert_eq!(word, "ended");

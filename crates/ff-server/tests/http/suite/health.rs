@@ -54,6 +54,31 @@ pub(crate) fn health_readiness_and_metrics_answer(client: &Client) {
     has("process_open_fds ");
 }
 
+/// A number of the process that has no labels.
+fn number(client: &Client, name: &str) -> u64 {
+    let metrics = String::from_utf8(client.get("/metrics").expect(200).body).expect("text");
+    let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.expect("the number is there").parse().expect("a whole number")
+}
+
+pub(crate) fn a_worker_that_is_full_is_counted(client: &Client) {
+    let before = number(client, "ff_worker_at_capacity_total");
+    let registration = json!({
+        "worker_id": "full", "worker_instance_id": "full-1", "lanes": ["full"],
+        "capacity": 2, "running": 0, "ttl_ms": 60_000,
+    });
+    let registered = client.post("/v1/workers", &registration).expect(201).json();
+    let beat = |running: u64| {
+        let beat = json!({
+            "session": registered["session"], "ttl_ms": 60_000, "running": running,
+        });
+        client.post("/v1/workers/full-1/heartbeat", &beat).expect(200);
+        number(client, "ff_worker_at_capacity_total")
+    };
+    assert_eq!(beat(1), before, "it has room");
+    assert_eq!(beat(2), before + 1);
+}
+
 pub(crate) fn lanes_events_and_the_deployment_can_be_read(client: &Client) {
     let id = submit(client, &json!({"kind": "job", "lane": "shown"}));
     let deployment = client.get("/v1/deployment").expect(200).json();

@@ -186,7 +186,7 @@ conformance! {
         let told = why(d, next).await;
         assert_eq!(told.summary, format!("waits for the budget {id}, which has room again"));
         d.carry_out().await;
-        assert_eq!(why(d, next).await.public_state, PublicState::Waiting);
+        assert_eq!(d.describe(next).await.public_state(), PublicState::Waiting);
     }
 
     async fn what_is_delayed_says_until_when_and_why(d: &Deployment) {

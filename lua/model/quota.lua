@@ -182,18 +182,13 @@ end
 function quota.release(w, p, gate, execution_id, epoch, used)
   local released, held = passed(p, gate, execution_id)
   if epoch <= released then return false end
-  local exists = redis.call('EXISTS', p.policy .. policy_of(gate)) == 1
   local stays = held > epoch and held or 0
   if held > 0 and stays == 0 then w[#w + 1] = { 'ZREM', p.holders .. gate, execution_id } end
   if not used then
     w[#w + 1] = { 'ZREM', p.window .. gate, execution_id .. ':' .. number.text(epoch) }
   end
-  -- Nobody asks for a policy that is gone.
-  if exists or stays > 0 then
-    note(w, p, gate, execution_id, epoch, stays)
-  else
-    quota.forget(w, p, gate, execution_id)
-  end
+  -- Of a policy that is gone, too: one may follow by its id, and a question still be on its way.
+  note(w, p, gate, execution_id, epoch, stays)
   return true
 end
 

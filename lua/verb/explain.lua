@@ -1,4 +1,5 @@
--- Explain: what keeps an execution from running, besides what its description tells.
+-- Explain: what keeps an execution from running, with its description, so that both are of one
+-- moment.
 
 local arg = require('kernel.arg')
 local define = require('kernel.define').define
@@ -6,6 +7,7 @@ local limit = require('kernel.limit')
 local record = require('model.record')
 local reply = require('kernel.reply')
 local condition = require('model.condition')
+local description = require('model.description')
 local edge = require('model.edge')
 local gate = require('model.gate')
 local index = require('model.index')
@@ -48,11 +50,11 @@ end
 
 local EXPLAINED = { 'now', 'position', 'queue_length', 'score', 'reserved_for', 'reserved_until',
   'needed', 'edges', 'satisfied', 'upstreams', 'children', 'open_children', 'unsealed',
-  'turn_of', 'budget_awaited', 'quota_awaited', 'quota_key', 'signal_names' }
+  'turn_of', 'budget_awaited', 'quota_awaited', 'quota_key', 'signal_names', 'description' }
 
 define {
   name = 'ff_explain_execution',
-  doc = 'Reads what keeps an execution from running, besides what its description tells.',
+  doc = 'Reads what keeps an execution from running, and its description.',
   flags = { 'no-writes' },
   args = { arg.execution('execution_id') },
   gives = { OK = EXPLAINED, execution_not_found = {} },
@@ -68,8 +70,8 @@ define {
       blocked and open_upstreams(p, x) or {}, x.children or 0, x.open_children or 0,
       x.state == 'held' and 1 or 0, ahead and p.tag .. ahead,
       x.state == 'parked' and x.budgets and x.budget_awaited,
-      awaits_quota and x.quota_id, awaits_quota and x.quota_key or '',
-      signal_names(p, x) })))
+      awaits_quota and x.quota_id, awaits_quota and x.quota_key, signal_names(p, x),
+      description.row(p, x) })))
   end,
 }
 

@@ -64,6 +64,11 @@ pub struct Values {
 }
 
 impl Values {
+    /// Those that a function would answer, out of the answer of another.
+    pub fn inside(function: &'static str, values: Vec<Value>) -> Self {
+        Self { function, rest: values.into_iter() }
+    }
+
     /// The next value.
     pub fn take<T: Reading>(&mut self, field: &'static str) -> Result<T, EngineError> {
         let value = self.rest.next().unwrap_or(Value::Nil);

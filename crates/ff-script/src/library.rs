@@ -51,7 +51,7 @@ modules! {
     "model/member" "model/creation" "model/part" "model/reopening" "model/request" "model/input"
     "model/claim" "model/queue" "model/pick" "model/next_task" "model/pause" "model/patch"
     "model/page" "model/worker" "model/attachment" "model/fields" "model/amount"
-    "model/budget" "model/usage" "model/effective"
+    "model/budget" "model/usage" "model/effective" "model/description"
     "verb/library" "verb/deployment" "verb/fact" "verb/lane" "verb/kind" "verb/create"
     "verb/claim_next" "verb/grant" "verb/claim"
     "verb/lease" "verb/progress" "verb/stream" "verb/complete" "verb/fail" "verb/cancel"

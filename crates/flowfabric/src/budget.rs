@@ -104,6 +104,21 @@ struct Limits {
     soft: Vec<(String, u64)>,
 }
 
+impl Limits {
+    /// These limits, if no dimension is given twice: one of the numbers would be lost.
+    fn checked(&self) -> Result<&Self, Failure> {
+        for (word, list) in [("hard", &self.hard), ("soft", &self.soft)] {
+            for (place, (name, _)) in list.iter().enumerate() {
+                if list[..place].iter().any(|(other, _)| other == name) {
+                    let twice = format!("give {name} one {word} limit, not several");
+                    return Err(Failure::not_understood(twice));
+                }
+            }
+        }
+        Ok(self)
+    }
+}
+
 fn scope(text: &str) -> Result<(BudgetScope, String), String> {
     let (kind, id) = text.split_once('=').ok_or(
         "a scope is written TYPE=ID, as in kind=mail; types are namespace, lane, kind, flow and \
@@ -145,7 +160,8 @@ pub(crate) fn run(remote: &Remote, json: bool, command: &Command) -> Result<(), 
 }
 
 async fn make(client: &Client, json: bool, options: &Create) -> Result<(), Failure> {
-    if options.limits.hard.is_empty() && options.limits.soft.is_empty() {
+    let limits = options.limits.checked()?;
+    if limits.hard.is_empty() && limits.soft.is_empty() {
         let rule = "give it a limit: --hard DIMENSION=N, --soft DIMENSION=N, or both";
         return Err(Failure::not_understood(rule));
     }
@@ -154,10 +170,10 @@ async fn make(client: &Client, json: bool, options: &Create) -> Result<(), Failu
     budget.budget_id = options.id;
     budget.name.clone_from(&options.name);
     budget.reset_interval_ms = options.reset_every.map(time::millis);
-    for (name, limit) in &options.limits.hard {
+    for (name, limit) in &limits.hard {
         budget = budget.hard(name, *limit);
     }
-    for (name, limit) in &options.limits.soft {
+    for (name, limit) in &limits.soft {
         budget = budget.soft(name, *limit);
     }
     let created = client.create_budget(budget).await?;
@@ -174,6 +190,7 @@ async fn make(client: &Client, json: bool, options: &Create) -> Result<(), Failu
 
 /// What is not said about a dimension stays as it is.
 async fn change(client: &Client, json: bool, options: &Set) -> Result<(), Failure> {
+    let limits = options.limits.checked()?;
     let before = client.describe_budget(options.id).await?;
     let mut update = UpdateBudget {
         on_hard_limit: options.on_hard_limit,
@@ -184,10 +201,10 @@ async fn change(client: &Client, json: bool, options: &Set) -> Result<(), Failur
         let before = before.dimensions.get(name).copied().unwrap_or_default();
         DimensionLimits { hard: before.hard, soft: before.soft }
     };
-    for (name, limit) in &options.limits.hard {
+    for (name, limit) in &limits.hard {
         update.dimensions.entry(name.clone()).or_insert_with(|| said(name)).hard = Some(*limit);
     }
-    for (name, limit) in &options.limits.soft {
+    for (name, limit) in &limits.soft {
         update.dimensions.entry(name.clone()).or_insert_with(|| said(name)).soft = Some(*limit);
     }
     show(json, &client.update_budget(options.id, update).await?)

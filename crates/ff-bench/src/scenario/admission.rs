@@ -60,6 +60,18 @@ const OWN: [&str; 9] = [
     "ff_settle_openings",
 ];
 
+/// What each worker calls when it comes and goes, however much it does in between: it looks once
+/// through all partitions, for example.
+const OF_WORKERS: [&str; 7] = [
+    "ff_version",
+    "ff_open_deployment",
+    "ff_check_rights",
+    "ff_read_facts",
+    "ff_list_needs",
+    "ff_register_worker",
+    "ff_unregister_worker",
+];
+
 /// What a part took.
 struct Part {
     taken: Vec<Taken>,
@@ -81,6 +93,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report, Failure> {
     let limited = part(&deployment, options, "limited", Gates::quota(options.limit.into())).await?;
     let single = part(&deployment, options, "single", Gates::quota(1)).await?;
     // Each place is free and taken in turn, and all of them at the same time.
+    let of_each = |calls: f64| calls / f64::from(options.workers);
     let cycle_ms = f64::from(options.limit) * 1e3 / limited.per_s();
     let mut freed = between(&single.taken);
     let mut machine_speed = Latencies::default();
@@ -108,6 +121,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report, Failure> {
         .measured("admitted_store_us", limited.store_us)
         .measured("calls_per_admitted", limited.calls_each())
         .measured("own_calls_per_admitted", limited.own_calls_each())
+        .measured("calls_of_each_worker", limited.count(&OF_WORKERS).map(of_each))
         .measured("place_free_to_free_ms", Some(cycle_ms))
         .known("calls_by_function", limited.calls.as_ref().map(told))
         .measured("freed_to_running_ms_p50", freed.percentile_us(0.5).map(|us| us / 1e3))
@@ -120,17 +134,22 @@ impl Part {
         self.taken.len() as f64 / self.time.as_secs_f64()
     }
 
+    /// All calls but those of workers that come and go.
     fn calls_each(&self) -> Option<f64> {
-        let all: u64 = self.calls.as_ref()?.values().sum();
-        Some(all as f64 / self.taken.len() as f64)
+        let (all, of_workers) = (self.count(&[""])?, self.count(&OF_WORKERS)?);
+        Some((all - of_workers) / self.taken.len() as f64)
     }
 
     /// Those of them that admission makes: nobody else calls these functions.
     fn own_calls_each(&self) -> Option<f64> {
-        let calls = self.calls.as_ref()?;
-        let own = calls.iter().filter(|(name, _)| OWN.iter().any(|own| name.starts_with(own)));
-        let own: u64 = own.map(|(_, count)| count).sum();
-        Some(own as f64 / self.taken.len() as f64)
+        Some(self.count(&OWN)? / self.taken.len() as f64)
+    }
+
+    /// How often functions were called whose names begin so.
+    fn count(&self, begins: &[&str]) -> Option<f64> {
+        let calls = self.calls.as_ref()?.iter();
+        let own = calls.filter(|(name, _)| begins.iter().any(|begin| name.starts_with(begin)));
+        Some(own.map(|(_, count)| *count).sum::<u64>() as f64)
     }
 
     /// How many times as much of the store's time each execution takes.

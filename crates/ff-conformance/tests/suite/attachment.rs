@@ -3,7 +3,7 @@
 use ff_conformance::budgets::{budget, words};
 use ff_conformance::record::key_of;
 use ff_conformance::{Deployment, conformance};
-use ff_core::contracts::{self, BudgetScope, DimensionLimits};
+use ff_core::contracts::{self, BudgetScope};
 use ff_core::engine_backend::roles::*;
 use ff_core::error::Code;
 use ff_core::limits;
@@ -11,6 +11,8 @@ use ff_core::types::{BudgetId, ExecutionId};
 use ff_script::calls::attachment::{AttachBudget, AttachBudgetReply, NoteBudget, NoteBudgetReply};
 use ff_script::calls::budget::CreateBudget;
 use ff_script::dump::Stored;
+
+use super::quota_deaths::Dying;
 
 pub(crate) fn note(scope_type: BudgetScope, scope_id: &str, budget_id: BudgetId) -> NoteBudget {
     NoteBudget { scope_type, scope_id: scope_id.to_owned(), budget_id, attached: true }
@@ -27,6 +29,20 @@ async fn budgets_of(d: &Deployment, id: ExecutionId) -> Vec<String> {
 
 fn texts<const N: usize>(ids: [BudgetId; N]) -> Vec<String> {
     ids.map(|id| id.to_string()).to_vec()
+}
+
+/// A budget of one execution.
+fn of_one(id: ExecutionId, budget_id: BudgetId) -> contracts::CreateBudget {
+    let mut budget = contracts::CreateBudget::new(BudgetScope::Execution, id.to_string());
+    budget.budget_id = Some(budget_id);
+    budget.hard("tokens", 9)
+}
+
+/// Does some budget apply to an execution that is yet to be made?
+async fn is_attached(d: &Deployment, id: ExecutionId) -> bool {
+    let attached = d.dump().await.remove(format!("{}:attached", d.home().key()).as_bytes());
+    let name = format!("execution:{}", id.uuid());
+    matches!(attached, Some(Stored::Hash(known)) if known.contains_key(name.as_bytes()))
 }
 
 conformance! {
@@ -82,21 +98,58 @@ conformance! {
         d: &Deployment
     ) {
         let (id, budget_id) = (d.new_id(), d.new_budget_id());
-        let scope_id = id.to_string();
         let made = CreateBudget {
             scope_type: BudgetScope::Execution,
-            scope_id: scope_id.clone(),
+            scope_id: id.to_string(),
             ..budget(budget_id, words(["tokens", "9", ""]))
         };
         d.call(made).await;
-        let mut again = contracts::CreateBudget::new(BudgetScope::Execution, scope_id);
-        again.budget_id = Some(budget_id);
-        let limits = DimensionLimits { hard: Some(9), soft: None };
-        again.dimensions = [("tokens".to_owned(), limits)].into();
-        let told = d.backend.create_budget(again).await.expect("it is the same");
+        let told = d.backend.create_budget(of_one(id, budget_id)).await.expect("it is the same");
         assert_eq!((told.created, told.failed), (false, vec![]));
         d.create().id(id).send().await;
         assert_eq!(budgets_of(d, id).await, texts([budget_id]));
+    }
+
+    async fn whoever_dies_while_a_budget_is_made_or_removed_it_is_finished_by_repeating_it(
+        d: &Deployment
+    ) {
+        let mut deaths = 0;
+        for is_done in [false, true] {
+            for calls in 0.. {
+                let (id, budget_id) = (d.new_id(), d.new_budget_id());
+                let dying = Dying::after(d, calls, is_done).await;
+                let make = || dying.create_budget(of_one(id, budget_id));
+                let is_cut = make().await.is_err() || dying.delete_budget(budget_id).await.is_err();
+                assert_eq!(is_cut, dying.host().is_dead());
+                if !is_cut {
+                    break;
+                }
+                deaths += 1;
+                d.carry_out().await;
+                d.backend.create_budget(of_one(id, budget_id)).await.expect("made");
+                assert!(is_attached(d, id).await, "after {calls} calls, done {is_done}");
+                let dying = Dying::after(d, calls, is_done).await;
+                let _ = dying.delete_budget(budget_id).await;
+                d.backend.delete_budget(budget_id).await.expect("removed");
+                assert!(!is_attached(d, id).await, "after {calls} calls, done {is_done}");
+                let left = d.backend.describe_budget(budget_id).await;
+                assert_eq!(left.expect_err("gone").code(), Some(Code::BudgetNotFound));
+                d.carry_out().await;
+            }
+        }
+        assert!(deaths >= 10, "{deaths} were cut off");
+    }
+
+    async fn a_budget_that_cannot_apply_is_not_made(d: &Deployment) {
+        let id = d.new_id();
+        for _ in 0..limits::BUDGETS_MAX {
+            d.backend.create_budget(of_one(id, d.new_budget_id())).await.expect("made");
+        }
+        let one_more = d.new_budget_id();
+        let refused = d.backend.create_budget(of_one(id, one_more)).await.expect_err("too many");
+        assert_eq!(refused.code(), Some(Code::FactsLimitExceeded));
+        let left = d.backend.describe_budget(one_more).await;
+        assert_eq!(left.expect_err("not made").code(), Some(Code::BudgetNotFound));
     }
 
     async fn attaching_again_changes_nothing_and_too_many_are_refused(d: &Deployment) {

@@ -1,14 +1,26 @@
 //! Why an execution does not run.
 
+use std::sync::{Arc, Mutex};
+
 use ff_conformance::gates::Limits;
 use ff_conformance::record::score;
-use ff_conformance::{Deployment, INSTANCE, LANE, WORKER, capabilities, conformance, lane, worker};
+use ff_conformance::{
+    Deployment, INSTANCE, LANE, TestHost, WORKER, capabilities, conformance, lane, worker,
+};
+use ff_core::backend_error::BackendError;
 use ff_core::contracts::{Condition, Explanation, Why, WorkerRegistration};
-use ff_core::engine_backend::{Reads as _, Workers as _};
+use ff_core::engine_backend::roles::*;
 use ff_core::error::Code;
+use ff_core::partition::Partition;
 use ff_core::state::{BlockingReason, PublicState};
 use ff_core::types::{ExecutionId, WorkerInstanceId};
+use ff_script::args::Args;
+use ff_script::backend::ScriptBackend;
+use ff_script::calls::budget::DeleteBudget;
 use ff_script::calls::explain::{CountAhead, CountAheadReply, ExplainExecution};
+use ff_script::host::{Function, Host, Subject, Subscription, Topic};
+use ff_script::value::Value;
+use futures_core::future::BoxFuture;
 
 use super::cancel::outside;
 use super::hold::hold;
@@ -42,6 +54,48 @@ async fn connect(
     };
     d.backend.register_worker(registration).await.expect("joins");
     instance
+}
+
+/// A store that notes where it is asked.
+struct Noting {
+    host: Arc<TestHost>,
+    asked: Mutex<Vec<Partition>>,
+}
+
+impl Host for Noting {
+    fn call(
+        &self,
+        function: Function,
+        partition: Partition,
+        args: Args,
+    ) -> BoxFuture<'_, Result<Value, BackendError>> {
+        self.asked.lock().expect("nobody panicked").push(partition);
+        self.host.call(function, partition, args)
+    }
+
+    fn subscribe(&self, topic: Topic) -> BoxFuture<'_, Result<Subscription, BackendError>> {
+        self.host.subscribe(topic)
+    }
+
+    fn follow(&self, subject: Subject) -> BoxFuture<'_, Result<Subscription, BackendError>> {
+        self.host.follow(subject)
+    }
+
+    fn name(&self) -> &'static str {
+        "noting"
+    }
+}
+
+/// What an explanation says, and which partitions were asked for it.
+async fn asked(d: &Deployment, id: ExecutionId) -> (Why, Vec<Partition>) {
+    let host = Noting { host: Arc::clone(d.backend.host()), asked: Mutex::default() };
+    let backend = ScriptBackend::open(Arc::new(host), d.backend.partition_config()).await;
+    let backend = backend.expect("the deployment is there");
+    let asked = &backend.host().asked;
+    asked.lock().expect("nobody panicked").clear();
+    let told = backend.explain_execution(id).await.expect("it is there");
+    let asked = asked.lock().expect("nobody panicked").clone();
+    (told.why, asked)
 }
 
 const GPU: &str = r#"{"routing_requirements":{"required_capabilities":["cuda","gpu"]}}"#;
@@ -103,6 +157,38 @@ conformance! {
         assert_eq!((budget_id, used, reserved, limit, reserves), (id, 0, 60, 100, 60));
         assert!(told.summary.ends_with("0 of 100 tokens are used, 60 reserved; it needs 60"));
         assert_eq!(holders, [held.id]);
+    }
+
+    async fn a_gate_is_explained_by_one_read_of_the_execution_and_one_of_the_gate(d: &Deployment) {
+        let policy = d.quota(Limits::at_once(1)).await;
+        let ids = d.queue_under(policy, "team-1", 2).await;
+        d.take_one().await.expect("there is room");
+        assert!(d.take_one().await.is_none());
+        let (told, partitions) = asked(d, ids[1]).await;
+        assert!(matches!(told, Why::Quota { .. }), "{told:?}");
+        assert_eq!(partitions, [d.home(), d.quotas()]);
+
+        let budget = d.budget(["tokens", "100", ""]).await;
+        d.create_with(&[budget], 60).send().await;
+        let next = d.create_with(&[budget], 60).send().await;
+        d.take_one().await.expect("there is room");
+        assert!(d.take_one().await.is_none());
+        let (told, partitions) = asked(d, next).await;
+        assert!(matches!(told, Why::Budget { .. }), "{told:?}");
+        assert_eq!(partitions, [d.home(), d.budgets()]);
+    }
+
+    async fn who_waits_for_a_budget_that_is_gone_is_about_to_go_on(d: &Deployment) {
+        let id = d.budget(["tokens", "100", ""]).await;
+        d.create_with(&[id], 60).send().await;
+        let next = d.create_with(&[id], 60).send().await;
+        d.take_one().await.expect("there is room");
+        assert!(d.take_one().await.is_none());
+        d.call(DeleteBudget { budget_id: id }).await;
+        let told = why(d, next).await;
+        assert_eq!(told.summary, format!("waits for the budget {id}, which has room again"));
+        d.carry_out().await;
+        assert_eq!(d.describe(next).await.public_state(), PublicState::Waiting);
     }
 
     async fn what_is_delayed_says_until_when_and_why(d: &Deployment) {

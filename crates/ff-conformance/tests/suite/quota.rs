@@ -321,6 +321,16 @@ conformance! {
         assert_eq!(left.count(), 0, "nothing is left of the policy");
     }
 
+    async fn a_question_from_before_a_removal_is_refused_by_the_next_policy(d: &Deployment) {
+        let id = d.quota(Limits::at_once(1)).await;
+        let held = claimed(d, id).await;
+        d.call(DeleteQuotaPolicy { quota_policy_id: id }).await;
+        d.call(release(id, "k", &held)).await;
+        d.call(Limits::at_once(1).create(id)).await;
+        assert_eq!(d.refused(check(id, "k", &held)).await, Code::StaleLease);
+        assert_eq!(running(d, id, "k").await, 0);
+    }
+
     async fn b13_the_quota_of_a_policy_is_attached_at_creation(d: &Deployment) {
         let id = d.quota(Limits::at_once(1)).await;
         let execution = d.create_under(id, "k").send().await;

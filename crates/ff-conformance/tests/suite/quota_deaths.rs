@@ -21,14 +21,25 @@ use ff_script::value::Value;
 use futures_core::future::BoxFuture;
 
 /// A host whose caller dies at a call: before it is done, or before its answer is heard.
-struct Dying {
+pub(crate) struct Dying {
     host: Arc<TestHost>,
     calls_left: AtomicU32,
     is_done: bool,
 }
 
 impl Dying {
-    fn is_dead(&self) -> bool {
+    /// The backend of a process that dies at the call behind so many others.
+    pub(crate) async fn after(d: &Deployment, calls: u32, is_done: bool) -> ScriptBackend<Self> {
+        let host = Arc::clone(d.backend.host());
+        // Opening the deployment is no step.
+        let host = Self { host, calls_left: AtomicU32::new(calls + 2), is_done };
+        let backend = ScriptBackend::open(Arc::new(host), d.backend.partition_config()).await;
+        let backend = backend.expect("the deployment is there");
+        backend.host().calls_left.store(calls + 1, Ordering::SeqCst);
+        backend
+    }
+
+    pub(crate) fn is_dead(&self) -> bool {
         self.calls_left.load(Ordering::SeqCst) == 0
     }
 
@@ -86,13 +97,7 @@ struct Process<'a> {
 
 impl<'a> Process<'a> {
     async fn start(d: &'a Deployment, calls: u32, is_done: bool) -> Self {
-        let host = Arc::clone(d.backend.host());
-        // Opening the deployment is no step of admission.
-        let host = Dying { host, calls_left: AtomicU32::new(calls + 2), is_done };
-        let backend = ScriptBackend::open(Arc::new(host), d.backend.partition_config()).await;
-        let backend = backend.expect("the deployment is there");
-        backend.host().calls_left.store(calls + 1, Ordering::SeqCst);
-        Self { d, backend }
+        Self { d, backend: Dying::after(d, calls, is_done).await }
     }
 
     /// Claims and completes all there is, and carries out what is owed, until it dies.

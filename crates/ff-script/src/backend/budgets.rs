@@ -57,13 +57,17 @@ impl<H: Host + ?Sized> Budgets for ScriptBackend<H> {
 
     fn delete_budget(&self, budget_id: BudgetId) -> Answer<'_, BudgetDeleted> {
         Box::pin(async move {
-            let call = budget::DeleteBudget { budget_id };
-            let reply = self.call(self.budget_partition(budget_id), call).await?;
-            let DeleteBudgetReply::Deleted { scope_type, scope_id } = reply else {
-                return Ok(BudgetDeleted::default());
+            let BudgetRecord { scope_type, scope_id, .. } = match self.read_budget(budget_id).await
+            {
+                Err(error) if error.code() == Some(Code::BudgetNotFound) => {
+                    return Ok(BudgetDeleted::default());
+                }
+                record => record?,
             };
+            // The budget alone knows its scope: it goes last, so that whoever is cut off can repeat
+            // it.
             let failed = self.attach(budget_id, scope_type, &scope_id, false).await?;
-            Ok(BudgetDeleted { deleted: true, failed })
+            Ok(BudgetDeleted { deleted: self.remove(budget_id).await?, failed })
         })
     }
 
@@ -198,8 +202,21 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         };
         let reply = self.call(self.budget_partition(budget_id), call).await?;
         let created = matches!(reply, CreateBudgetReply::Created { .. });
-        let failed = self.attach(budget_id, request.scope_type, &scope_id, true).await?;
-        Ok(BudgetCreated { budget_id, created, failed })
+        match self.attach(budget_id, request.scope_type, &scope_id, true).await {
+            // It would never apply to anything.
+            Err(error) if created && error.code() == Some(Code::FactsLimitExceeded) => {
+                self.remove(budget_id).await?;
+                Err(error)
+            }
+            failed => Ok(BudgetCreated { budget_id, created, failed: failed? }),
+        }
+    }
+
+    /// Removes a budget that applies to nothing new; gives whether it was there.
+    async fn remove(&self, budget_id: BudgetId) -> Result<bool, EngineError> {
+        let call = budget::DeleteBudget { budget_id };
+        let reply = self.call(self.budget_partition(budget_id), call).await?;
+        Ok(matches!(reply, DeleteBudgetReply::Deleted { .. }))
     }
 
     /// A scope as it is stored: an execution with its partition, however it was named.

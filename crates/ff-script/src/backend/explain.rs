@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use ff_core::contracts::{
-    DimensionUsage, ExecutionSnapshot, Explanation, NearWorker, SuspensionRecord, Why, WorkerRecord,
+    BudgetRecord, DimensionUsage, ExecutionSnapshot, Explanation, NearWorker, SuspensionRecord,
+    Why, WorkerRecord,
 };
 use ff_core::error::{Code, EngineError};
 use ff_core::need::Need;
@@ -15,7 +16,6 @@ use ff_core::types::{BudgetId, ExecutionId, QuotaPolicyId, TimestampMs};
 use super::snapshot::snapshot;
 use super::workers::is_engine;
 use super::{ScriptBackend, call};
-use crate::calls::describe::DescribeExecution;
 use crate::calls::explain::ExplainExecutionReply::{self as Reply, Explained};
 use crate::calls::explain::{CountAhead, CountAheadReply, ExplainExecution};
 use crate::host::Host;
@@ -26,7 +26,8 @@ const NEAREST_MAX: usize = 3;
 impl<H: Host + ?Sized> ScriptBackend<H> {
     pub(super) async fn explain(&self, id: ExecutionId) -> Result<Explanation, EngineError> {
         let of = self.call_on(id, ExplainExecution { execution_id: id }).await?;
-        let one = snapshot(id, self.call_on(id, DescribeExecution { execution_id: id }).await?);
+        let Explained { ref description, .. } = of;
+        let one = snapshot(id, description.clone());
         let why = match by_itself(&one, &of) {
             Some(why) => why,
             None => match of {
@@ -62,29 +63,22 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         budget_id: BudgetId,
         one: &ExecutionSnapshot,
     ) -> Result<Why, EngineError> {
-        let (budget, holders) = self.read_budget_and_running(budget_id).await?;
-        let is_full = |usage: &DimensionUsage| {
-            usage.hard.is_some_and(|hard| usage.used + usage.reserved >= hard)
+        let (record, holders) = match self.read_budget_and_running(budget_id).await {
+            Err(error) if error.code() == Some(Code::BudgetNotFound) => (None, Vec::new()),
+            answer => answer.map(|(record, holders)| (Some(record), holders))?,
         };
-        let fullest = budget.dimensions.iter().filter(|(_, usage)| usage.hard.is_some());
-        let share = |usage: &DimensionUsage| {
-            (usage.used + usage.reserved) as f64 / usage.hard.unwrap_or(u64::MAX) as f64
-        };
-        let full = budget.dimensions.iter().find(|(_, usage)| is_full(usage));
-        let full =
-            full.or(fullest.max_by(|(_, one), (_, other)| share(one).total_cmp(&share(other))));
-        let (dimension, usage) = full.map(|(name, usage)| (name.clone(), *usage)).unzip();
-        let usage = usage.unwrap_or_default();
+        let (dimension, usage) = record.as_ref().and_then(fullest).unzip();
+        let usage: DimensionUsage = usage.unwrap_or_default();
         let reserves = dimension.as_deref().map_or(0, |dimension| reserved_by(one, dimension));
         Ok(Why::Budget {
             budget_id,
-            name: budget.name.clone(),
             dimension,
             used: usage.used,
             reserved: usage.reserved,
             limit: usage.hard.unwrap_or_default(),
             reserves,
-            opens_at: budget.next_reset_at,
+            opens_at: record.as_ref().and_then(|record| record.next_reset_at),
+            name: record.map(|record| record.name).unwrap_or_default(),
             holders,
         })
     }
@@ -175,6 +169,18 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         self.ask_all("count_ahead", ask, |ahead: u64| all += ahead).await?;
         Ok(all)
     }
+}
+
+/// The first dimension without any room, or the one that has the least.
+fn fullest(budget: &BudgetRecord) -> Option<(String, DimensionUsage)> {
+    let taken = |usage: &DimensionUsage| usage.used + usage.reserved;
+    let share = |usage: &DimensionUsage| {
+        taken(usage) as f64 / usage.hard.map_or(f64::INFINITY, |hard| hard as f64)
+    };
+    let limited = budget.dimensions.iter().filter(|(_, usage)| usage.hard.is_some());
+    let full = limited.clone().find(|(_, usage)| share(usage) >= 1.0);
+    full.or_else(|| limited.max_by(|(_, one), (_, other)| share(one).total_cmp(&share(other))))
+        .map(|(name, usage)| (name.clone(), *usage))
 }
 
 /// Is it parked at a budget?

@@ -11,8 +11,9 @@ use ff_core::types::{
     TimestampMs, WorkerId, WorkerInstanceId,
 };
 
-use crate::call::functions;
-use crate::wire::List;
+use crate::call::{Call, Values, functions};
+use crate::value::Value;
+use crate::wire::{List, Reading};
 
 functions! {
     /// Reads everything about an execution but its payload and result.
@@ -97,4 +98,13 @@ functions! {
     read ff_list_attempts(ListAttempts { execution_id: ExecutionId, limit: u32 })
     -> ListAttemptsReply { "OK" => Attempts { attempts: List<Vec<u8>> } }
     refuses [ExecutionNotFound];
+}
+
+/// As an inner array, in the answer to another question.
+impl Reading for DescribeExecutionReply {
+    fn read(value: Value) -> Option<Self> {
+        let Value::Array(values) = value else { return None };
+        let values = Values::inside(DescribeExecution::CONTRACT.name, values);
+        DescribeExecution::decode("OK", values).ok()
+    }
 }

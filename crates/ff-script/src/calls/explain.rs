@@ -4,11 +4,12 @@ use ff_core::contracts::OpenUpstream;
 use ff_core::need::Need;
 use ff_core::types::{BudgetId, ExecutionId, LaneId, QuotaPolicyId, TimestampMs, WorkerInstanceId};
 
+use super::describe::DescribeExecutionReply;
 use crate::call::functions;
 use crate::wire::{List, row};
 
 functions! {
-    /// Reads what keeps an execution from running, besides what its description tells.
+    /// Reads what keeps an execution from running, and its description.
     read ff_explain_execution(ExplainExecution { execution_id: ExecutionId })
     -> ExplainExecutionReply {
         "OK" => Explained {
@@ -30,6 +31,7 @@ functions! {
             quota_awaited: Option<QuotaPolicyId>,
             quota_key: String,
             signal_names: Vec<String>,
+            description: DescribeExecutionReply,
         },
     }
     refuses [ExecutionNotFound];

@@ -29,6 +29,10 @@ fn a_budget_is_made_shown_with_a_bar_changed_and_removed() {
     site.run(&["budget", "create", "kind=a", "--hard", "a"]).complaint(2);
     let said = site.run(&["budget", "create", "kind=a"]).complaint(2);
     assert!(said.contains("--hard DIMENSION=N"), "{said}");
+    let twice = ["budget", "create", "kind=a", "--hard", "a=1", "--hard", "a=2"];
+    let said = site.run(&twice).complaint(2);
+    assert!(said.contains("give a one hard limit"), "{said}");
+    assert!(site.run(&["budget", "ls"]).text().is_empty(), "nothing was made");
     let said = site.run(&["quota", "create"]).complaint(2);
     assert!(said.contains("--concurrent N"), "{said}");
 }

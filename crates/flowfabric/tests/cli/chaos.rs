@@ -1,5 +1,6 @@
-//! Servers, workers and the store are killed in any order while work goes on: nothing that was
-//! acknowledged is lost, nothing ends twice, and what a quota or a budget gave comes back.
+//! Servers, workers and the store are killed or frozen in an order that a seed decides, while work
+//! goes on: nothing that was acknowledged is lost, nothing ends twice, and what a quota or a budget
+//! gave comes back.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,15 +11,19 @@ use ff_sdk::{
     BackendConfig, BudgetId, BudgetScope, Client, Connection, CreateBudget, CreateQuota,
     ExecutionId, ExecutionPolicy, PublicState, QuotaLimits, QuotaPolicyId, QuotaQuery, QuotaUse,
 };
+use ff_test_seed::random_test;
 use ff_test_valkey::{Reply, Valkey, ValkeyOptions};
 
 use crate::site::{Running, Scratch, Site, alone};
 
 const PARTITIONS: u16 = 16;
-/// A frozen worker stays so for longer.
+const SERVERS: usize = 2;
+const WORKERS: usize = 3;
+/// Who is frozen stays so for longer.
 const LEASE: &str = "1500ms";
 const FREEZE: Duration = Duration::from_millis(2500);
-const BREATH: Duration = Duration::from_millis(700);
+/// Between two acts there is at most so much time.
+const BREATH_MS: u64 = 1000;
 const TIME_LIMIT: Duration = Duration::from_secs(90);
 /// How often each server is given an execution, and one with gates.
 const EVERY: Duration = Duration::from_millis(10);
@@ -44,10 +49,11 @@ impl Theatre {
             ValkeyOptions { append_only: true, append_fsync: fsync, ..Default::default() };
         let valkey = Valkey::start(options).expect("valkey-server starts");
         let store = valkey.url();
-        let servers: Vec<_> = (0..2).map(|_| Site::start_with(&["--store", &store])).collect();
+        let servers: Vec<_> =
+            (0..SERVERS).map(|_| Site::start_with(&["--store", &store])).collect();
         let address = |site: &Site| site.url.trim_start_matches("http://").to_owned();
         let addresses = servers.iter().map(address).collect();
-        let workers = (0..3).map(|place| worker(&servers[place % 2])).collect();
+        let workers = (0..WORKERS).map(|place| worker(&servers[place % SERVERS])).collect();
         Self { valkey, servers: servers.into_iter().map(Some).collect(), addresses, workers }
     }
 
@@ -62,7 +68,7 @@ impl Theatre {
     }
 
     fn replace_worker(&mut self, place: usize) {
-        let server = self.servers[place % 2].as_ref().expect("its server runs");
+        let server = self.servers[place % SERVERS].as_ref().expect("its server runs");
         self.workers[place] = worker(server);
     }
 
@@ -78,33 +84,98 @@ impl Theatre {
     }
 
     /// One act after the other, each while the load goes on.
-    fn play(&mut self) {
-        self.replace_worker(0);
-        sleep(BREATH);
-        self.kill_server(0);
-        sleep(BREATH);
-        self.restart_server(0);
-        self.workers[1].signal("-STOP");
-        sleep(FREEZE);
-        self.workers[1].signal("-CONT");
-        self.valkey.kill9().expect("killed");
-        sleep(BREATH);
-        self.valkey.restart().expect("restarted");
-        sleep(BREATH);
-        self.kill_server(1);
-        self.valkey.kill9().expect("killed");
-        self.valkey.restart().expect("restarted");
-        self.restart_server(1);
-        self.replace_worker(2);
-        sleep(BREATH);
-        self.kill_server(0);
-        self.kill_server(1);
-        sleep(BREATH);
-        self.restart_server(1);
-        self.restart_server(0);
-        self.replace_worker(1);
-        sleep(BREATH);
+    fn play(&mut self, seed: u64) {
+        let mut next = numbers(seed);
+        let mut acts = ACTS;
+        for last in (1..acts.len()).rev() {
+            acts.swap(last, next(last as u64 + 1) as usize);
+        }
+        for act in acts {
+            println!("{act:?}");
+            self.perform(act, &mut next);
+            breathe(&mut next);
+        }
     }
+
+    fn perform(&mut self, act: Act, next: &mut impl FnMut(u64) -> u64) {
+        let server = next(SERVERS as u64) as usize;
+        let worker = next(WORKERS as u64) as usize;
+        match act {
+            Act::ReplaceWorker => self.replace_worker(worker),
+            Act::FreezeWorker => {
+                let frozen = &self.workers[worker];
+                freeze(|signal| frozen.signal(signal));
+            }
+            Act::FreezeServer => {
+                let frozen = self.servers[server].as_ref().expect("it runs");
+                freeze(|signal| frozen.signal(signal));
+            }
+            Act::KillServer => self.kill_servers(&[server], next),
+            Act::KillServers => self.kill_servers(&[0, 1], next),
+            Act::KillStore => self.kill_store(next),
+            Act::KillServerAndStore => {
+                self.kill_server(server);
+                self.kill_store(next);
+                self.restart_server(server);
+            }
+        }
+    }
+
+    fn kill_servers(&mut self, places: &[usize], next: &mut impl FnMut(u64) -> u64) {
+        places.iter().for_each(|place| self.kill_server(*place));
+        breathe(next);
+        places.iter().for_each(|place| self.restart_server(*place));
+    }
+
+    fn kill_store(&mut self, next: &mut impl FnMut(u64) -> u64) {
+        self.valkey.kill9().expect("killed");
+        breathe(next);
+        self.valkey.restart().expect("restarted");
+    }
+}
+
+/// What befalls those who work.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    ReplaceWorker,
+    FreezeWorker,
+    FreezeServer,
+    KillServer,
+    KillServers,
+    KillStore,
+    KillServerAndStore,
+}
+
+/// Each at least once.
+const ACTS: [Act; 9] = [
+    Act::ReplaceWorker,
+    Act::FreezeWorker,
+    Act::FreezeServer,
+    Act::KillServer,
+    Act::KillServers,
+    Act::KillStore,
+    Act::KillServerAndStore,
+    Act::ReplaceWorker,
+    Act::KillServer,
+];
+
+/// Numbers below a bound, one after the other, by a seed.
+fn numbers(mut seed: u64) -> impl FnMut(u64) -> u64 {
+    move |below| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 33) % below
+    }
+}
+
+fn breathe(next: &mut impl FnMut(u64) -> u64) {
+    sleep(Duration::from_millis(next(BREATH_MS)));
+}
+
+/// Stops somebody for so long that its leases lapse, and lets it go on as if nothing had happened.
+fn freeze(signal: impl Fn(&str)) {
+    signal("-STOP");
+    sleep(FREEZE);
+    signal("-CONT");
 }
 
 /// A worker process with a program of its own for each task.
@@ -247,6 +318,15 @@ fn endings(valkey: &Valkey) -> BTreeMap<String, usize> {
 
 #[test]
 fn whatever_is_killed_nothing_acknowledged_is_lost_or_ends_twice() {
+    let test = random_test!();
+    let seed = test.seed();
+    for seed in test.seeds(seed..seed + 1) {
+        println!("{}", test.replay(seed));
+        survive(seed);
+    }
+}
+
+fn survive(seed: u64) {
     let mut theatre = Theatre::open();
     let stop = &AtomicBool::new(false);
     let urls: Vec<_> =
@@ -258,7 +338,7 @@ fn whatever_is_killed_nothing_acknowledged_is_lost_or_ends_twice() {
             .chain([(&urls[1], Some(gates))])
             .map(|(url, gates)| scope.spawn(move || submit_until(url, gates, stop)))
             .collect();
-        theatre.play();
+        theatre.play(seed);
         stop.store(true, Ordering::Relaxed);
         submitters.into_iter().flat_map(|it| it.join().expect("no panic")).collect()
     });

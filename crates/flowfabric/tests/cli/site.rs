@@ -178,6 +178,11 @@ impl Site {
         self.server.pid()
     }
 
+    /// Sends a signal, as `kill` does.
+    pub(crate) fn signal(&self, signal: &str) {
+        self.server.signal(signal);
+    }
+
     /// Sends SIGHUP, and answers what the server says to it.
     pub(crate) fn hang_up(&mut self) -> Value {
         self.server.signal("-HUP");

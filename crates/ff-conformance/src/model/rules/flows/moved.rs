@@ -83,6 +83,10 @@ fn may(seen: &Seen<'_>, standing: &Standing<'_>, uuid: &str, before: Fields<'_>,
         (_, "cancelled" | "expired") => {
             !before.is_ended() && (is_stopped(standing.view, before) || is_given_up(standing))
         }
+        // Whoever it is bound to is over already, as its own time is.
+        ("delayed", "waiting" | "parked") if is_bound(seen, uuid) => {
+            before.number(field::DELAY_UNTIL).is_some_and(|at| at <= seen.now)
+        }
         ("waiting" | "delayed" | "parked", "blocked") => replayed && !before.has_begun(),
         ("skipped", "blocked" | "waiting" | "delayed" | "held") => replayed,
         (_, "blocked" | "waiting" | "delayed" | "held") if before.is_ended() => {

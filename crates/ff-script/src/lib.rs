@@ -18,7 +18,7 @@ pub mod backoff;
 pub mod endings;
 pub mod ids;
 pub mod in_flight;
-mod together;
+pub mod together;
 pub mod unfold;
 pub mod until_answered;
 

@@ -113,7 +113,7 @@ fn title(error: &EngineError) -> String {
         EngineError::Refused { code, .. } => code.sentence(),
         EngineError::InvalidArgument { .. } => Code::InvalidInput.sentence(),
         EngineError::Backend(_) => "The store, or the way to it, has trouble.",
-        EngineError::Unavailable { .. } => "This deployment cannot do this.",
+        EngineError::Unavailable { .. } => "What carried it out is gone; it may be repeated.",
         _ => HttpCode::Internal.sentence(),
     };
     text.to_owned()

@@ -456,7 +456,7 @@ pub struct AddChildrenTask {
     /// The task, unless the header names it.
     pub task_token: Option<String>,
     /// The children, in any order. `after` names others of them, children that were added before,
-    /// or, by their ids, other members of the flow.
+    /// or, by their whole ids, other members of the flow.
     #[schema(min_items = 1, max_items = 1000)]
     pub tasks: Vec<GraphTask>,
 }

@@ -3,34 +3,32 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
+use ff_script::backoff;
 use tokio::time::{Instant, sleep};
 
-const FIRST: Duration = Duration::from_millis(4);
-const LONGEST: Duration = Duration::from_millis(250);
-const LONGEST_IN_BACKGROUND: Duration = Duration::from_secs(1);
+const PAUSES: backoff::Backoff = backoff::Backoff::of_ms(4, 250);
+const PAUSES_IN_BACKGROUND: backoff::Backoff = backoff::Backoff::of_ms(4, 1_000);
 
 /// Waits that double, with jitter, until the time is up.
 pub(crate) struct Backoff {
-    next: Duration,
-    longest: Duration,
+    pauses: backoff::Backoff,
     deadline: Option<Instant>,
 }
 
 impl Backoff {
     /// Gives up after `budget`.
     pub(crate) fn within(budget: Duration) -> Self {
-        Self { next: FIRST, longest: LONGEST, deadline: Some(Instant::now() + budget) }
+        Self { pauses: PAUSES, deadline: Some(Instant::now() + budget) }
     }
 
     /// Never gives up.
     pub(crate) fn endless() -> Self {
-        Self { next: FIRST, longest: LONGEST_IN_BACKGROUND, deadline: None }
+        Self { pauses: PAUSES_IN_BACKGROUND, deadline: None }
     }
 
     /// Waits a little longer than the last time. False if the time is up.
     pub(crate) async fn pause(&mut self) -> bool {
-        let pause = jittered(self.next);
-        self.next = (self.next * 2).min(self.longest);
+        let pause = jittered(self.pauses.take());
         if self.deadline.is_some_and(|deadline| Instant::now() + pause > deadline) {
             return false;
         }
@@ -58,8 +56,8 @@ mod tests {
     #[test]
     fn jitter_stays_between_half_and_all() {
         for _ in 0..1000 {
-            let pause = jittered(LONGEST);
-            assert!(pause >= LONGEST / 2 && pause <= LONGEST, "{pause:?}");
+            let (pause, whole) = (jittered(PAUSES.next()), PAUSES.next());
+            assert!(pause >= whole / 2 && pause <= whole, "{pause:?}");
         }
     }
 

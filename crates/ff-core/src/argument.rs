@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use crate::error::{Code, EngineError};
+use crate::limits;
 
 /// Refuses a text or byte string that is longer than its limit.
 pub fn check_bytes(field: &str, len: usize, max: u64) -> Result<(), EngineError> {
@@ -10,6 +11,12 @@ pub fn check_bytes(field: &str, len: usize, max: u64) -> Result<(), EngineError>
         return Ok(());
     }
     Err(EngineError::invalid(field, format!("must be at most {max} bytes long, got {len}")))
+}
+
+/// Refuses more words than there may be about a change: why, and by whom.
+pub fn check_words(reason: &str, requested_by: &str) -> Result<(), EngineError> {
+    check_bytes("reason", reason.len(), limits::REASON_BYTES_MAX)?;
+    check_bytes("requested_by", requested_by.len(), limits::CREATOR_BYTES_MAX)
 }
 
 /// Refuses an input, a result or a signal's bytes that are more than there may be.

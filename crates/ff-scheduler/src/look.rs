@@ -7,13 +7,10 @@ use ff_core::contracts::QueueHead;
 use ff_core::error::EngineError;
 use ff_core::partition::Partition;
 use ff_core::types::LaneId;
-use tokio::task::JoinSet;
+use ff_script::together::some_at_a_time;
 
 use crate::Shared;
 use crate::turns::Weight;
-
-/// Partitions that are asked at the same time.
-const ASKED_AT_ONCE: usize = 16;
 
 /// Lanes that somebody looks through. Unless all partitions answer, they stay unknown.
 struct Looking<'a> {
@@ -56,21 +53,8 @@ pub(crate) async fn look_at(
     lanes: &[LaneId],
     partitions: &[Partition],
 ) -> Result<(), EngineError> {
-    let mut partitions = partitions.iter().copied();
-    let mut asked = JoinSet::new();
-    loop {
-        while asked.len() < ASKED_AT_ONCE {
-            let Some(partition) = partitions.next() else { break };
-            asked.spawn(list(Arc::clone(shared), partition, lanes.to_vec()));
-        }
-        match asked.join_next().await {
-            None => break,
-            Some(answer) => {
-                answer.unwrap_or(Err(EngineError::Unavailable { op: "list_needs" }))?;
-            }
-        }
-    }
-    Ok(())
+    let asked = partitions.iter().map(|it| list(Arc::clone(shared), *it, lanes.to_vec()));
+    some_at_a_time("list_needs", asked, Ok).await
 }
 
 async fn list(

@@ -10,13 +10,10 @@ use ff_core::error::EngineError;
 use ff_core::partition::Partition;
 use ff_core::types::LeaseId;
 use ff_script::in_flight::{InFlight, InFlightGuard};
+use ff_script::together::some_at_a_time;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 
 use crate::hand_back::Claims;
-
-/// Partitions that a repeated claim asks at the same time.
-const ASKED_AT_ONCE: usize = 16;
 
 /// The claims under way whose ids somebody else chose, by the first of them.
 #[derive(Default)]
@@ -78,27 +75,20 @@ pub(crate) async fn recall(
     request: &WorkRequest,
 ) -> Result<Claims, EngineError> {
     let mut found = Claims::new(Arc::clone(backend), in_flight.clone(), Vec::new());
-    let mut partitions = backend.partition_config().flow_partitions();
-    let mut asked = JoinSet::new();
-    loop {
-        while asked.len() < ASKED_AT_ONCE {
-            let Some(partition) = partitions.next() else { break };
-            let claim = ClaimRequest::of(request, request.lease_ids.clone());
-            asked.spawn(recall_from(Arc::clone(backend), partition, claim));
-        }
-        let Some(answer) = asked.join_next().await else { return Ok(found) };
-        let lost = || Err(EngineError::Unavailable { op: "claim" });
-        match answer.unwrap_or_else(|_| lost()) {
-            Ok(claimed) => {
-                found.add(Claims::new(Arc::clone(backend), in_flight.clone(), claimed));
-            }
-            Err(error) => {
-                // It will be asked for once more: what was found must still be there then.
-                found.keep();
-                return Err(error);
-            }
-        }
+    let asked = backend.partition_config().flow_partitions().map(|partition| {
+        let claim = ClaimRequest::of(request, request.lease_ids.clone());
+        recall_from(Arc::clone(backend), partition, claim)
+    });
+    let recalled = some_at_a_time("claim", asked, |claimed| {
+        found.add(Claims::new(Arc::clone(backend), in_flight.clone(), claimed));
+        Ok(())
+    });
+    if let Err(error) = recalled.await {
+        // It will be asked for once more: what was found must still be there then.
+        found.keep();
+        return Err(error);
     }
+    Ok(found)
 }
 
 async fn recall_from(

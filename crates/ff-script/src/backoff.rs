@@ -25,9 +25,15 @@ impl Backoff {
         self.next >= self.longest
     }
 
+    /// Takes the next pause; the one behind it is longer.
+    pub fn take(&mut self) -> Duration {
+        let pause = self.next;
+        self.next = (pause * 2).min(self.longest);
+        pause
+    }
+
     /// Waits, and will wait for longer the next time.
     pub async fn pause(&mut self) {
-        tokio::time::sleep(self.next).await;
-        self.next = (self.next * 2).min(self.longest);
+        tokio::time::sleep(self.take()).await;
     }
 }

@@ -19,7 +19,7 @@ pub mod endings;
 pub mod gathering;
 pub mod ids;
 pub mod in_flight;
-mod together;
+pub mod together;
 pub mod unfold;
 pub mod until_answered;
 

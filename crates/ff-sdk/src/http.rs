@@ -1,8 +1,8 @@
 //! A FlowFabric server over HTTP, behind the same traits as every other backend.
 
 mod addresses;
+mod bulk;
 mod call;
-mod complete_many;
 mod engine;
 mod follow;
 mod tls;

@@ -30,16 +30,16 @@ const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
 /// Events that are there already are sent together, up to so many bytes.
 const TOGETHER_BYTES: usize = 64 * 1024;
 
-/// The position that a client goes on from: its `Last-Event-ID`; none if it has seen nothing yet.
-pub(crate) fn last_seen<P>(headers: &HeaderMap) -> Result<Option<P>, Refusal>
+/// The position that a client goes on from: its `Last-Event-ID`, or what it asked for; the first
+/// one if it has seen nothing yet.
+pub(crate) fn position<P>(headers: &HeaderMap, asked: Option<P>) -> Result<P, Refusal>
 where
-    P: FromStr<Err: Display>,
+    P: FromStr<Err: Display> + Default,
 {
     let Some(text) = header(headers, LAST_EVENT_ID)?.filter(|text| !text.is_empty()) else {
-        return Ok(None);
+        return Ok(asked.unwrap_or_default());
     };
-    let position = text.parse().map(Some);
-    position.map_err(|error| Refusal::invalid("Last-Event-ID", format!("is wrong: {error}")))
+    text.parse().map_err(|error| Refusal::invalid("Last-Event-ID", format!("is wrong: {error}")))
 }
 
 /// What is told, as it comes.

@@ -6,7 +6,7 @@ mod query;
 mod target;
 mod task;
 
-pub(crate) use json::{Asked, parse_json};
+pub(crate) use json::{Asked, bulk, parse_json};
 pub(crate) use query::parse_form;
 pub(crate) use target::{On, Target};
 pub(crate) use task::{TaskHeader, handle};

@@ -19,23 +19,18 @@ use crate::app::App;
 use crate::approval;
 use crate::metrics::Series;
 use crate::refusal::{AnswerCode, Refusal};
+use crate::route::Treatment;
 
 /// What is known about a route before a request comes.
 pub(crate) struct Middleware {
     pub(crate) app: Arc<App>,
     pub(crate) series: Arc<Series>,
-    pub(crate) open: bool,
-    pub(crate) waits: bool,
-    /// The request brings its own credential.
-    pub(crate) tokenless: bool,
-    pub(crate) lasts: bool,
-    /// Answers are those of a link, refusals too.
-    pub(crate) page: bool,
+    pub(crate) treatment: Treatment,
 }
 
 impl Middleware {
     fn time_limit(&self) -> Duration {
-        let wait = if self.waits { limits::CLAIM_WAIT_MS_MAX } else { 0 };
+        let wait = if self.treatment.waits { limits::CLAIM_WAIT_MS_MAX } else { 0 };
         self.app.limits.request_timeout() + Duration::from_millis(wait)
     }
 
@@ -43,8 +38,8 @@ impl Middleware {
     /// those who have not.
     async fn enter(&self) -> Result<OwnedSemaphorePermit, Refusal> {
         let requests = &self.app.requests;
-        let entered = requests.enter(self.waits);
-        if entered.is_ok() || self.waits {
+        let entered = requests.enter(self.treatment.waits);
+        if entered.is_ok() || self.treatment.waits {
             return entered;
         }
         self.app.connections.cut_stalled();
@@ -52,13 +47,13 @@ impl Middleware {
     }
 
     async fn run(&self, request: Request, next: Next) -> Result<Response, Refusal> {
-        self.app.access.check(&request, self.open || self.tokenless)?;
-        if self.open {
+        self.app.access.check(&request, self.treatment.open || self.treatment.tokenless)?;
+        if self.treatment.open {
             return guarded(next.run(request)).await;
         }
         let _entered = self.enter().await?;
         let running = guarded(next.run(request));
-        if self.lasts {
+        if self.treatment.lasts {
             return running.await;
         }
         tokio::time::timeout(self.time_limit(), running).await.unwrap_or_else(|_| Err(too_slow()))
@@ -72,7 +67,7 @@ pub(crate) async fn handle(
     next: Next,
 ) -> Response {
     let started = Instant::now();
-    let wants_page = middleware.page.then(|| approval::wants_page(request.headers()));
+    let wants_page = middleware.treatment.page.then(|| approval::wants_page(request.headers()));
     let answer = middleware.run(request, next).await;
     let answer = answer.unwrap_or_else(|refusal| match wants_page {
         Some(wants_page) => approval::refuse(refusal, wants_page),

@@ -23,7 +23,7 @@ const ABOUT: &str = "A durable execution engine. Times are milliseconds since th
     ones.";
 
 /// The statuses of refusals, and what they mean in general.
-const REFUSALS: [(u16, &str); 15] = [
+const REFUSALS: [(u16, &str); 14] = [
     (400, "The request breaks a rule; field names the part."),
     (401, "The bearer token is missing or wrong."),
     (403, "The server does not answer to this host, or not to a page of another site."),
@@ -36,7 +36,6 @@ const REFUSALS: [(u16, &str); 15] = [
     (415, "The path does not accept this content type."),
     (429, "Too many requests wait, or a quota is used up."),
     (500, "Something is wrong inside the server."),
-    (501, "This deployment cannot do this."),
     (503, "The server is overloaded or shutting down, or the store has trouble."),
     (504, "The store did not answer in time; the request may have been done."),
 ];

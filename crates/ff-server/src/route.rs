@@ -34,21 +34,27 @@ const COMMON: [u16; 8] = [400, 401, 403, 408, 429, 500, 503, 504];
 /// Refusals of paths that take a body.
 const WITH_BODY: [u16; 2] = [413, 415];
 
+/// How the requests of a path are treated.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Treatment {
+    /// They are answered without a token, however much there is to do.
+    pub(crate) open: bool,
+    /// They may wait for work or for an end.
+    pub(crate) waits: bool,
+    /// They bring a credential of their own, and need no token.
+    pub(crate) tokenless: bool,
+    /// They may go on for as long as their client does.
+    pub(crate) lasts: bool,
+    /// Their answers are those of a link, which browsers show, refusals too.
+    pub(crate) page: bool,
+}
+
 /// One route.
 pub(crate) struct Route {
     pub(crate) path: &'static str,
     pub(crate) method: &'static str,
     pub(crate) handler: MethodRouter<Arc<App>>,
-    /// True for a path that answers without a token, however much there is to do.
-    pub(crate) open: bool,
-    /// True for a path that may wait for work or for an end.
-    pub(crate) waits: bool,
-    /// True for a path whose requests bring a credential of their own, and need no token.
-    pub(crate) tokenless: bool,
-    /// True for a path whose request may go on for as long as its client does.
-    pub(crate) lasts: bool,
-    /// True for the path of a link, whose answers browsers show.
-    pub(crate) page: bool,
+    pub(crate) treatment: Treatment,
     schemas: Vec<NamedSchema>,
     operation: OperationBuilder,
     refusals: Vec<u16>,
@@ -124,11 +130,7 @@ where
         path: O::PATH,
         method: O::METHOD.as_str(),
         handler,
-        open: false,
-        waits: O::WAITS,
-        tokenless: false,
-        lasts: false,
-        page: false,
+        treatment: Treatment { waits: O::WAITS, ..Treatment::default() },
         schemas: Vec::new(),
         operation,
         refusals: [&COMMON, O::REFUSES].concat(),
@@ -146,19 +148,19 @@ where
 impl Route {
     /// Answers without a token, and however busy the server is.
     pub(crate) fn open(mut self) -> Self {
-        self.open = true;
+        self.treatment.open = true;
         self
     }
 
     /// Takes requests that bring a credential of their own.
     pub(crate) fn tokenless(mut self) -> Self {
-        self.tokenless = true;
+        self.treatment.tokenless = true;
         self
     }
 
     /// Its request may go on for as long as its client does, in a place of those that wait.
     pub(crate) fn lasting(mut self) -> Self {
-        (self.waits, self.lasts) = (true, true);
+        (self.treatment.waits, self.treatment.lasts) = (true, true);
         self
     }
 
@@ -262,7 +264,7 @@ impl Route {
 
     /// A JSON answer, or a page for those who accept one.
     pub(crate) fn answers_page<A: ToSchema>(mut self, about: &str) -> Self {
-        self.page = true;
+        self.treatment.page = true;
         self.collect::<A>();
         self.response(200, about, [(JSON, reference::<A>()), (HTML, text())])
     }
@@ -306,7 +308,7 @@ impl Route {
             let name = format!("Problem{status}");
             operation = operation.response(status.to_string(), Ref::from_response_name(name));
         }
-        if !self.open && !self.tokenless {
+        if !self.treatment.open && !self.treatment.tokenless {
             operation = operation.security(SecurityRequirement::new("bearer", [""; 0]));
         }
         (PathItem::new(self.http_method, operation.build()), self.schemas)

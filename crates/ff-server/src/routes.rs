@@ -67,15 +67,10 @@ pub(crate) fn all() -> Vec<Route> {
 /// The router of a server.
 pub(crate) fn router(app: &Arc<App>) -> Router {
     let routed = all().into_iter().fold(Router::new(), |router, route| {
-        let middleware = Arc::new(Middleware {
-            app: Arc::clone(app),
-            series: app.metrics.series(route.method, route.path),
-            open: route.open || app.open_metrics && route.path == ff_api::raw::Metrics::PATH,
-            waits: route.waits,
-            tokenless: route.tokenless,
-            lasts: route.lasts,
-            page: route.page,
-        });
+        let (series, mut treatment) =
+            (app.metrics.series(route.method, route.path), route.treatment);
+        treatment.open |= app.open_metrics && route.path == ff_api::raw::Metrics::PATH;
+        let middleware = Arc::new(Middleware { app: Arc::clone(app), series, treatment });
         router.route(route.path, route.handler.layer(from_fn_with_state(middleware, handle)))
     });
     routed

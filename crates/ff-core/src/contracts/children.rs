@@ -197,7 +197,7 @@ fn outer_wait(
     let upstream = if is_name(&one.task) {
         child_id(parent, &one.task, config)
     } else {
-        let rule = "must be names of children, or ids of members of the flow";
+        let rule = "must be names of children, or whole ids of members of the flow";
         one.task.parse().map_err(|_| invalid(field, rule))?
     };
     if upstream.partition() != parent.partition() {

@@ -7,7 +7,7 @@ use super::create::{CreateExecution, Created};
 use super::many::{CancelMany, ManyChanged, ReplayMany};
 use super::tags::{Tags, check_tags};
 use crate::ToSchema;
-use crate::argument::{check_bytes, check_range};
+use crate::argument::{check_range, check_words};
 use crate::engine_backend::Answer;
 use crate::error::EngineError;
 use crate::limits;
@@ -109,7 +109,7 @@ pub struct CancelExecution {
 impl CancelExecution {
     /// Checks what the types do not already hold.
     pub fn validate(&self) -> Result<(), EngineError> {
-        check_reason(&self.reason)
+        check_words(&self.reason, "")
     }
 }
 
@@ -151,8 +151,7 @@ pub struct ReplayExecution {
 impl ReplayExecution {
     /// Checks what the types do not already hold.
     pub fn validate(&self) -> Result<(), EngineError> {
-        check_reason(&self.reason)?;
-        check_bytes("requested_by", self.requested_by.len(), limits::CREATOR_BYTES_MAX)
+        check_words(&self.reason, &self.requested_by)
     }
 }
 
@@ -188,7 +187,7 @@ pub struct RevokeLease {
 impl RevokeLease {
     /// Checks what the types do not already hold.
     pub fn validate(&self) -> Result<(), EngineError> {
-        check_reason(&self.reason)
+        check_words(&self.reason, "")
     }
 }
 
@@ -298,10 +297,6 @@ impl Operation for SetTags {
     const ANSWERS: &'static str = "They are set.";
     /// Quotes and backslashes may double them.
     const BODY_BYTES_MAX: usize = 4 * limits::TAGS_BYTES_MAX as usize;
-}
-
-fn check_reason(reason: &str) -> Result<(), EngineError> {
-    check_bytes("reason", reason.len(), limits::REASON_BYTES_MAX)
 }
 
 #[cfg(test)]

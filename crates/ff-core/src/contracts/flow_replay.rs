@@ -3,9 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ToSchema;
-use crate::argument::check_bytes;
+use crate::argument::check_words;
 use crate::error::EngineError;
-use crate::limits;
 use crate::operation::{Input, Operation};
 use crate::types::{ExecutionId, FlowId, RequestId};
 
@@ -38,8 +37,7 @@ pub struct ReplayFailed {
 impl ReplayFailed {
     /// Checks what the types do not already hold.
     pub fn validate(&self) -> Result<(), EngineError> {
-        check_bytes("reason", self.reason.len(), limits::REASON_BYTES_MAX)?;
-        check_bytes("requested_by", self.requested_by.len(), limits::CREATOR_BYTES_MAX)
+        check_words(&self.reason, &self.requested_by)
     }
 }
 

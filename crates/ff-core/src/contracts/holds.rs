@@ -5,10 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::executions::ExecutionState;
 use super::list::page_limit;
 use crate::ToSchema;
-use crate::argument::check_bytes;
+use crate::argument::check_words;
 use crate::engine_backend::Answer;
 use crate::error::EngineError;
-use crate::limits;
 use crate::operation::{Input, Method, Nothing, Operation};
 use crate::state::{BlockingReason, PublicState};
 use crate::types::{ExecutionId, ExecutionKind, LaneId, Namespace, RequestId, TimestampMs};
@@ -176,9 +175,4 @@ pub struct HeldExecution {
     /// Why, for a person.
     #[serde(default)]
     pub reason: String,
-}
-
-fn check_words(reason: &str, requested_by: &str) -> Result<(), EngineError> {
-    check_bytes("reason", reason.len(), limits::REASON_BYTES_MAX)?;
-    check_bytes("requested_by", requested_by.len(), limits::CREATOR_BYTES_MAX)
 }

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::executions::{CancelExecution, ReplayExecution};
 use super::list::ListFilter;
 use crate::ToSchema;
+use crate::argument::check_words;
 use crate::error::EngineError;
 use crate::operation::{Nothing, Operation};
 use crate::types::{ExecutionId, RequestId};
@@ -35,7 +35,7 @@ impl CancelMany {
             let rule = "must be one of what is not over: the others cannot be cancelled";
             return Err(EngineError::invalid("filter.state", rule));
         }
-        CancelExecution { reason: self.reason.clone(), request_id: None }.validate()
+        check_words(&self.reason, "")
     }
 }
 
@@ -83,8 +83,7 @@ impl ReplayMany {
             let rule = "must be completed, failed, cancelled, expired or skipped";
             return Err(EngineError::invalid("filter.state", rule));
         }
-        let (reason, requested_by) = (self.reason.clone(), self.requested_by.clone());
-        ReplayExecution { reason, requested_by, ..ReplayExecution::default() }.validate()
+        check_words(&self.reason, &self.requested_by)
     }
 }
 

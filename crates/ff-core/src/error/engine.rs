@@ -38,7 +38,7 @@ pub enum EngineError {
         /// What stood there.
         value: String,
     },
-    /// This backend cannot do this.
+    /// What carried an operation out is gone, and nobody knows how far it came.
     Unavailable {
         /// The operation.
         op: &'static str,
@@ -143,10 +143,10 @@ impl EngineError {
             Self::Refused { code, .. } => code.class(),
             Self::Backend(error) => backend_class(error),
             Self::Corrupt { .. } => ErrorClass::Bug,
-            Self::UnknownCode { .. }
-            | Self::Unavailable { .. }
-            | Self::InvalidArgument { .. }
-            | Self::Contextual { .. } => ErrorClass::Terminal,
+            Self::Unavailable { .. } => ErrorClass::Retryable,
+            Self::UnknownCode { .. } | Self::InvalidArgument { .. } | Self::Contextual { .. } => {
+                ErrorClass::Terminal
+            }
         }
     }
 
@@ -159,6 +159,7 @@ impl EngineError {
     pub fn retry(&self) -> Retry {
         match self.through() {
             Self::Backend(error) => error.retry,
+            Self::Unavailable { .. } => Retry::IfReplaySafe,
             _ => Retry::Never,
         }
     }
@@ -182,7 +183,7 @@ impl EngineError {
             Self::Refused { code, .. } => code.http_status(),
             Self::Backend(error) if error.kind == BackendErrorKind::Timeout => 504,
             Self::Backend(error) if backend_kind(error) == ErrorKind::Unavailable => 503,
-            Self::Unavailable { .. } => 501,
+            Self::Unavailable { .. } => 503,
             Self::InvalidArgument { .. } => 400,
             Self::Backend(_)
             | Self::UnknownCode { .. }
@@ -225,7 +226,7 @@ impl fmt::Display for EngineError {
             Self::Corrupt { record, field, value } => {
                 write!(f, "record {record} is damaged: field {field} holds {value:?}")
             }
-            Self::Unavailable { op } => write!(f, "{op} is not available on this backend"),
+            Self::Unavailable { op } => write!(f, "{op} ended without an answer"),
             Self::InvalidArgument { field, rule } => write!(f, "{field} {rule}"),
             Self::Contextual { source, context } => write!(f, "{context}: {source}"),
         }
@@ -331,6 +332,7 @@ mod tests {
             (backend(Auth, Retry::Never), ErrorClass::Terminal, 503),
             (backend(Protocol, Retry::Never), ErrorClass::Bug, 500),
             (backend(Corrupt, Retry::Never), ErrorClass::Bug, 500),
+            (EngineError::Unavailable { op: "claim" }, ErrorClass::Retryable, 503),
         ];
         for (error, class, status) in table {
             assert_eq!((error.class(), error.http_status()), (class, status), "{error}");
@@ -345,10 +347,7 @@ mod tests {
                 EngineError::corrupt("{fp:1}:x", "priority", "abc"),
                 "record {fp:1}:x is damaged: field priority holds \"abc\"",
             ),
-            (
-                EngineError::Unavailable { op: "suspend" },
-                "suspend is not available on this backend",
-            ),
+            (EngineError::Unavailable { op: "suspend" }, "suspend ended without an answer"),
         ];
         for (error, message) in table {
             assert_eq!(error.to_string(), message);

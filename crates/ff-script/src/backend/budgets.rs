@@ -16,8 +16,8 @@ use ff_core::types::{BudgetId, ExecutionId, ExecutionRef, FlowId, TimestampMs};
 
 use super::executions::named;
 use super::facts::Decided;
-use super::reads::Position;
-use super::{CALLS_MAX, FIRST, ScriptBackend};
+use super::pages::Span;
+use super::{FIRST, ScriptBackend};
 use crate::calls::attachment::{AttachBudget, NoteBudget, NoteBudgetReply};
 use crate::calls::budget::{
     self, BudgetRow, CreateBudgetReply, DeleteBudgetReply, DescribeBudget, DescribeBudgetReply,
@@ -302,39 +302,15 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
 
     async fn page_of_budgets(&self, query: ListBudgets) -> Result<BudgetPage, EngineError> {
         let limit = query.checked_limit()?;
-        let count = self.config.num_budget_partitions;
-        let mut at = match query.cursor.as_deref().map(Position::decode) {
-            None => Some(Position { partition: 0, inside: None }),
-            Some(Some(position)) if position.partition < count => Some(position),
-            Some(_) => {
-                return Err(EngineError::invalid("cursor", "must be a next_cursor of this list"));
-            }
+        let (family, cursor) = (PartitionFamily::Budget, query.cursor);
+        let span = Span { family, partition: None, cursor, limit };
+        let call = |cursor, limit| budget::ListBudgets { cursor, limit };
+        let open = |ListBudgetsReply::Page { budgets, next_cursor }| {
+            (budgets.0.into_iter().map(record).collect(), next_cursor)
         };
-        let (mut budgets, mut calls) = (Vec::new(), 0);
-        while let Some(position) = at.take() {
-            let wanted = limit - budgets.len() as u32;
-            if wanted == 0 || calls == CALLS_MAX {
-                at = Some(position);
-                break;
-            }
-            let cursor = position.inside.clone().unwrap_or_default();
-            let call = budget::ListBudgets { cursor, limit: wanted };
-            let ListBudgetsReply::Page { budgets: found, next_cursor } =
-                self.call(Partition::budget(position.partition), call).await?;
-            budgets.extend(found.0.into_iter().map(record));
-            at = following(position, next_cursor, count);
-            calls += 1;
-        }
-        Ok(BudgetPage { budgets, next_cursor: at.map(|position| position.encode()) })
+        let (budgets, next_cursor) = self.list_from(span, call, open).await?;
+        Ok(BudgetPage { budgets, next_cursor })
     }
-}
-
-fn following(at: Position, inside: Option<String>, count: u16) -> Option<Position> {
-    if inside.is_some() {
-        return Some(Position { inside, ..at });
-    }
-    let partition = at.partition + 1;
-    (partition < count).then_some(Position { partition, inside: None })
 }
 
 fn record(BudgetRow { budget_id, settings, dimensions }: BudgetRow) -> BudgetRecord {

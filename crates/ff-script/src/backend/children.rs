@@ -4,8 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ff_core::backend::Handle;
-use ff_core::contracts::{AddedChild, ChildrenAdded, GraphTask, PlannedChild, plan_children};
-use ff_core::error::EngineError;
+use ff_core::contracts::{
+    AddedChild, ChildrenAdded, GraphTask, PlannedChild, child_id, plan_children,
+};
+use ff_core::error::{Code, EngineError};
 use ff_core::limits;
 use ff_core::types::{ExecutionId, LaneId};
 
@@ -24,6 +26,8 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         tasks: Vec<GraphTask>,
     ) -> Result<ChildrenAdded, EngineError> {
         let names: Vec<String> = tasks.iter().map(|task| task.name.clone()).collect();
+        let waits = tasks.iter().flat_map(|task| &task.after).map(|one| one.task.clone());
+        let waits: Vec<String> = waits.collect();
         let planned = plan_children(&handle.execution_id, &handle.lane, tasks, &self.config)?;
         let children: Vec<Child> =
             planned.children.into_iter().map(Child::try_from).collect::<Result<_, _>>()?;
@@ -38,13 +42,36 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
                 part.iter().flat_map(|child| child.edges.iter().cloned()).collect();
             call.fill(&nodes, &edges);
             let (AddChildrenReply::Added { flow_id: id, added: new }
-            | AddChildrenReply::AddedBefore { flow_id: id, added: new }) =
-                self.call_on(handle.execution_id, call).await?;
+            | AddChildrenReply::AddedBefore { flow_id: id, added: new }) = self
+                .call_on(handle.execution_id, call)
+                .await
+                .map_err(|error| self.told_by_name(error, &handle.execution_id, &waits))?;
             flow_id = id;
             added.extend(new.0);
         }
         let children = in_order(names, &children, &added);
         Ok(ChildrenAdded { flow_id, children })
+    }
+
+    /// Who waits for a name that nobody has is told the name: the id made of it says nothing.
+    fn told_by_name(
+        &self,
+        error: EngineError,
+        parent: &ExecutionId,
+        waits: &[String],
+    ) -> EngineError {
+        let id_of = |name: &&String| child_id(parent, name, &self.config).to_string();
+        let unknown = waits.iter().find(|name| error.details().contains(&id_of(name)));
+        match (error.code(), unknown) {
+            (Some(code @ Code::ExecutionNotInFlow), Some(name)) => {
+                let detail = format!(
+                    "no child is called {name:?}; other members of the flow are named by their \
+                     whole ids, {{fp:N}}:<uuid>"
+                );
+                EngineError::Refused { code, details: vec![detail] }
+            }
+            _ => error,
+        }
     }
 
     async fn register_lanes(&self, children: &[Child]) -> Result<(), EngineError> {

@@ -12,9 +12,7 @@ use tokio::task::JoinSet;
 use super::call;
 use crate::call::Call;
 use crate::host::Host;
-
-/// Partitions that are called at the same time.
-const AT_ONCE_MAX: usize = 16;
+use crate::together::AT_ONCE_MAX;
 
 /// A partition in which something was not done, and why.
 pub(super) type Failed = (Partition, EngineError);

@@ -2,6 +2,7 @@
 
 use ff_core::contracts::{ExecutionState, HoldExecution, ListHeld, ListHeldPage, ReleaseExecution};
 use ff_core::engine_backend::{Answer, Holds};
+use ff_core::partition::PartitionFamily;
 use ff_core::types::ExecutionId;
 
 use super::ScriptBackend;
@@ -54,7 +55,8 @@ impl<H: Host + ?Sized> Holds for ScriptBackend<H> {
     fn list_held(&self, query: ListHeld) -> Answer<'_, ListHeldPage> {
         Box::pin(async move {
             let limit = query.checked_limit()?;
-            let span = Span { partition: query.partition, cursor: query.cursor, limit };
+            let (family, partition) = (PartitionFamily::Flow, query.partition);
+            let span = Span { family, partition, cursor: query.cursor, limit };
             let call = |cursor, limit| calls::hold::ListHeld { cursor, limit };
             let listed = self.list_from(span, call, |ListHeldReply::Page { held, next_cursor }| {
                 (held.0, next_cursor)

@@ -11,12 +11,12 @@ use ff_core::error::EngineError;
 use ff_core::partition::Partition;
 use ff_core::state::PublicState;
 use ff_core::types::LaneId;
-use tokio::task::JoinSet;
 
-use super::reads::{ASKED_AT_ONCE_MAX, own_input, read_row};
+use super::reads::{own_input, read_row};
 use super::{ScriptBackend, call};
 use crate::calls::list::{ListExecutions, ListExecutionsReply};
 use crate::host::Host;
+use crate::together::some_at_a_time;
 use crate::value::Value;
 use crate::wire::{Reading, Rest, Row};
 
@@ -189,17 +189,14 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         walks: Vec<Walk>,
         merge: &mut Merge,
     ) -> Result<(), EngineError> {
-        let (mut walks, mut steps) = (walks.into_iter(), JoinSet::new());
-        loop {
-            for walk in walks.by_ref().take(ASKED_AT_ONCE_MAX - steps.len()) {
-                steps.spawn(step(Arc::clone(&self.host), Arc::clone(asked), walk));
-            }
-            let Some(stepped) = steps.join_next().await else { break };
-            let unavailable = |_| EngineError::Unavailable { op: "list_executions" };
-            let (walk, rows) = stepped.map_err(unavailable)??;
+        let steps =
+            walks.into_iter().map(|walk| step(Arc::clone(&self.host), Arc::clone(asked), walk));
+        some_at_a_time("list_executions", steps, |(walk, rows)| {
             merge.walks.push(walk);
             merge.rows.extend(rows);
-        }
+            Ok(())
+        })
+        .await?;
         merge.rows.sort_by(|one, other| one.place.cmp(&other.place));
         Ok(())
     }

@@ -7,15 +7,14 @@ use ff_core::contracts::{
 };
 use ff_core::error::EngineError;
 use ff_core::types::{ExecutionId, RequestId};
-use tokio::task::JoinSet;
 
-use super::reads::ASKED_AT_ONCE_MAX;
 use super::{ScriptBackend, call};
 use crate::call::Call;
 use crate::calls::cancel::CancelExecution;
 use crate::calls::replay::ReplayExecution;
 use crate::host::Host;
 use crate::ids::{IdSource, SystemIds};
+use crate::together::some_at_a_time;
 
 /// The id of the change of one of many: the same for every repetition of the request.
 fn name_of_one(request_id: RequestId, execution_id: ExecutionId) -> RequestId {
@@ -89,18 +88,11 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         C: Call + Send + 'static,
         C::Reply: Send,
     {
-        let (mut ids, mut changing) = (ids.into_iter(), JoinSet::new());
-        loop {
-            for id in ids.by_ref().take(ASKED_AT_ONCE_MAX - changing.len()) {
-                let (host, change) = (Arc::clone(&self.host), change(id));
-                let sent = async move { call(host.as_ref(), id.partition(), change).await };
-                changing.spawn(async move { (id, sent.await.map(drop)) });
-            }
-            let Some(changed) = changing.join_next().await else { return Ok(()) };
-            let (id, outcome) =
-                changed.map_err(|_| EngineError::Unavailable { op: "change_many" })?;
-            count(id, outcome, done)?;
-        }
+        let changes = ids.into_iter().map(|id| {
+            let (host, change) = (Arc::clone(&self.host), change(id));
+            async move { Ok((id, call(host.as_ref(), id.partition(), change).await.map(drop))) }
+        });
+        some_at_a_time("change_many", changes, |(id, outcome)| count(id, outcome, done)).await
     }
 }
 

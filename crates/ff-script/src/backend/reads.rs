@@ -4,20 +4,18 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use ff_core::bytes::{decode_token, encode_token};
 use ff_core::contracts::{
     AttemptRecord, Attempts, Depths, Event, EventPage, EventQuery, ExecutionCounts,
     ExecutionSnapshot, ExecutionSummary, Explanation, History, KindCounts, LaneDepth, LaneList,
-    LaneQuery, ListFilter, ListPage, NeedDepth, found,
+    LaneQuery, LaneSettings, ListFilter, ListPage, NeedDepth, found,
 };
 use ff_core::engine_backend::{Answer, Reads};
 use ff_core::error::{Code, EngineError};
 use ff_core::limits;
 use ff_core::need::Need;
-use ff_core::partition::{Partition, PartitionConfig};
+use ff_core::partition::Partition;
 use ff_core::state::PublicState;
 use ff_core::types::{AttemptIndex, EventCursor, ExecutionId, FlowId, LaneId, TimestampMs};
-use tokio::task::JoinSet;
 
 use super::partition::depths;
 use super::snapshot::snapshot;
@@ -30,12 +28,9 @@ use crate::calls::describe::{
 use crate::calls::events::{ReadEvents, ReadEventsReply};
 use crate::calls::list::{CountExecutions, CountExecutionsReply};
 use crate::host::Host;
+use crate::together::some_at_a_time;
 use crate::value::Value;
 use crate::wire::{Reading, Row, row};
-
-/// Partitions that are asked at the same time: one after the other, each would wait for its own
-/// sync of a busy journal.
-pub(super) const ASKED_AT_ONCE_MAX: usize = 16;
 
 impl<H: Host + ?Sized> Reads for ScriptBackend<H> {
     fn describe_execution(
@@ -106,12 +101,7 @@ impl<H: Host + ?Sized> Reads for ScriptBackend<H> {
             let limit = query.checked_limit()? as usize;
             let only =
                 query.partition.map(|index| self.config.flow_partition(index)).transpose()?;
-            let mut settings = self.lane_settings().await?;
-            let ListLanesReply::Lanes { lanes, unused } = self.call(FIRST, ListLanes {}).await?;
-            let mut lanes = lanes.0;
-            lanes.extend(settings.keys().cloned());
-            lanes.sort_unstable();
-            lanes.dedup();
+            let (mut lanes, unused, mut settings) = self.known_lanes().await?;
             lanes.retain(|lane| query.cursor.as_ref().is_none_or(|after| lane > after));
             let more = lanes.len() > limit;
             lanes.truncate(limit);
@@ -124,7 +114,7 @@ impl<H: Host + ?Sized> Reads for ScriptBackend<H> {
                 depth.settings = settings.remove(&depth.lane);
             }
             if only.is_none() {
-                self.forget_unused(&mut lanes, &unused.0).await?;
+                self.forget_unused(&mut lanes, &unused).await?;
             }
             Ok(LaneList { lanes, next_cursor })
         })
@@ -172,6 +162,20 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         Ok(lanes.0)
     }
 
+    /// The lanes in use or with settings, those of them that nobody has used for long, and the
+    /// settings.
+    async fn known_lanes(
+        &self,
+    ) -> Result<(Vec<LaneId>, Vec<LaneId>, BTreeMap<LaneId, LaneSettings>), EngineError> {
+        let settings = self.lane_settings().await?;
+        let ListLanesReply::Lanes { lanes, unused } = self.call(FIRST, ListLanes {}).await?;
+        let mut lanes = lanes.0;
+        lanes.extend(settings.keys().cloned());
+        lanes.sort_unstable();
+        lanes.dedup();
+        Ok((lanes, unused.0, settings))
+    }
+
     /// Lanes that nobody has used for long, and in which nothing waits, go away.
     async fn forget_unused(
         &self,
@@ -189,18 +193,13 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
 
     /// How much waits in all lanes in use or with settings. Those that nobody uses go away.
     pub(super) async fn all_depths(&self) -> Result<Depths, EngineError> {
-        let mut settings = self.lane_settings().await?;
-        let ListLanesReply::Lanes { lanes, unused } = self.call(FIRST, ListLanes {}).await?;
-        let mut lanes = lanes.0;
-        lanes.extend(settings.keys().cloned());
-        lanes.sort_unstable();
-        lanes.dedup();
+        let (mut lanes, unused, mut settings) = self.known_lanes().await?;
         lanes.truncate(limits::LANES_MAX as usize);
         let mut depths = self.summed_depths(lanes).await?;
         for depth in &mut depths.lanes {
             depth.settings = settings.remove(&depth.lane);
         }
-        self.forget_unused(&mut depths.lanes, &unused.0).await?;
+        self.forget_unused(&mut depths.lanes, &unused).await?;
         Ok(depths)
     }
 
@@ -231,15 +230,12 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         T: Send + 'static,
         F: Future<Output = Result<T, EngineError>> + Send + 'static,
     {
-        let mut partitions = self.config.flow_partitions();
-        let mut asking = JoinSet::new();
-        loop {
-            for partition in partitions.by_ref().take(ASKED_AT_ONCE_MAX - asking.len()) {
-                asking.spawn(ask(Arc::clone(&self.host), partition));
-            }
-            let Some(answer) = asking.join_next().await else { return Ok(()) };
-            collect(answer.map_err(|_| EngineError::Unavailable { op })??);
-        }
+        let asked = self.config.flow_partitions().map(|it| ask(Arc::clone(&self.host), it));
+        some_at_a_time(op, asked, |part| {
+            collect(part);
+            Ok(())
+        })
+        .await
     }
 
     pub(super) async fn events(
@@ -312,56 +308,6 @@ fn older(one: Option<TimestampMs>, other: Option<TimestampMs>) -> Option<Timesta
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
         (one, other) => one.or(other),
-    }
-}
-
-/// A place in a list over partitions: the partition, and the store's own cursor inside it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Position {
-    pub(super) partition: u16,
-    pub(super) inside: Option<String>,
-}
-
-impl Position {
-    pub(super) fn first(
-        filter: &ListFilter,
-        config: &PartitionConfig,
-    ) -> Result<Self, EngineError> {
-        let position = match &filter.cursor {
-            Some(cursor) => Self::decode(cursor)
-                .filter(|position| position.partition < config.num_flow_partitions),
-            None => Some(Self { partition: filter.partition.unwrap_or(0), inside: None }),
-        };
-        position
-            .filter(|position| filter.partition.is_none_or(|only| only == position.partition))
-            .ok_or_else(|| EngineError::invalid("cursor", "must be a next_cursor of this list"))
-    }
-
-    pub(super) fn next(
-        self,
-        inside: Option<String>,
-        filter: &ListFilter,
-        config: &PartitionConfig,
-    ) -> Option<Self> {
-        if inside.is_some() {
-            return Some(Self { inside, ..self });
-        }
-        let partition = self.partition + 1;
-        let more = filter.partition.is_none() && partition < config.num_flow_partitions;
-        more.then_some(Self { partition, inside: None })
-    }
-
-    pub(super) fn encode(&self) -> String {
-        let inside = self.inside.as_deref().unwrap_or_default();
-        encode_token(format!("1.{}.{inside}", self.partition).as_bytes())
-    }
-
-    pub(super) fn decode(text: &str) -> Option<Self> {
-        let text = String::from_utf8(decode_token(text)?).ok()?;
-        let mut parts = text.splitn(3, '.');
-        let (version, partition, inside) = (parts.next()?, parts.next()?, parts.next()?);
-        let inside = (!inside.is_empty()).then(|| inside.to_owned());
-        (version == "1").then_some(Self { partition: partition.parse().ok()?, inside })
     }
 }
 
@@ -472,20 +418,4 @@ pub(super) fn time_of(cursor: &EventCursor) -> Option<TimestampMs> {
 
 pub(super) fn parse_cursor(text: &str) -> Result<EventCursor, EngineError> {
     EventCursor::parse(text).map_err(|_| EngineError::corrupt("event log", "cursor", text))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_position_survives_its_text_and_nothing_else_is_one() {
-        for inside in [None, Some("q:a.b|12|x".to_owned())] {
-            let position = Position { partition: 255, inside };
-            assert_eq!(Position::decode(&position.encode()), Some(position));
-        }
-        for wrong in ["", "x", "MS4", "Mi4xLg", "MS54Lg", "MS43MDAwMC4", "===", "\u{e9}"] {
-            assert_eq!(Position::decode(wrong), None, "{wrong}");
-        }
-    }
 }

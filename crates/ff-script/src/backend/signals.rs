@@ -10,6 +10,7 @@ use ff_core::contracts::{
 use ff_core::engine_backend::{Answer, Signals};
 use ff_core::error::{Code, EngineError};
 use ff_core::limits;
+use ff_core::partition::PartitionFamily;
 use ff_core::types::{ExecutionId, SignalId};
 
 use super::ScriptBackend;
@@ -72,7 +73,8 @@ impl<H: Host + ?Sized> Signals for ScriptBackend<H> {
     fn list_suspended(&self, query: ListSuspended) -> Answer<'_, ListSuspendedPage> {
         Box::pin(async move {
             let limit = query.checked_limit()?;
-            let span = Span { partition: query.partition, cursor: query.cursor, limit };
+            let (family, partition) = (PartitionFamily::Flow, query.partition);
+            let span = Span { family, partition, cursor: query.cursor, limit };
             let call = |cursor, limit| calls::waits::ListSuspended { cursor, limit };
             let open =
                 |ListSuspendedReply::Page { suspended, next_cursor }| (suspended.0, next_cursor);

@@ -9,6 +9,7 @@ use futures_core::future::BoxFuture;
 
 use super::next_task::fail_outcome;
 use super::{ScriptBackend, held};
+use crate::call::Call;
 use crate::calls::cancel::CancelExecution;
 use crate::calls::complete::CompleteExecution;
 use crate::calls::fail::{FailExecution, FailExecutionReply};
@@ -34,23 +35,18 @@ impl<H: Host + ?Sized> Tasks for ScriptBackend<H> {
         percent: Option<u8>,
         message: Option<String>,
     ) -> Answer<'a, ()> {
-        Box::pin(async move {
-            let call = held!(
-                handle,
-                UpdateProgress {
-                    progress_pct: percent.map(|percent| percent.to_string()).unwrap_or_default(),
-                    progress_message: message.unwrap_or_default(),
-                }
-            );
-            self.call_on(handle.execution_id, call).await.map(drop)
-        })
+        let call = held!(
+            handle,
+            UpdateProgress {
+                progress_pct: percent.map(|percent| percent.to_string()).unwrap_or_default(),
+                progress_message: message.unwrap_or_default(),
+            }
+        );
+        self.say(handle, call)
     }
 
     fn complete<'a>(&'a self, handle: &'a Handle, result: Option<Vec<u8>>) -> Answer<'a, ()> {
-        Box::pin(async move {
-            let call = held!(handle, CompleteExecution { result: result.unwrap_or_default() });
-            self.call_on(handle.execution_id, call).await.map(drop)
-        })
+        self.say(handle, held!(handle, CompleteExecution { result: result.unwrap_or_default() }))
     }
 
     fn complete_many(
@@ -86,25 +82,20 @@ impl<H: Host + ?Sized> Tasks for ScriptBackend<H> {
     }
 
     fn cancel<'a>(&'a self, handle: &'a Handle, reason: &'a str) -> Answer<'a, ()> {
-        Box::pin(async move {
-            let call = CancelExecution {
-                execution_id: handle.execution_id,
-                lease_id: Some(handle.fence.lease_id),
-                lease_epoch: Some(handle.fence.lease_epoch),
-                attempt_id: Some(handle.fence.attempt_id),
-                reason: reason.to_owned(),
-                source: "lease_holder".to_owned(),
-                request_id: None,
-            };
-            self.call_on(handle.execution_id, call).await.map(drop)
-        })
+        let call = CancelExecution {
+            execution_id: handle.execution_id,
+            lease_id: Some(handle.fence.lease_id),
+            lease_epoch: Some(handle.fence.lease_epoch),
+            attempt_id: Some(handle.fence.attempt_id),
+            reason: reason.to_owned(),
+            source: "lease_holder".to_owned(),
+            request_id: None,
+        };
+        self.say(handle, call)
     }
 
     fn delay<'a>(&'a self, handle: &'a Handle, delay_until: Moment) -> Answer<'a, ()> {
-        Box::pin(async move {
-            let call = held!(handle, DelayExecution { delay_until });
-            self.call_on(handle.execution_id, call).await.map(drop)
-        })
+        self.say(handle, held!(handle, DelayExecution { delay_until }))
     }
 
     fn add_children<'a>(
@@ -116,9 +107,17 @@ impl<H: Host + ?Sized> Tasks for ScriptBackend<H> {
     }
 
     fn wait_children<'a>(&'a self, handle: &'a Handle) -> Answer<'a, ()> {
-        Box::pin(async move {
-            let call = held!(handle, MoveToWaitingChildren {});
-            self.call_on(handle.execution_id, call).await.map(drop)
-        })
+        self.say(handle, held!(handle, MoveToWaitingChildren {}))
+    }
+}
+
+impl<H: Host + ?Sized> ScriptBackend<H> {
+    /// A call whose answer says no more than that it was done.
+    fn say<'a, C: Call + 'a>(&'a self, handle: &Handle, call: C) -> Answer<'a, ()>
+    where
+        C::Reply: Send,
+    {
+        let sent = self.call_on(handle.execution_id, call);
+        Box::pin(async move { sent.await.map(drop) })
     }
 }

@@ -29,12 +29,9 @@ impl Client {
         requested_by: &str,
         reason: &str,
     ) -> Result<ExecutionState, SdkError> {
-        let name = execution.into();
-        let id = self.connection.resolve(name)?;
         let (reason, requested_by) = (reason.to_owned(), requested_by.to_owned());
         let request = HoldExecution { reason, requested_by, request_id: None };
-        let held = self.engine().hold_execution(id, request).await;
-        held.map_err(|error| name.advise(error).in_context("hold").into())
+        self.ask(execution, "hold", |engine, id| engine.hold_execution(id, request)).await
     }
 
     /// Lets a held execution go on as if it had not been held.
@@ -43,11 +40,8 @@ impl Client {
         execution: impl Into<ExecutionRef>,
         requested_by: &str,
     ) -> Result<ExecutionState, SdkError> {
-        let name = execution.into();
-        let id = self.connection.resolve(name)?;
         let request = ReleaseExecution { requested_by: requested_by.to_owned(), request_id: None };
-        let released = self.engine().release_execution(id, request).await;
-        released.map_err(|error| name.advise(error).in_context("release").into())
+        self.ask(execution, "release", |engine, id| engine.release_execution(id, request)).await
     }
 
     /// What is held, partition by partition, longest first.

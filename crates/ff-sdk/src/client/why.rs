@@ -21,10 +21,7 @@ impl Client {
     /// # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
     /// ```
     pub async fn why(&self, execution: impl Into<ExecutionRef>) -> Result<Explanation, SdkError> {
-        let name = execution.into();
-        let id = self.connection.resolve(name)?;
-        let explained = self.engine().explain_execution(id).await;
-        explained.map_err(|error| name.advise(error).in_context("why").into())
+        self.ask(execution, "why", |engine, id| engine.explain_execution(id)).await
     }
 
     /// Why no connected worker can take an execution that waits for one, in words; none if some

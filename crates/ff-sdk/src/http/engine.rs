@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ff_api::create::{BULK_MAX, BulkCreate, Create};
+use ff_api::create::Create;
 use ff_api::flow::CancelFlowRequest;
 use ff_api::frames::AppendFrames;
 use ff_api::grant::ClaimGranted;
@@ -18,7 +18,6 @@ use ff_core::backend::{FailOutcome, FailureClass, FailureReason, Frame, Handle, 
 use ff_core::contracts::*;
 use ff_core::engine_backend::{Answer, EngineBackend};
 use ff_core::error::EngineError;
-use ff_core::object::Object;
 use ff_core::operation::{Nothing, Operation};
 use ff_core::partition::PartitionConfig;
 use ff_core::types::{
@@ -472,52 +471,6 @@ impl Grants for HttpBackend {
 }
 
 impl HttpBackend {
-    /// Checks a submission and gives it an id, so that its repetition is the same one.
-    fn place(&self, execution: CreateExecution) -> Result<Placed, EngineError> {
-        let is_fresh = execution.execution_id.is_none();
-        let new = execution.place(SystemIds.ordered(), &self.partitions)?;
-        let (fresh, bytes) = (is_fresh.then_some(new.execution_id), new.payload.len());
-        Ok(Placed { fresh, bytes, request: new.into() })
-    }
-
-    /// Sends what is right, and answers in the order of the request.
-    async fn create_all(
-        &self,
-        executions: Vec<CreateExecution>,
-    ) -> Vec<Result<Created, EngineError>> {
-        let (mut placed, mut wrong) = (Vec::with_capacity(executions.len()), Vec::new());
-        for (position, execution) in executions.into_iter().enumerate() {
-            match self.place(execution) {
-                Ok(execution) => placed.push(execution),
-                Err(error) => wrong.push((position, error)),
-            }
-        }
-        let mut answers = Vec::with_capacity(placed.len());
-        for batch in batches(placed) {
-            answers.extend(self.create_batch(batch).await);
-        }
-        for (position, error) in wrong {
-            answers.insert(position, Err(error));
-        }
-        answers
-    }
-
-    async fn create_batch(&self, batch: Vec<Placed>) -> Vec<Result<Created, EngineError>> {
-        let fresh: Vec<Option<ExecutionId>> = batch.iter().map(|placed| placed.fresh).collect();
-        let executions = batch.into_iter().map(|placed| Object(placed.request)).collect();
-        match self.send::<BulkCreate>(Nothing {}, BulkCreate { executions }).await {
-            Ok(created) if created.results.len() == fresh.len() => {
-                let answers = created.results.into_iter().map(Result::from).zip(fresh);
-                answers.map(|(it, fresh)| it.map(|it| it.under_fresh_id(fresh))).collect()
-            }
-            Ok(created) => {
-                let found = created.results.len().to_string();
-                vec![Err(EngineError::corrupt("bulk answer", "results", found)); fresh.len()]
-            }
-            Err(error) => vec![Err(error); fresh.len()],
-        }
-    }
-
     async fn grant(
         &self,
         execution_id: ExecutionId,
@@ -547,33 +500,4 @@ impl HttpBackend {
         let told = self.send::<O>(Nothing {}, request);
         Box::pin(async move { told.await.map(drop) })
     }
-}
-
-/// A submission with an id.
-struct Placed {
-    request: CreateExecution,
-    /// The id, if it was made here.
-    fresh: Option<ExecutionId>,
-    /// How large its input is.
-    bytes: usize,
-}
-
-/// As many as one request may carry, by number and by size.
-fn batches(executions: Vec<Placed>) -> Vec<Vec<Placed>> {
-    const BYTES_MAX: usize = 4 << 20;
-    let mut batches: Vec<Vec<Placed>> = Vec::new();
-    let mut bytes = 0;
-    for new in executions {
-        match batches.last_mut() {
-            Some(batch) if batch.len() < BULK_MAX && bytes + new.bytes <= BYTES_MAX => {
-                bytes += new.bytes;
-                batch.push(new);
-            }
-            _ => {
-                bytes = new.bytes;
-                batches.push(vec![new]);
-            }
-        }
-    }
-    batches
 }

@@ -60,7 +60,7 @@ impl ClaimedTask {
     /// Adds members to the execution's flow, as its children; an execution in no flow begins one of
     /// its own. A child's id is made from its parent's and its name, so that an attempt which adds
     /// it again changes nothing. `after` of a task names others of them, children that were added
-    /// before, or, by their ids, other members of the flow.
+    /// before, or, by their whole ids, other members of the flow.
     pub async fn add_children(&self, tasks: Vec<GraphTask>) -> Result<ChildrenAdded, SdkError> {
         self.core.add_children(tasks).await
     }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
+use ff_core::backend_error::{BackendError, BackendErrorKind, Retry};
 use ff_core::engine_backend::{Answer, EngineBackend};
 use ff_core::error::EngineError;
 use ff_core::work_source::WorkSource;
@@ -62,7 +63,7 @@ impl Upkeep {
         let thread = thread::Builder::new().name("ff-upkeep".to_owned());
         let started = thread.spawn(move || run(connecting, tell, ended));
         started.map_err(|error| SdkError::config("worker_connect", "thread", error))?;
-        let lost = EngineError::Unavailable { op: "a thread for renewals" };
+        let lost = EngineError::Unavailable { op: "the thread that renews" };
         let (runtime, another) = told.await.unwrap_or(Err(lost))?;
         Ok(Self { runtime, another, _alive: alive })
     }
@@ -116,10 +117,10 @@ fn run(
     let runtime = match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            let error = EngineError::Unavailable { op: "a runtime for renewals" }
-                .in_context(error.to_string());
+            let why = format!("there is no runtime for renewals: {error}");
+            let error = BackendError::new(BackendErrorKind::Transport, Retry::Never, why);
             // Nobody waits any more, or hears of it.
-            let _ = tell.send(Err(error));
+            let _ = tell.send(Err(error.into()));
             return;
         }
     };

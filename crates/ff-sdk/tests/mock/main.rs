@@ -207,12 +207,9 @@ async fn what_cannot_help_is_not_repeated_and_the_task_comes_back() {
     let site = Site::open(60_000).await;
     let task = site.claim().await;
     site.recorder.take();
-    site.recorder.fail_next(
-        "complete",
-        1,
-        Fault::Before(EngineError::Unavailable { op: "complete" }),
-    );
-    let error = task.complete(None).await.expect_err("unavailable");
+    let wrong = EngineError::invalid("result", "is wrong");
+    site.recorder.fail_next("complete", 1, Fault::Before(wrong));
+    let error = task.complete(None).await.expect_err("wrong");
     assert_eq!(site.recorder.take(), ["complete"]);
     let task = error.task.expect("the lease is held");
     assert!(task.is_lease_healthy());

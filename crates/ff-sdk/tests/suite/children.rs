@@ -172,8 +172,11 @@ pub(crate) async fn children_that_cannot_be_are_refused_with_the_reason(site: Si
     let refused = async |tasks: Vec<GraphTask>| task.add_children(tasks).await.expect_err("wrong");
     let error = refused(vec![after("a", &id.to_string())]).await;
     assert_eq!(code(&error), Some(Code::CycleDetected), "{error}");
-    let error = refused(vec![after("a", "nobody")]).await;
-    assert_eq!(code(&error), Some(Code::ExecutionNotInFlow), "{error}");
+    for nobody in ["nobody", id.uuid().to_string().as_str()] {
+        let error = refused(vec![after("a", nobody)]).await;
+        assert_eq!(code(&error), Some(Code::ExecutionNotInFlow), "{error}");
+        assert!(error.to_string().contains(&format!("no child is called {nobody:?}")), "{error}");
+    }
     let error = refused(vec![child("a", "square", 1), child("a", "square", 1)]).await;
     assert!(error.to_string().contains("tasks.a"), "{error}");
     let error = refused(Vec::new()).await;

@@ -26,36 +26,48 @@ impl<O: Operation> FromRequest<Arc<App>> for Asked<O> {
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Refusal> {
         match O::INPUT {
-            Input::Nothing => parse_json(NOTHING).map(|nothing| Self(nothing, None)),
-            Input::Query => query::parse(request.uri().query().unwrap_or_default())
-                .map(|query| Self(query, None)),
-            Input::Body => body::<O>(request, app, false).await,
-            Input::OptionalBody => body::<O>(request, app, true).await,
+            Input::Nothing => parse_json(NOTHING).map(|nothing| (nothing, None)),
+            Input::Query => {
+                query::parse(request.uri().query().unwrap_or_default()).map(|query| (query, None))
+            }
+            Input::Body => body(request, app, false, O::BODY_BYTES_MAX).await,
+            Input::OptionalBody => body(request, app, true, O::BODY_BYTES_MAX).await,
         }
+        .map(|(request, room)| Self(request, room))
     }
+}
+
+/// Several requests in one, and the room that they take.
+pub(crate) async fn bulk<T: DeserializeOwned>(
+    request: Request,
+    app: &App,
+) -> Result<(T, Option<OwnedSemaphorePermit>), Refusal> {
+    let bytes_max = usize::try_from(app.limits.bulk_body_bytes).unwrap_or(usize::MAX);
+    body(request, app, false, bytes_max).await
 }
 
 /// A body of which everything is optional may be left out altogether.
 const NOTHING: &[u8] = b"{}";
 
-async fn body<O: Operation>(
+async fn body<T: DeserializeOwned>(
     request: Request,
     app: &App,
     optional: bool,
-) -> Result<Asked<O>, Refusal> {
+    bytes_max: usize,
+) -> Result<(T, Option<OwnedSemaphorePermit>), Refusal> {
     let (parts, body) = request.into_parts();
     let is_json = body::kind(&parts.headers) == Kind::Json;
     if !is_json && !optional {
         return Err(body::not_json());
     }
-    let whole = body::read(app, &parts.headers, body, O::BODY_BYTES_MAX).await?;
+    let whole = body::read(app, &parts.headers, body, bytes_max).await?;
     if whole.bytes.is_empty() && optional {
-        return Ok(Asked(parse_json(NOTHING)?, None));
+        return Ok((parse_json(NOTHING)?, None));
     }
     if !is_json {
         return Err(body::not_json());
     }
-    Ok(Asked(parse_json(&whole.bytes)?, whole.room))
+    Ok((parse_json(&whole.bytes)?, whole.room))
 }
 
 /// Reads a JSON object. The quick way first; where it fails, again with the path of the failure.

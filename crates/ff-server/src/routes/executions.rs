@@ -61,13 +61,7 @@ async fn create(State(app): State<Arc<App>>, request: Request) -> Answered<Creat
 }
 
 async fn create_bulk(State(app): State<Arc<App>>, request: Request) -> Answered<BulkCreated> {
-    let (parts, body) = request.into_parts();
-    if body::kind(&parts.headers) != Kind::Json {
-        return Err(body::not_json());
-    }
-    let bytes_max = usize::try_from(app.limits.bulk_body_bytes).unwrap_or(usize::MAX);
-    let whole = body::read(&app, &parts.headers, body, bytes_max).await?;
-    let bulk: BulkCreate = parse_json(&whole.bytes)?;
+    let (bulk, _room) = extract::bulk::<BulkCreate>(request, &app).await?;
     let count = bulk.executions.len() as u64;
     check_range("number of executions", count, 1..=BULK_MAX as u64)?;
     let executions = bulk.executions.into_iter().map(|execution| execution.0).collect();

@@ -38,10 +38,7 @@ async fn follow(
     headers: HeaderMap,
     Asked(query, _): Asked<FollowFlow>,
 ) -> Result<Response, Refusal> {
-    let after = match events::last_seen(&headers)? {
-        Some(after) => after,
-        None => query.after.unwrap_or_default(),
-    };
+    let after = events::position(&headers, query.after)?;
     let place = app.requests.enter(true)?;
     let activity = app.backend.follow_flow(flow_id, after).await?;
     Ok(events::answer(&app, activity, place))

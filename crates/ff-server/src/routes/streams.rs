@@ -41,10 +41,7 @@ async fn follow(
     headers: HeaderMap,
     Asked(query, _): Asked<FollowOutput>,
 ) -> Result<Response, Refusal> {
-    let after = match events::last_seen(&headers)? {
-        Some(after) => after,
-        None => query.after.unwrap_or_default(),
-    };
+    let after = events::position(&headers, query.after)?;
     let place = app.requests.enter(true)?;
     match app.backend.follow_output(id, after).await {
         Ok(output) => Ok(events::answer(&app, output, place)),

@@ -12,7 +12,7 @@ use ff_api::task::{
     FailTask, FailedTask, ProgressTask, RenewTask, Task, WaitChildrenTask,
 };
 use ff_api::worker::ClaimedTasks;
-use ff_core::argument::{check_bytes, check_payload, check_range};
+use ff_core::argument::{check_bytes, check_payload, check_range, check_words};
 use ff_core::backend::{FailOutcome, Handle, LeaseRenewal};
 use ff_core::contracts::{
     AppendFrameOutcome, ChildrenAdded, Completion, Finished, NextTask, TaskEnd, TaskEnded,
@@ -23,7 +23,7 @@ use ff_core::limits;
 use crate::answer::{self, Answered, ok};
 use crate::app::App;
 use crate::body::{self, Kind};
-use crate::extract::{Asked, TaskHeader, handle, parse_json};
+use crate::extract::{Asked, TaskHeader, bulk, handle, parse_json};
 use crate::metrics::Outcome;
 use crate::refusal::Refusal;
 use crate::route::{Route, json};
@@ -105,13 +105,7 @@ async fn complete(
 }
 
 async fn complete_bulk(State(app): State<Arc<App>>, request: Request) -> Answered<BulkCompleted> {
-    let (parts, body) = request.into_parts();
-    if body::kind(&parts.headers) != Kind::Json {
-        return Err(body::not_json());
-    }
-    let bytes_max = usize::try_from(app.limits.bulk_body_bytes).unwrap_or(usize::MAX);
-    let whole = body::read(&app, &parts.headers, body, bytes_max).await?;
-    let bulk: BulkComplete = parse_json(&whole.bytes)?;
+    let (bulk, _room) = bulk::<BulkComplete>(request, &app).await?;
     check_range("number of tasks", bulk.tasks.len() as u64, 1..=BULK_MAX as u64)?;
     let ends = bulk.tasks.into_iter().map(|task| completion(&app, task.0));
     let ends = ends.collect::<Result<Vec<Completion>, Refusal>>()?;
@@ -233,7 +227,7 @@ async fn cancel(
     Asked(request, _): Asked<CancelTask>,
 ) -> Done {
     let handle = handle(&app, header, request.task_token)?;
-    check_bytes("reason", request.reason.len(), limits::REASON_BYTES_MAX)?;
+    check_words(&request.reason, "")?;
     app.backend.cancel(&handle, &request.reason).await?;
     Ok(ended(&app, &handle, Outcome::Cancelled))
 }

@@ -89,7 +89,7 @@ impl ServerConfig {
             return Err("partitions must be at least 1".to_owned());
         }
         if self.tokens.iter().any(|token| token.0.len() < TOKEN_BYTES_MIN) {
-            return Err(format!("a token must have at least {TOKEN_BYTES_MIN} characters"));
+            return Err(format!("tokens: each must have at least {TOKEN_BYTES_MIN} characters"));
         }
         if self.tokens.iter().any(|token| !token.0.bytes().all(|byte| byte.is_ascii_graphic())) {
             return Err("a token must be printable ASCII without blanks".to_owned());

@@ -71,7 +71,10 @@ pub(crate) fn run(remote: &Remote, json: bool, command: &Command) -> Result<(), 
 }
 
 fn missing(id: &FlowId) -> Failure {
-    Failure::from(format!("there is no flow {id}: it never was, or its retention is over"))
+    Failure::from(format!(
+        "there is no flow {id}: it never was, or its retention is over (`flowfabric get` shows \
+         executions)"
+    ))
 }
 
 /// The refusals that people meet, in words that help them.

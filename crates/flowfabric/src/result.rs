@@ -84,7 +84,7 @@ async fn wait(
                 is_told = true;
                 if let Some(trouble) = trouble {
                     drop(bar);
-                    note!("{trouble}; waiting on");
+                    note!("{trouble}; still waiting");
                     bar = ProgressBar::new("waiting", None, json);
                 }
             }

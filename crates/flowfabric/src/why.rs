@@ -127,10 +127,17 @@ fn details(client: &Client, of: &Explanation) -> Vec<(&'static str, String)> {
             vec![("to go on", what)]
         }
         Why::NoWorkerInLane { .. } | Why::NoWorkerForKind { .. } => {
-            vec![("to go on", format!("start a worker for {} in lane {}", of.kind, of.lane))]
+            vec![("to go on", worker_of(of))]
         }
         _ => Vec::new(),
     }
+}
+
+/// The command that starts a worker for it.
+fn worker_of(of: &Explanation) -> String {
+    let lane = of.lane.as_str();
+    let lane = if lane == "default" { String::new() } else { format!(" --lane {lane}") };
+    format!("flowfabric worker run --kind {}{lane} -- PROGRAM", of.kind)
 }
 
 fn until(now: TimestampMs, at: TimestampMs) -> String {

@@ -43,7 +43,9 @@ fn what_nobody_can_take_names_what_is_missing() {
     let needs = r#"{"routing_requirements":{"required_capabilities":["cuda","gpu"]}}"#;
     let policy = ["render", "--policy", needs];
     let id = site.submit(&policy);
-    assert!(told(&site, &id).0.contains("no worker is connected"));
+    let (text, _) = told(&site, &id);
+    assert!(text.contains("no worker is connected"), "{text}");
+    assert!(text.contains("to go on     flowfabric worker run --kind render -- PROGRAM"), "{text}");
     let _mail = site.worker(&["--kind", "mail", "--name", "mailer"], &["cat"]);
     crate::site::eventually(|| word(&site, &id) == "no_worker_for_kind");
     let (text, _) = told(&site, &id);

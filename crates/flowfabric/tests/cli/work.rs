@@ -23,9 +23,9 @@ fn a_program_that_says_nothing_fails_with_how_it_ended() {
     let site = Site::start();
     let _worker = site.worker(&["--kind", "k"], &["sh", "-c", r#"eval "$(cat)""#]);
     let exit = site.run(&["submit", "k", "--input", "exit 9", "--wait"]).complaint(3);
-    assert!(exit.contains("exit status: 9"), "{exit}");
+    assert!(exit.contains("failed (transient): exit status 9"), "{exit}");
     let killed = site.run(&["submit", "k", "--input", "kill -KILL $$", "--wait"]).complaint(3);
-    assert!(killed.contains("signal: 9 (SIGKILL)"), "{killed}");
+    assert!(killed.contains("failed (transient): signal 9 (SIGKILL)"), "{killed}");
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod languages;
 mod layout;
 mod svg;
 mod tree;
+mod written;
 
 mod attended;
 mod cancel;

@@ -140,15 +140,26 @@ pub(crate) fn run(remote: &Remote, json: bool, options: Options) -> Result<(), F
 fn by_flag(error: &SdkError) -> Failure {
     match error {
         SdkError::Config { field: Some(field), message, .. } => {
-            let (flag, unit) = match field.strip_suffix("_ms") {
-                Some(flag) => (flag, " in milliseconds"),
-                None => (field.as_str(), ""),
+            let (flag, message) = match field.strip_suffix("_ms") {
+                Some(flag) => (flag, with_units(message)),
+                None => (field.as_str(), message.clone()),
             };
-            let flag = flag.replace('_', "-");
-            Failure::not_understood(format!("--{flag}{unit} {message}"))
+            Failure::not_understood(format!("--{} {message}", flag.replace('_', "-")))
         }
         error => Failure::of(error),
     }
+}
+
+/// A rule about milliseconds as people write times: `from 1000 to 86400000` is `from 1s to 1d`.
+fn with_units(rule: &str) -> String {
+    let word = |word: &str| {
+        let number = word.trim_end_matches(',');
+        match number.parse() {
+            Ok(ms) => format!("{}{}", time::written(ms), &word[number.len()..]),
+            Err(_) => word.to_owned(),
+        }
+    };
+    rule.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
 /// Runs the program for one execution.

@@ -263,7 +263,10 @@ mod tests {
         for (error, part) in [
             (Error::InvalidCertificate(CertificateError::UnknownIssuer), "(valkey_ca)"),
             (Error::InvalidCertificate(CertificateError::Expired), "not trusted: "),
-            (Error::AlertReceived(AlertDescription::CertificateRequired), "valkey_cert, valkey_key"),
+            (
+                Error::AlertReceived(AlertDescription::CertificateRequired),
+                "valkey_cert, valkey_key",
+            ),
         ] {
             let failure = of_connecting(&io::Error::other(error), &address()).error;
             assert_eq!((failure.kind, failure.retry), (Kind::Auth, Retry::Never), "{failure}");

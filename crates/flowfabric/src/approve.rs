@@ -228,4 +228,3 @@ fn tell(json: bool, view: &LinkView) {
     let more = if view.open { "others have still to decide" } else { "nobody else is waited for" };
     say!("{}; {more}", in_words(made));
 }
-

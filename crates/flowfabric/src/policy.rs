@@ -33,7 +33,7 @@ pub(crate) struct PolicyFlags {
     pub(crate) retention: Option<Duration>,
     /// All of the policy as JSON: further limits, categories that are retried, capabilities.
     #[arg(long, value_name = "JSON")]
-    policy: Option<String>,
+    pub(crate) policy: Option<String>,
 }
 
 /// `1s`, or `1s..5m`.

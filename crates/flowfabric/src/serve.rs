@@ -245,9 +245,11 @@ fn greet(server: &RunningServer, settings: &Settings, json: bool) {
         let store = settings.shown("store");
         tracing::info!(url, store, version = env!("CARGO_PKG_VERSION"), "listening");
     } else {
-        say!("{}", server.banner());
         if settings.text("tls_self_signed") == "true" {
+            say!("{}", self_signed::trusting(server.banner()));
             say!("  trust       {}", self_signed::advice(&url));
+        } else {
+            say!("{}", server.banner());
         }
     }
 }

@@ -124,7 +124,11 @@ mod tests {
             (r#"{"executions":7}"#, "executions", "expected a sequence"),
             (r#"{"executions":[{"kind":"a"},{}]}"#, "executions[1].kind", "is missing"),
             (r#"{"executions":[{"kind":"a:"}]}"#, "executions[0].kind", "printable ASCII"),
-            (r#"{"executions":[{"kind":"a","prio":1}]}"#, "executions[0].prio", "is not known here"),
+            (
+                r#"{"executions":[{"kind":"a","prio":1}]}"#,
+                "executions[0].prio",
+                "is not known here",
+            ),
             (r#"[]"#, "body", "expected an object"),
             (r#"null"#, "body", "expected an object"),
         ] {

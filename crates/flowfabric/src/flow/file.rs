@@ -379,8 +379,10 @@ tasks:
         let over = "flow: a\ntasks: { b: { timeout: 1s, policy: { retention_ms: 7 } } }";
         let graph = read(over.as_bytes()).unwrap_or_else(|failure| panic!("{}", failure.message));
         let policy = graph.tasks[0].execution.policy.clone().expect("a policy");
-        assert_eq!(policy.to_json().expect("json"),
-            r#"{"timeout_policy":{"attempt_timeout_ms":1000},"retention_ms":7}"#);
+        assert_eq!(
+            policy.to_json().expect("json"),
+            r#"{"timeout_policy":{"attempt_timeout_ms":1000},"retention_ms":7}"#
+        );
     }
 
     #[test]

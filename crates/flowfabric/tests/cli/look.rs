@@ -107,7 +107,10 @@ fn the_id_of_a_flow_is_told_from_that_of_an_execution() {
     let flow = site.run_with(file, &["flow", "submit", "-"]).text();
     let flow = flow.lines().last().expect("an id");
     let said = site.run(&["get", flow]).complaint(1);
-    assert!(said.contains(&format!("{flow} is a flow: see `flowfabric flow show {flow}`")), "{said}");
+    assert!(
+        said.contains(&format!("{flow} is a flow: see `flowfabric flow show {flow}`")),
+        "{said}"
+    );
     let said = site.run(&["flow", "show", &site.submit(&["mail"])]).complaint(1);
     assert!(said.contains("`flowfabric get` shows executions"), "{said}");
 }

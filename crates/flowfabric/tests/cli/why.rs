@@ -89,6 +89,9 @@ fn a_wait_for_what_nobody_serves_says_so() {
     let waited = site.run(&["submit", "render", "--wait=4s"]);
     let said = waited.complaint(4);
     assert!(said.contains("no worker is connected; still waiting"), "{said}");
+    let many = ["submit", "render", "--lines", "--wait=5s"];
+    let said = site.run_with(b"ada\ngrace\nlinus\n", &many).complaint(4);
+    assert_eq!(said.matches("no worker is connected; still waiting").count(), 1, "{said}");
 }
 
 #[test]

@@ -162,6 +162,8 @@ fn a_second_signal_stops_at_once() {
     worker.signal("-INT");
     assert_eq!(worker.wait(), Some(130));
     assert!(begun.elapsed() < Duration::from_secs(5));
+    site.until(&id, "waiting");
+    assert!(begun.elapsed() < Duration::from_secs(20), "handed back, not lapsed");
 }
 
 #[test]

@@ -199,7 +199,9 @@ fn misunderstood(error: &clap::Error) -> ExitCode {
     let tip = wait::tip(error, words);
     if !error.use_stderr() || !std::env::args_os().any(|argument| argument == "--json") {
         let _ = error.print();
-        tip.inspect(|tip| eprintln!("{tip}"));
+        if let Some(tip) = tip {
+            eprintln!("{tip}");
+        }
         return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
     }
     let text = error.to_string();

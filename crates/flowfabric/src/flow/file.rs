@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::Duration;
 
-use ff_core::policy::Backoff;
 use ff_sdk::{
     Code, CreateExecution, CreateFlow, DependencyKind, EngineError, ExecutionKind, ExecutionPolicy,
     FailurePolicy, GraphDependency, GraphTask, LaneId, Namespace, SubmitGraph, TimestampMs,
@@ -15,7 +13,7 @@ use serde_json::value::{RawValue, Value};
 
 use super::written;
 use crate::failure::Failure;
-use crate::policy::PolicyFlags;
+use crate::policy::{self, PolicyFlags};
 use crate::time;
 
 /// The file.
@@ -31,8 +29,7 @@ struct File {
     namespace: Option<Namespace>,
     on_failure: Option<FailurePolicy>,
     deadline_at: Option<Deadline>,
-    #[serde(default, deserialize_with = "written::retention")]
-    retention: Option<Duration>,
+    retention: Option<Value>,
     retention_ms: Option<u64>,
     #[serde(default)]
     tags: BTreeMap<String, String>,
@@ -73,14 +70,10 @@ struct Task {
     priority: Option<u16>,
     /// The most common parts of the policy, as `submit` has them as flags.
     retries: Option<u64>,
-    #[serde(default, deserialize_with = "written::backoff")]
-    backoff: Option<Backoff>,
-    #[serde(default, deserialize_with = "written::duration")]
-    timeout: Option<Duration>,
-    #[serde(default, deserialize_with = "written::duration")]
-    deadline: Option<Duration>,
-    #[serde(default, deserialize_with = "written::retention")]
-    retention: Option<Duration>,
+    backoff: Option<Value>,
+    timeout: Option<Value>,
+    deadline: Option<Value>,
+    retention: Option<Value>,
     policy: Option<ExecutionPolicy>,
     #[serde(default)]
     tags: BTreeMap<String, String>,
@@ -163,7 +156,8 @@ impl File {
     fn into_graph(self) -> Result<SubmitGraph, Failure> {
         let mut flow = CreateFlow::new(self.flow);
         (flow.namespace, flow.on_failure) = (self.namespace, self.on_failure);
-        flow.retention_ms = self.retention.map(time::millis).or(self.retention_ms);
+        let retention = written::read("retention", self.retention.as_ref(), policy::retention)?;
+        flow.retention_ms = retention.map(time::millis).or(self.retention_ms);
         flow.tags = self.tags;
         flow.deadline_at = self.deadline_at.map(Deadline::resolve).transpose()?;
         let tasks = self.tasks.into_iter().map(|(name, task)| task.into_graph(name));
@@ -247,14 +241,19 @@ impl Task {
     /// What is said of the policy, in either way; nothing if nothing is.
     fn policy(&mut self, name: &str) -> Result<Option<ExecutionPolicy>, Failure> {
         if self.backoff.is_some() && self.retries.is_none() {
-            return Err(format!("task {name}: backoff goes with retries").into());
+            return Err(format!("tasks.{name}.backoff goes with retries").into());
         }
+        let field = |field: &str| format!("tasks.{name}.{field}");
+        let time = |name: &str, value: &Option<Value>| {
+            written::read(&field(name), value.as_ref(), time::duration)
+        };
+        let (backoff, retention) = (self.backoff.as_ref(), self.retention.as_ref());
         let flags = PolicyFlags {
             retries: self.retries,
-            backoff: self.backoff.take(),
-            timeout: self.timeout,
-            deadline: self.deadline,
-            retention: self.retention,
+            backoff: written::read(&field("backoff"), backoff, policy::backoff)?,
+            timeout: time("timeout", &self.timeout)?,
+            deadline: time("deadline", &self.deadline)?,
+            retention: written::read(&field("retention"), retention, policy::retention)?,
             ..PolicyFlags::default()
         };
         let (said, whole) = (self.policy.is_some(), self.policy.take().unwrap_or_default());
@@ -397,9 +396,9 @@ tasks:
             ("flow: a\ntasks:\n  b: { aftre: [c] }", "unknown field `aftre`"),
             ("flow: a\ntasks:\n  b: { aftre: [c] }", "at line 3 column 8"),
             ("flow: a\ntasks:\n  b: { priority: x }", "tasks.b.priority: invalid type"),
-            ("flow: a\ntasks: { b: { timeout: 30 } }", "tasks.b.timeout: must be a time like"),
+            ("flow: a\ntasks: { b: { timeout: 30 } }", "tasks.b.timeout must be a time like"),
             ("flow: a\ntasks: { b: { retention: 400d } }", "must be 366d at most"),
-            ("flow: a\ntasks: { b: { backoff: 1s } }", "task b: backoff goes with retries"),
+            ("flow: a\ntasks: { b: { backoff: 1s } }", "tasks.b.backoff goes with retries"),
             ("flow: a\ndeadline_at: soon\ntasks: { b: }", "deadline_at must be a time like"),
             ("flow: a\ntasks:\n  b: { after: [c] }", "tasks.b.after names \"c\", which is no task"),
             ("flow: a\ntasks:\n  b: { after: [c] }", "(line 3)"),

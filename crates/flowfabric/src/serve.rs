@@ -308,12 +308,18 @@ fn server_config(settings: &Settings) -> Result<ServerConfig, Failure> {
         public_url,
         tls: tls_files(settings)?,
         limits: limits(settings)?,
-        partitions: settings.parse("partitions", "a number from 1 to 65535")?,
+        partitions: partitions(settings)?,
         allow_insecure: settings.parse("allow_insecure", "true or false")?,
         open_metrics: settings.parse("open_metrics", "true or false")?,
         access_log: settings.parse("access_log", "true or false")?,
         waitpoint_secrets: waitpoint_secrets(settings)?,
     })
+}
+
+/// How many, if that was said: otherwise it is as many as there are.
+fn partitions(settings: &Settings) -> Result<Option<u16>, Failure> {
+    let count = settings.parse("partitions", "a number from 1 to 65535")?;
+    Ok(settings.is_said("partitions").then_some(count))
 }
 
 fn tls_files(settings: &Settings) -> Result<Option<TlsFiles>, Failure> {

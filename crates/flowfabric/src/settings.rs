@@ -130,6 +130,11 @@ impl Settings {
         &self.values[name].0
     }
 
+    /// Whether somebody said it.
+    pub(crate) fn is_said(&self, name: &'static str) -> bool {
+        self.values[name].1 != Source::Default
+    }
+
     /// A setting that is something else than text.
     pub(crate) fn parse<T: std::str::FromStr>(
         &self,

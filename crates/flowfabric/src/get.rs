@@ -164,7 +164,7 @@ fn text(name: ExecutionRef, snapshot: &ExecutionSnapshot) -> String {
         lines.push(("failure", format!("{} ({})", failure.reason, failure.category)));
     }
     if let Some(cancel) = &snapshot.cancel {
-        let by = cancel.cancelled_by.replace('_', " ");
+        let by = history::canceller(&cancel.cancelled_by);
         let reason = if cancel.reason.is_empty() { "no reason was given" } else { &cancel.reason };
         lines.push(("cancelled", format!("{reason} (by {by})")));
     }

@@ -153,11 +153,20 @@ fn actor(event: &Event, known: Option<&ExecutionSnapshot>) -> Option<String> {
         "created" => known.map(|known| one_line(&known.creator)),
         "ended" if why.starts_with("cancelled") => {
             let cancel = known?.cancel.as_ref()?;
-            Some(cancel.cancelled_by.replace('_', " "))
+            Some(canceller(&cancel.cancelled_by))
         }
         "replayed" => Some(one_line(why)),
         "parked" | "unparked" | "resumed" => operator(why).map(one_line),
         _ => None,
+    }
+}
+
+/// Who cancelled an execution, in words; what else there may be is told as it is.
+pub(crate) fn canceller(source: &str) -> String {
+    match source {
+        "operator_override" => "an operator".to_owned(),
+        "flow_cascade" => "its flow".to_owned(),
+        other => other.replace('_', " "),
     }
 }
 

@@ -86,6 +86,8 @@ fn a_description_says_who_did_what() {
     let id = site.submit(&["mail"]);
     site.run(&["hold", &id, "--by", "mia"]).text();
     site.run(&["cancel", &id]).text();
+    let cancelled = site.run(&["get", &id]).text();
+    assert!(cancelled.contains("no reason was given (by an operator)"), "{cancelled}");
     run(site.command(&["replay", &id]).env("USER", "eve")).text();
     let text = site.run(&["get", &id]).text();
     assert!(text.contains("input        (empty)"), "{text}");

@@ -23,9 +23,11 @@ impl MemoryLimit {
         Self(bytes)
     }
 
-    /// A share of what this machine, or the control group that we run in, offers.
+    /// A share of what this machine, or the control group that we run in, offers, in whole MiB.
     pub fn of_this_machine() -> Self {
-        offered(Path::new("/")).map_or(Self::NONE, |bytes| Self(bytes / 100 * SHARE_PERCENT))
+        let share = |bytes: u64| bytes / 100 * SHARE_PERCENT;
+        offered(Path::new("/"))
+            .map_or(Self::NONE, |bytes| Self(share(bytes).max(1 << 20) >> 20 << 20))
     }
 
     /// The number of bytes, if there is a limit.

@@ -155,6 +155,11 @@ fn find(code: &str, text: &str) -> &'static Row {
 }
 
 fn of_transport(error: &RedisError, address: &Address, phase: Phase) -> Failure {
+    // A server that wants our certificate says so only when the first command is sent.
+    let inner = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+    if let Some(inner) = inner.filter(|inner| certificate_trouble(inner).is_some()) {
+        return of_connecting(inner, address);
+    }
     let (kind, retry, what) = match (error.kind(), phase) {
         (ErrorKind::AuthenticationFailed, _) => {
             (Kind::Auth, Retry::Never, "refused the user or the password".to_owned())
@@ -181,22 +186,43 @@ fn of_transport(error: &RedisError, address: &Address, phase: Phase) -> Failure 
 
 /// A failure to connect or to agree on TLS. A certificate we do not trust stays untrusted.
 pub(crate) fn of_connecting(error: &io::Error, address: &Address) -> Failure {
-    let message = format!("{address} cannot be reached: {error}");
-    if is_certificate_error(error) {
-        return Failure::new(Kind::Auth, Retry::Never, Remedy::GiveUp, message);
+    match certificate_trouble(error) {
+        Some(said) => {
+            Failure::new(Kind::Auth, Retry::Never, Remedy::GiveUp, format!("{address}: {said}"))
+        }
+        None => {
+            let message = format!("{address} cannot be reached: {error}");
+            Failure::new(Kind::Transport, Retry::Safe, Remedy::Reconnect, message)
+        }
     }
-    Failure::new(Kind::Transport, Retry::Safe, Remedy::Reconnect, message)
 }
 
+/// What is wrong with a certificate, the server's or ours, if it is that.
 #[cfg(feature = "tls")]
-fn is_certificate_error(error: &io::Error) -> bool {
-    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    matches!(tls, Some(rustls::Error::InvalidCertificate(_)))
+fn certificate_trouble(error: &io::Error) -> Option<String> {
+    use rustls::{AlertDescription as Alert, CertificateError, Error};
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>())?;
+    match tls {
+        Error::InvalidCertificate(CertificateError::UnknownIssuer) => Some(
+            "its certificate is not trusted: nobody whom this machine trusts has signed it; name \
+             who has (valkey_ca)"
+                .to_owned(),
+        ),
+        Error::InvalidCertificate(wrong) => {
+            Some(format!("its certificate is not trusted: {wrong}"))
+        }
+        Error::AlertReceived(Alert::CertificateRequired) => Some(
+            "it wants to know its clients: name a certificate and its key (valkey_cert, \
+             valkey_key)"
+                .to_owned(),
+        ),
+        _ => None,
+    }
 }
 
 #[cfg(not(feature = "tls"))]
-fn is_certificate_error(_: &io::Error) -> bool {
-    false
+fn certificate_trouble(_: &io::Error) -> Option<String> {
+    None
 }
 
 fn io_text(error: &RedisError) -> String {
@@ -228,6 +254,26 @@ mod tests {
             .expect("an error line is a reply");
         let error = value.extract_error().expect_err("it is an error");
         classify(&error, &address(), Phase::Calling)
+    }
+
+    #[cfg(feature = "tls")]
+    #[test]
+    fn trouble_with_a_certificate_says_which_setting_helps() {
+        use rustls::{AlertDescription, CertificateError, Error};
+        for (error, part) in [
+            (Error::InvalidCertificate(CertificateError::UnknownIssuer), "(valkey_ca)"),
+            (Error::InvalidCertificate(CertificateError::Expired), "not trusted: "),
+            (
+                Error::AlertReceived(AlertDescription::CertificateRequired),
+                "valkey_cert, valkey_key",
+            ),
+        ] {
+            let failure = of_connecting(&io::Error::other(error), &address()).error;
+            assert_eq!((failure.kind, failure.retry), (Kind::Auth, Retry::Never), "{failure}");
+            assert!(failure.message.contains(part), "{failure}");
+        }
+        let other = of_connecting(&io::Error::other("refused"), &address()).error;
+        assert_eq!(other.kind, Kind::Transport);
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub(crate) fn serve(options: &Options) -> Result<(), Failure> {
         let config = ServerConfig {
             listen: ([127, 0, 0, 1], 0).into(),
             store: store_config(options)?,
-            partitions: options.partitions,
+            partitions: Some(options.partitions),
             ..ServerConfig::default()
         };
         let server = Server::start(config).await?;

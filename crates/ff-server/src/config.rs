@@ -45,8 +45,9 @@ pub struct ServerConfig {
     pub tls: Option<TlsFiles>,
     /// How much of everything.
     pub limits: Limits,
-    /// The number of flow partitions of a new deployment; an existing one must have it.
-    pub partitions: u16,
+    /// The number of flow partitions of a new deployment, 256 if absent; an existing one must have
+    /// it, unless it is absent.
+    pub partitions: Option<u16>,
     /// Listen beyond loopback although no token is set. Everybody who reaches the port can then
     /// read and change everything.
     pub allow_insecure: bool,
@@ -69,7 +70,7 @@ impl Default for ServerConfig {
             public_url: None,
             tls: None,
             limits: Limits::default(),
-            partitions: PartitionConfig::default().num_flow_partitions,
+            partitions: None,
             allow_insecure: false,
             open_metrics: false,
             access_log: false,
@@ -79,17 +80,19 @@ impl Default for ServerConfig {
 }
 
 impl ServerConfig {
-    pub(crate) fn partition_config(&self) -> PartitionConfig {
-        PartitionConfig { num_flow_partitions: self.partitions, ..PartitionConfig::default() }
+    pub(crate) fn partition_config(&self) -> Option<PartitionConfig> {
+        let with =
+            |count| PartitionConfig { num_flow_partitions: count, ..PartitionConfig::default() };
+        self.partitions.map(with)
     }
 
     /// Checks what can be checked before anything is touched. Answers what is wrong.
     pub(crate) fn check(&self) -> Result<(), String> {
-        if self.partitions == 0 {
+        if self.partitions == Some(0) {
             return Err("partitions must be at least 1".to_owned());
         }
         if self.tokens.iter().any(|token| token.0.len() < TOKEN_BYTES_MIN) {
-            return Err(format!("a token must have at least {TOKEN_BYTES_MIN} characters"));
+            return Err(format!("tokens: each must have at least {TOKEN_BYTES_MIN} characters"));
         }
         if self.tokens.iter().any(|token| !token.0.bytes().all(|byte| byte.is_ascii_graphic())) {
             return Err("a token must be printable ASCII without blanks".to_owned());
@@ -145,7 +148,7 @@ mod tests {
     fn a_server_that_is_told_nothing_starts() {
         let config = ServerConfig::default();
         assert_eq!(config.listen.to_string(), "127.0.0.1:7480");
-        assert_eq!(config.partitions, 256);
+        assert_eq!(config.partitions, None);
         assert_eq!(config.check(), Ok(()));
     }
 

@@ -3,6 +3,7 @@
 mod json;
 mod path;
 mod query;
+mod rule;
 mod target;
 mod task;
 

@@ -77,7 +77,7 @@ impl Server {
             local_addr.map_err(|source| StartError::Listen { address: config.listen, source })?;
         let ids: Arc<dyn IdSource> = Arc::new(SystemIds);
         let (counts, secrets) = (config.partition_config(), config.waitpoint_secrets.clone());
-        let store = Store::open_with(config.store.clone(), Some(counts), secrets).await;
+        let store = Store::open_with(config.store.clone(), counts, secrets).await;
         let store = store.map_err(|error| StartError::Store(error.to_string()))?;
         let app = app(&config, local_addr, store, ids).await;
         let app = app.map_err(|error| StartError::Store(error.to_string()))?;
@@ -158,7 +158,7 @@ impl RunningServer {
         local_addr: SocketAddr,
         tls: Option<TlsAcceptor>,
     ) -> Self {
-        let banner = banner(config, &app.store, local_addr);
+        let banner = banner(config, &app, local_addr);
         let (phase, phases) = watch::channel(Phase::Running);
         let (tls, current_tls) = watch::channel(tls);
         let acceptor = Acceptor::new(Arc::clone(&app), routes::router(&app), current_tls, phases);
@@ -264,17 +264,18 @@ fn url(config: &ServerConfig, address: SocketAddr) -> String {
     format!("{scheme}://{address}")
 }
 
-fn banner(config: &ServerConfig, store: &Store, address: SocketAddr) -> String {
+fn banner(config: &ServerConfig, app: &App, address: SocketAddr) -> String {
     let url = url(config, address);
     let (access, token) = match config.tokens.len() {
         0 => ("no token needed", ""),
         _ => ("bearer token needed", "-H 'Authorization: Bearer …' "),
     };
-    let kept = store::kept(store).map(|kept| format!("\n  on disk     {kept}")).unwrap_or_default();
+    let kept =
+        store::kept(&app.store).map(|kept| format!("\n  on disk     {kept}")).unwrap_or_default();
     [
         format!("FlowFabric {}", env!("CARGO_PKG_VERSION")),
         format!("  store       {}{kept}", config.store),
-        format!("  partitions  {}", config.partitions),
+        format!("  partitions  {}", app.partitions().num_flow_partitions),
         format!("  listening   {url} ({access}), API at {url}/reference"),
         format!("  try         curl {token}--json '{{\"kind\":\"hello\"}}' {url}/v1/executions"),
     ]

@@ -4,8 +4,8 @@ use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use ff_sdk::{
-    Approval, ApprovalChoice, Approver, Code, DeliverSignal, ExecutionId, ExecutionRef,
-    FlowFabricAdminClient, LinkView, MakeApprovalLinks, SdkError, WaitpointState,
+    Approval, ApprovalChoice, ApprovalDecision, Approver, Code, DeliverSignal, ExecutionId,
+    ExecutionRef, FlowFabricAdminClient, LinkView, MakeApprovalLinks, SdkError, WaitpointState,
 };
 
 use crate::failure::Failure;
@@ -53,9 +53,10 @@ pub(crate) fn decide(
     usual: &str,
 ) -> Result<(), Failure> {
     block_on(async {
-        let (id, approval) = open_approval(remote, options.id).await?;
-        let Some(approval) = approval else {
-            return say_so(remote, json, options, usual).await;
+        let (id, latest) = latest_approval(remote, options.id).await?;
+        let approval = match latest {
+            Some(approval) if approval.open => approval,
+            over => return say_so(remote, json, options, usual, over.as_ref()).await,
         };
         let approver = approver(options, &approval)?;
         let choice = choice(options, &approval, usual)?;
@@ -65,7 +66,7 @@ pub(crate) fn decide(
             approvers: vec![approver],
             expires_in_ms: None,
         };
-        let made = admin.approval_links(id, request).await.map_err(|error| explain(&error))?;
+        let made = admin.approval_links(id, request).await.map_err(|error| Failure::of(&error))?;
         let link = made.links.first().ok_or("the server made no link")?;
         tell(json, &decided(&admin, &link.url, &choice).await?);
         Ok(())
@@ -82,7 +83,7 @@ pub(crate) fn links(remote: &Remote, json: bool, options: &LinkOptions) -> Resul
             expires_in_ms: options.expires_in.map(time::millis),
         };
         let made = remote.admin()?.approval_links(id, request).await;
-        let made = made.map_err(|error| explain(&error))?;
+        let made = made.map_err(|error| Failure::of(&error))?;
         if json {
             made.links.iter().for_each(|link| say!("{}", serde_json::json!(link)));
             return Ok(());
@@ -98,8 +99,8 @@ pub(crate) fn links(remote: &Remote, json: bool, options: &LinkOptions) -> Resul
     })
 }
 
-/// The latest approval of an execution, if it is open.
-async fn open_approval(
+/// The latest approval of an execution, over or not.
+async fn latest_approval(
     remote: &Remote,
     name: ExecutionRef,
 ) -> Result<(ExecutionId, Option<Approval>), Failure> {
@@ -110,23 +111,27 @@ async fn open_approval(
         Some(Code::ExecutionNotFound) => missing(name),
         _ => Failure::of(&SdkError::from(error.in_context("list_approvals"))),
     })?;
-    let latest = listed.approvals.into_iter().next_back().filter(|approval| approval.open);
-    Ok((id, latest))
+    Ok((id, listed.approvals.into_iter().next_back()))
 }
 
-/// Signals an execution that waits for this decision without asking anybody by name.
+/// Signals an execution that waits for this decision without asking anybody by name. If it does not,
+/// what was decided before may be the reason.
 async fn say_so(
     remote: &Remote,
     json: bool,
     options: &Options,
     usual: &str,
+    over: Option<&Approval>,
 ) -> Result<(), Failure> {
     let name = options.id;
     let wanted = options.choice.as_deref().unwrap_or(usual);
     let open = remote.client().await?.pending_waitpoints(name).await?;
     let mut active = open.into_iter().filter(|one| one.state == WaitpointState::Active);
-    let one = active.next().filter(|one| one.required_signal_names.iter().any(|it| it == wanted));
-    let one = one.ok_or_else(|| format!("{name} asks nobody for an approval now"))?;
+    let one = match active.next() {
+        Some(one) if one.required_signal_names.iter().any(|it| it == wanted) => one,
+        Some(one) => return Err(other_signals(name, &one.required_signal_names)),
+        None => return Err(nobody_is_asked(name, over)),
+    };
     let signal = DeliverSignal {
         waitpoint_id: Some(one.waitpoint_id),
         waitpoint_token: one.waitpoint_token,
@@ -135,7 +140,25 @@ async fn say_so(
         source_identity: options.approver.as_ref().map(ToString::to_string).unwrap_or_default(),
         ..DeliverSignal::default()
     };
-    signal::send(remote, json, name, signal).await
+    signal::send(remote, json, name, signal, &one.required_signal_names).await
+}
+
+fn other_signals(name: ExecutionRef, awaited: &[String]) -> Failure {
+    let awaited = awaited.join(", ");
+    Failure::from(format!(
+        "{name} asks nobody for an approval; it waits for {awaited}: see `flowfabric signal --help`"
+    ))
+}
+
+fn nobody_is_asked(name: ExecutionRef, over: Option<&Approval>) -> Failure {
+    let decided = over.map(|over| over.decisions.iter().map(in_words).collect::<Vec<_>>());
+    let decided = decided.filter(|all| !all.is_empty()).map(|all| format!(": {}", all.join("; ")));
+    let decided = decided.unwrap_or_default();
+    Failure::from(format!("{name} asks nobody for an approval now{decided}"))
+}
+
+fn in_words(made: &ApprovalDecision) -> String {
+    format!("{} decided {} at {}", made.approver, made.signal, moment(made.decided_at))
 }
 
 fn approver(options: &Options, approval: &Approval) -> Result<Approver, Failure> {
@@ -144,10 +167,11 @@ fn approver(options: &Options, approval: &Approval) -> Result<Approver, Failure>
     }
     match approval.request.approvers.as_slice() {
         [only] => Ok(only.clone()),
-        [] => Err("say as whom: --as APPROVER".into()),
+        [] => Err(Failure::not_understood("say as whom: --as APPROVER")),
         several => {
             let names: Vec<&str> = several.iter().map(Approver::as_str).collect();
-            Err(format!("say as whom, with --as: {}", names.join(", ")).into())
+            let names = names.join(", ");
+            Err(Failure::not_understood(format!("say as whom, with --as: {names}")))
         }
     }
 }
@@ -163,7 +187,9 @@ fn choice(options: &Options, approval: &Approval, usual: &str) -> Result<String,
         return pick(approval, &offered);
     }
     let names: Vec<&str> = offered.iter().map(|choice| choice.signal.as_str()).collect();
-    Err(format!("{wanted} is no choice; with --choice one can choose: {}", names.join(", ")).into())
+    let names = names.join(", ");
+    let said = format!("{wanted} is no choice; with --choice one can choose: {names}");
+    Err(Failure::not_understood(said))
 }
 
 fn pick(approval: &Approval, offered: &[ApprovalChoice]) -> Result<String, Failure> {
@@ -190,7 +216,7 @@ async fn decided(
     url: &str,
     choice: &str,
 ) -> Result<LinkView, Failure> {
-    admin.decide_by_link(url, choice).await.map_err(|error| explain(&error))
+    admin.decide_by_link(url, choice).await.map_err(|error| Failure::of(&error))
 }
 
 fn tell(json: bool, view: &LinkView) {
@@ -200,12 +226,5 @@ fn tell(json: bool, view: &LinkView) {
         return;
     }
     let more = if view.open { "others have still to decide" } else { "nobody else is waited for" };
-    say!("{} decided {} at {}; {more}", made.approver, made.signal, moment(made.decided_at));
-}
-
-fn explain(error: &SdkError) -> Failure {
-    match error {
-        SdkError::AdminApi { message, .. } => Failure::from(message.trim().to_owned()),
-        _ => Failure::of(error),
-    }
+    say!("{}; {more}", in_words(made));
 }

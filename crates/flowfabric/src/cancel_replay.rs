@@ -77,7 +77,7 @@ pub(crate) fn replay(remote: &Remote, json: bool, options: &Options) -> Result<(
         }
         for name in &options.ids {
             let engine = client.connection().engine();
-            let (reason, requested_by) = (options.reason.clone(), REQUESTED_BY.to_owned());
+            let (reason, requested_by) = (options.reason.clone(), requested_by());
             let request = ReplayExecution { reason, requested_by, ..ReplayExecution::default() };
             let replayed = engine.replay(client.connection().resolve(*name)?, request).await;
             let state = replayed.map_err(|error| {
@@ -94,7 +94,9 @@ pub(crate) fn replay(remote: &Remote, json: bool, options: &Options) -> Result<(
 }
 
 /// Who replays, in what is told of an execution.
-const REQUESTED_BY: &str = "cli";
+fn requested_by() -> String {
+    std::env::var("USER").ok().filter(|name| !name.is_empty()).unwrap_or_else(|| "cli".to_owned())
+}
 
 /// The refusals that people meet, in words that help them.
 fn explain(name: ExecutionRef, error: &ff_sdk::SdkError, hint: &str) -> Failure {

@@ -6,6 +6,9 @@ const LETTERS_MAX: usize = 400;
 /// Bytes as far as a person wants to see them: text without what a terminal would obey, cut, or
 /// how many bytes there are.
 pub(crate) fn excerpt(bytes: &[u8]) -> String {
+    if bytes.is_empty() {
+        return "(empty)".to_owned();
+    }
     let Ok(text) = std::str::from_utf8(bytes) else {
         return format!("({} bytes that are no text)", bytes.len());
     };
@@ -23,6 +26,7 @@ mod tests {
 
     #[test]
     fn bytes_are_shown_as_far_as_a_person_wants_to_see_them() {
+        assert_eq!(excerpt(b""), "(empty)");
         assert_eq!(excerpt(b"hello\n"), "hello");
         assert_eq!(excerpt(b"a\x1b[31mb\nc"), "a [31mb c");
         assert_eq!(excerpt(b"\xff\xfe"), "(2 bytes that are no text)");

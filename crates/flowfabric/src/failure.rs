@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use ff_sdk::{BackendError, BackendErrorKind, EngineError, ErrorKind, SdkError};
+use ff_sdk::{BackendError, BackendErrorKind, Code, EngineError, ErrorKind, SdkError};
 
 /// Shown by `--help`: what scripts may rely on.
 pub(crate) const EXIT_CODES: &str = "\
@@ -77,6 +77,9 @@ impl Failure {
         let ours = matches!(error, SdkError::Config { .. });
         let code = if ours || refused == Some(ErrorKind::Validation) { 2 } else { 1 };
         let said = match error {
+            SdkError::AdminApi { status, message, .. } => {
+                return Self::new(of_server(message), if *status == 400 { 2 } else { 1 });
+            }
             SdkError::Engine(error) => of_engine(error),
             SdkError::Backend(source) | SdkError::BackendContext { source, .. } => {
                 of_backend(source)
@@ -103,6 +106,11 @@ fn of_engine(error: &EngineError) -> String {
         EngineError::Contextual { source, .. } => of_engine(source),
         error => error.to_string(),
     }
+}
+
+/// A refusal in the server's words. That something is out of range is seen from the rule.
+fn of_server(message: &str) -> &str {
+    message.strip_prefix(Code::InvalidInput.sentence()).unwrap_or(message).trim()
 }
 
 fn of_backend(error: &BackendError) -> String {

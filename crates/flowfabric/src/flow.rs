@@ -10,6 +10,7 @@ mod languages;
 mod layout;
 mod svg;
 mod tree;
+mod written;
 
 mod attended;
 mod cancel;
@@ -71,7 +72,10 @@ pub(crate) fn run(remote: &Remote, json: bool, command: &Command) -> Result<(), 
 }
 
 fn missing(id: &FlowId) -> Failure {
-    Failure::from(format!("there is no flow {id}: it never was, or its retention is over"))
+    Failure::from(format!(
+        "there is no flow {id}: it never was, or its retention is over (`flowfabric get` shows \
+         executions)"
+    ))
 }
 
 /// The refusals that people meet, in words that help them.

@@ -53,7 +53,7 @@ struct Whole {
 impl Whole {
     async fn read(client: &Client, name: ExecutionRef) -> Result<Self, Failure> {
         let found = client.describe(name).await?;
-        let snapshot = found.ok_or_else(|| missing(name))?;
+        let Some(snapshot) = found else { return Err(not_there(client, name).await) };
         let (engine, id) = (client.connection().engine(), snapshot.execution_id);
         let context = |error: EngineError| SdkError::from(error.in_context("get"));
         let input = engine.read_payload(id).await.map_err(context)?.unwrap_or_default();
@@ -96,7 +96,7 @@ impl Whole {
         if !self.attempts.attempts.is_empty() {
             lines.push(format!("\n{}", history::attempt_table(&self.attempts.attempts)));
         }
-        lines.push(format!("\n{}", history::timeline(&self.history)));
+        lines.push(format!("\n{}", history::timeline(&self.history, Some(&self.snapshot))));
         lines.join("\n")
     }
 }
@@ -127,6 +127,16 @@ pub(crate) fn missing(name: ExecutionRef) -> Failure {
     Failure::from(format!("there is no execution {name}: {reason}{advice}"))
 }
 
+/// The same, unless the id is that of a flow: it looks like any other.
+async fn not_there(client: &Client, name: ExecutionRef) -> Failure {
+    if let Ok(flow) = name.to_string().parse()
+        && let Ok(Some(_)) = client.describe_flow(&flow).await
+    {
+        return Failure::from(format!("{name} is a flow: see `flowfabric flow show {name}`"));
+    }
+    missing(name)
+}
+
 fn text(name: ExecutionRef, snapshot: &ExecutionSnapshot) -> String {
     let mut lines = vec![
         ("execution", name.to_string()),
@@ -135,9 +145,7 @@ fn text(name: ExecutionRef, snapshot: &ExecutionSnapshot) -> String {
         ("namespace", snapshot.namespace.to_string()),
         ("state", snapshot.public_state().to_string()),
     ];
-    // What is delayed says so below, as a time that people can read.
-    let detail = snapshot.blocking_detail.clone().filter(|_| snapshot.delay_until.is_none());
-    lines.extend(detail.map(|detail| ("because", detail)));
+    lines.extend(because(snapshot).map(|because| ("because", because)));
     if !snapshot.creator.is_empty() {
         lines.push(("creator", snapshot.creator.clone()));
     }
@@ -156,7 +164,7 @@ fn text(name: ExecutionRef, snapshot: &ExecutionSnapshot) -> String {
         lines.push(("failure", format!("{} ({})", failure.reason, failure.category)));
     }
     if let Some(cancel) = &snapshot.cancel {
-        let by = cancel.cancelled_by.replace('_', " ");
+        let by = history::canceller(&cancel.cancelled_by);
         let reason = if cancel.reason.is_empty() { "no reason was given" } else { &cancel.reason };
         lines.push(("cancelled", format!("{reason} (by {by})")));
     }
@@ -164,6 +172,16 @@ fn text(name: ExecutionRef, snapshot: &ExecutionSnapshot) -> String {
     lines.extend(snapshot.tags.iter().map(|(name, value)| ("tag", format!("{name} = {value}"))));
     let lines = lines.into_iter().map(|(name, value)| line(name, &value));
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// What it waits for. What is delayed says so below, as a time that people can read.
+fn because(snapshot: &ExecutionSnapshot) -> Option<String> {
+    if snapshot.public_state() != PublicState::Suspended {
+        return snapshot.blocking_detail.clone().filter(|_| snapshot.delay_until.is_none());
+    }
+    let wait = snapshot.suspensions.iter().find(|wait| wait.closed_at.is_none())?;
+    let until = wait.timeout_at.map(|at| format!(", until {}", time::moment(at)));
+    Some(format!("{}{}", wait.reason.replace('_', " "), until.unwrap_or_default()))
 }
 
 /// The policy that holds, in lines of 80 columns.

@@ -2,7 +2,7 @@
 
 use ff_core::contracts::{AttemptRecord, Attempts, Event, History};
 use ff_core::state::AttemptLifecycle;
-use ff_sdk::{Client, Code, ExecutionRef, SdkError};
+use ff_sdk::{Client, Code, ExecutionRef, ExecutionSnapshot, SdkError};
 
 use crate::failure::Failure;
 use crate::get::missing;
@@ -37,7 +37,8 @@ pub(crate) fn history(remote: &Remote, json: bool, options: &Options) -> Result<
             }
             return Ok(());
         }
-        say!("{}", timeline(&history));
+        let known = client.describe(options.id).await?;
+        say!("{}", timeline(&history, known.as_ref()));
         if !history.complete {
             note!("what came before is gone: the log is bounded");
         }
@@ -119,18 +120,16 @@ fn word(state: AttemptLifecycle) -> &'static str {
     }
 }
 
-/// Events as a table.
-pub(crate) fn timeline(history: &History) -> Table {
+/// Events as a table; who submitted and who cancelled is told by a description.
+pub(crate) fn timeline(history: &History, known: Option<&ExecutionSnapshot>) -> Table {
     let mut table = Table::new(&["time", "event", "attempt", "by", "why"]);
     for event in &history.events {
         let attempt = event.attempt_index.map(|index| (index.get() + 1).to_string());
-        let by = event.worker_instance_id.as_ref().filter(|_| is_of_worker(event));
-        let by = by.map(ToString::to_string).unwrap_or_default();
         table.row([
             time::moment(event.at)[5..].to_owned(),
             event.kind.replace('_', " "),
             attempt.unwrap_or_default(),
-            cut(&by, WORKER_MAX),
+            cut(&actor(event, known).unwrap_or_default(), WORKER_MAX),
             reason(event),
         ]);
     }
@@ -146,13 +145,49 @@ fn is_of_worker(event: &Event) -> bool {
     }
 }
 
+/// Who did it, as far as that is told.
+fn actor(event: &Event, known: Option<&ExecutionSnapshot>) -> Option<String> {
+    let why = event.reason.as_deref().unwrap_or_default();
+    match event.kind.as_str() {
+        _ if is_of_worker(event) => event.worker_instance_id.as_ref().map(ToString::to_string),
+        "created" => known.map(|known| one_line(&known.creator)),
+        "ended" if why.starts_with("cancelled") => {
+            let cancel = known?.cancel.as_ref()?;
+            Some(canceller(&cancel.cancelled_by))
+        }
+        "replayed" => Some(one_line(why)),
+        "parked" | "unparked" | "resumed" => operator(why).map(one_line),
+        _ => None,
+    }
+}
+
+/// Who cancelled an execution, in words; what else there may be is told as it is.
+pub(crate) fn canceller(source: &str) -> String {
+    match source {
+        "operator_override" => "an operator".to_owned(),
+        "flow_cascade" => "its flow".to_owned(),
+        other => other.replace('_', " "),
+    }
+}
+
+/// The name behind a reason that is an operator's.
+fn operator(why: &str) -> Option<&str> {
+    why.strip_prefix("paused_by_operator:").or_else(|| why.strip_prefix("operator:"))
+}
+
 /// Why it happened. The end is told as `outcome:cause:lane`.
 fn reason(event: &Event) -> String {
     let reason = one_line(event.reason.as_deref().unwrap_or_default());
     match event.kind.as_str() {
         "ended" => {}
         "priority_changed" => return format!("from {reason}"),
-        "blocked" | "unblocked" | "parked" | "unparked" => return reason.replace('_', " "),
+        "replayed" => return String::new(),
+        "parked" | "unparked" | "resumed" if operator(&reason).is_some() => {
+            return reason.split(':').next().unwrap_or_default().replace('_', " ");
+        }
+        "blocked" | "unblocked" | "parked" | "unparked" | "suspended" => {
+            return reason.replace('_', " ");
+        }
         _ => return reason,
     }
     let mut parts = reason.split(':');

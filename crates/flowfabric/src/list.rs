@@ -98,6 +98,7 @@ fn conclusion(found: &Found) -> String {
         (true, 0) => "nothing found".to_owned(),
         (true, 1) => "1 execution".to_owned(),
         (true, count) => format!("{count} executions"),
+        (false, 1) => "the first execution; see more with --limit".to_owned(),
         (false, count) => format!("the first {count} executions; see more with --limit"),
     }
 }

@@ -195,12 +195,20 @@ fn main() -> ExitCode {
 
 /// Help and the version are no errors; whoever reads JSON gets the others as JSON, too.
 fn misunderstood(error: &clap::Error) -> ExitCode {
+    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    let tip = wait::tip(error, words);
     if !error.use_stderr() || !std::env::args_os().any(|argument| argument == "--json") {
-        error.exit();
+        let _ = error.print();
+        if let Some(tip) = tip {
+            eprintln!("{tip}");
+        }
+        return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
     }
     let text = error.to_string();
     let said = text.split("\n\n").next().unwrap_or_default();
-    let failure = Failure::not_understood(said.strip_prefix("error: ").unwrap_or(said));
+    let said = said.strip_prefix("error: ").unwrap_or(said);
+    let said = tip.map_or_else(|| said.to_owned(), |tip| format!("{said}; {tip}"));
+    let failure = Failure::not_understood(said);
     failure.report(true);
     ExitCode::from(failure.code)
 }

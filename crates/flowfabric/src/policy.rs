@@ -12,32 +12,32 @@ use crate::failure::Failure;
 use crate::time;
 
 /// The most common fields of a policy, and the whole of it as JSON. A flag wins over the JSON.
-#[derive(clap::Args)]
+#[derive(clap::Args, Default)]
 #[command(next_help_heading = "Policy")]
 pub(crate) struct PolicyFlags {
     /// How many retries follow a first attempt that failed [default: none].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=MAX_RETRIES_MAX))]
-    retries: Option<u64>,
+    pub(crate) retries: Option<u64>,
     /// The pause before the first retry, which doubles with each: 1s, or 1s..5m with the longest
     /// one [default: 1s..1m].
     #[arg(long, value_name = "TIME", value_parser = backoff, requires = "retries")]
-    backoff: Option<Backoff>,
+    pub(crate) backoff: Option<Backoff>,
     /// How long one attempt may run [default: as long as its worker lives].
     #[arg(long, value_name = "TIME", value_parser = time::duration)]
-    timeout: Option<Duration>,
+    pub(crate) timeout: Option<Duration>,
     /// How long the whole may take from now, waiting and retries included [default: for ever].
     #[arg(long, value_name = "TIME", value_parser = time::duration)]
-    deadline: Option<Duration>,
+    pub(crate) deadline: Option<Duration>,
     /// How long it is kept after its end [default: 1d, 7d if it failed].
     #[arg(long, value_name = "TIME", value_parser = retention)]
-    retention: Option<Duration>,
+    pub(crate) retention: Option<Duration>,
     /// All of the policy as JSON: further limits, categories that are retried, capabilities.
     #[arg(long, value_name = "JSON")]
-    policy: Option<String>,
+    pub(crate) policy: Option<String>,
 }
 
 /// `1s`, or `1s..5m`.
-fn backoff(text: &str) -> Result<Backoff, String> {
+pub(crate) fn backoff(text: &str) -> Result<Backoff, String> {
     let (first, longest) = text.split_once("..").unwrap_or((text, "1m"));
     let first = time::millis(time::duration(first)?);
     let longest = time::millis(time::duration(longest)?);
@@ -49,7 +49,7 @@ fn backoff(text: &str) -> Result<Backoff, String> {
 }
 
 /// A time that is not too long.
-fn retention(text: &str) -> Result<Duration, String> {
+pub(crate) fn retention(text: &str) -> Result<Duration, String> {
     let most = Duration::from_millis(RETENTION_MS_MAX);
     let days = most.as_secs() / 86_400;
     let time = time::duration(text)?;
@@ -152,15 +152,21 @@ fn retries_as_flags(policy: &RetryPolicy) -> Option<[String; 2]> {
 impl PolicyFlags {
     /// What was said, in one.
     pub(crate) fn policy(&self) -> Result<ExecutionPolicy, Failure> {
-        let mut policy = match &self.policy {
+        let policy = match &self.policy {
             Some(text) => ExecutionPolicy::from_json(text.as_bytes())
                 .map_err(|error| Failure::not_understood(format!("--{}", in_json(text, &error))))?,
             None => ExecutionPolicy::default(),
         };
-        self.add_retries(&mut policy);
-        self.add_times(&mut policy);
+        let policy = self.on_top_of(policy);
         policy.validate().map_err(|error| Failure::not_understood(error.to_string()))?;
         Ok(policy)
+    }
+
+    /// A policy in which everything that the flags say is as they say.
+    pub(crate) fn on_top_of(&self, mut policy: ExecutionPolicy) -> ExecutionPolicy {
+        self.add_retries(&mut policy);
+        self.add_times(&mut policy);
+        policy
     }
 
     fn add_retries(&self, policy: &mut ExecutionPolicy) {

@@ -15,7 +15,7 @@ pub(crate) struct Options {
     #[arg(value_name = "ID")]
     id: ExecutionRef,
     /// 0 to 9000; higher runs first.
-    #[arg(value_parser = priority())]
+    #[arg(value_parser = priority)]
     priority: u16,
 }
 

@@ -46,13 +46,18 @@ impl ProgressBar {
         // A bar that cannot be drawn is no reason to stop the work.
         let _ = write!(std::io::stderr(), "\r{line}\x1b[K");
     }
+
+    /// Makes room for a line of its own; the bar is drawn again with what is done next.
+    pub(crate) fn wipe(&mut self) {
+        if self.drawn.take().is_some() {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
 }
 
 impl Drop for ProgressBar {
     fn drop(&mut self) {
-        if self.drawn.is_some() {
-            let _ = write!(std::io::stderr(), "\r\x1b[K");
-        }
+        self.wipe();
     }
 }
 

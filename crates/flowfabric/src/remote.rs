@@ -29,6 +29,10 @@ pub(crate) struct Remote {
 /// Somebody at a terminal does not want to wait for a server that is not there.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// How long each server that takes connections has for its first answer: it may have much to do, and
+/// one that was stopped answers nobody. More than a request waits, so that the next one is asked.
+const FIRST_ANSWER: Duration = Duration::from_secs(6);
+
 impl Remote {
     /// A server that is not the one of the command line.
     pub(crate) fn at(url: String) -> Self {
@@ -76,8 +80,20 @@ impl Remote {
     }
 
     async fn open(&self, server: ServerConnection) -> Result<Connection, Failure> {
-        let opened = Connection::open(BackendConfig::from(server)).await;
-        opened.map_err(|error| self.explain(&error))
+        let limit = FIRST_ANSWER * self.url.split(',').count() as u32;
+        let opening = Connection::open(BackendConfig::from(server));
+        match tokio::time::timeout(limit, opening).await {
+            Ok(opened) => opened.map_err(|error| self.explain(&error)),
+            Err(_) => Err(self.silent(limit)),
+        }
+    }
+
+    fn silent(&self, limit: Duration) -> Failure {
+        let (url, seconds) = (&self.url, limit.as_secs());
+        Failure::unreachable(format!(
+            "{url} takes connections, but has not answered within {seconds} s: is the server \
+             stopped, or is it something else?"
+        ))
     }
 
     fn explain(&self, error: &SdkError) -> Failure {

@@ -84,7 +84,7 @@ async fn wait(
                 is_told = true;
                 if let Some(trouble) = trouble {
                     drop(bar);
-                    note!("{trouble}; waiting on");
+                    note!("{trouble}; still waiting");
                     bar = ProgressBar::new("waiting", None, json);
                 }
             }
@@ -114,7 +114,7 @@ fn shown(client: &Client, name: ExecutionRef) -> ExecutionRef {
 
 /// Why it does not go on by itself, if that is so after a while: workers that are started together
 /// with it need a moment.
-async fn stuck(client: &Client, name: ExecutionRef) -> Option<String> {
+pub(crate) async fn stuck(client: &Client, name: ExecutionRef) -> Option<String> {
     tokio::time::sleep(PATIENCE).await;
     // The wait itself says what is wrong with the server.
     let explained = client.why(name).await.ok()?;

@@ -19,7 +19,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::failure::Failure;
 use crate::kind::built_in;
-use crate::settings::Settings;
+use crate::settings::{self, Settings};
 use crate::signals::{self, Signals};
 use crate::table::Table;
 use crate::time;
@@ -172,8 +172,16 @@ pub(crate) fn show(options: &Options, json: bool) -> Result<(), Failure> {
     let mut table = Table::new(&["setting", "value", "from"]);
     settings.rows().for_each(|(name, value, source)| table.row([name.to_owned(), value, source]));
     say!("{table}");
+    mistyped_variables().iter().for_each(|line| note!("{line}"));
     note!("of executions, where nobody says anything: {}", built_in());
     Ok(())
+}
+
+/// What to say about variables that somebody mistyped.
+fn mistyped_variables() -> Vec<String> {
+    let names = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
+    let line = |name| format!("{name} is no setting; `flowfabric config show` lists all of them");
+    settings::mistyped(names).into_iter().map(line).collect()
 }
 
 /// How long a server whose store has stopped goes on telling its clients so.
@@ -193,6 +201,7 @@ fn start(options: &Options, settings: &Settings, json: bool) -> Result<(), Failu
     if settings.parse("tls_self_signed", "true or false")? {
         self_signed::prepare(&config)?;
     }
+    mistyped_variables().iter().for_each(|line| tracing::warn!("{line}"));
     let logs_json = settings.text("log_format") == "json";
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -236,9 +245,11 @@ fn greet(server: &RunningServer, settings: &Settings, json: bool) {
         let store = settings.shown("store");
         tracing::info!(url, store, version = env!("CARGO_PKG_VERSION"), "listening");
     } else {
-        say!("{}", server.banner());
         if settings.text("tls_self_signed") == "true" {
+            say!("{}", self_signed::trusting(server.banner()));
             say!("  trust       {}", self_signed::advice(&url));
+        } else {
+            say!("{}", server.banner());
         }
     }
 }
@@ -297,12 +308,18 @@ fn server_config(settings: &Settings) -> Result<ServerConfig, Failure> {
         public_url,
         tls: tls_files(settings)?,
         limits: limits(settings)?,
-        partitions: settings.parse("partitions", "a number from 1 to 65535")?,
+        partitions: partitions(settings)?,
         allow_insecure: settings.parse("allow_insecure", "true or false")?,
         open_metrics: settings.parse("open_metrics", "true or false")?,
         access_log: settings.parse("access_log", "true or false")?,
         waitpoint_secrets: waitpoint_secrets(settings)?,
     })
+}
+
+/// How many, if that was said: otherwise it is as many as there are.
+fn partitions(settings: &Settings) -> Result<Option<u16>, Failure> {
+    let count = settings.parse("partitions", "a number from 1 to 65535")?;
+    Ok(settings.is_said("partitions").then_some(count))
 }
 
 fn tls_files(settings: &Settings) -> Result<Option<TlsFiles>, Failure> {

@@ -130,6 +130,11 @@ impl Settings {
         &self.values[name].0
     }
 
+    /// Whether somebody said it.
+    pub(crate) fn is_said(&self, name: &'static str) -> bool {
+        self.values[name].1 != Source::Default
+    }
+
     /// A setting that is something else than text.
     pub(crate) fn parse<T: std::str::FromStr>(
         &self,
@@ -180,10 +185,44 @@ impl Settings {
     }
 }
 
+/// Variables that are ours and no settings of the server: those of commands and of programs that a
+/// worker runs.
+const OTHER_VARIABLES: [&str; 11] = [
+    "URL",
+    "TOKEN",
+    "CA",
+    "EXECUTION_ID",
+    "KIND",
+    "ATTEMPT",
+    "FENCE",
+    "SUSPEND",
+    "SIGNALS",
+    "RESUMED_BY",
+    "INPUTS",
+];
+
+/// What Kubernetes tells every container of a service that is called `flowfabric`.
+const OF_SERVICES: [&str; 2] = ["PORT", "SERVICE_"];
+
+/// Those of these variables that look like settings and are none: somebody mistyped them.
+pub(crate) fn mistyped(variables: impl Iterator<Item = String>) -> Vec<String> {
+    let known = |name: &str| {
+        OTHER_VARIABLES.contains(&name)
+            || OF_SERVICES.iter().any(|begin| name.starts_with(begin))
+            || SETTINGS.iter().any(|setting| variable(setting.name)[PREFIX.len()..] == *name)
+    };
+    let wrong = |name: &String| name.strip_prefix(PREFIX).is_some_and(|rest| !known(rest));
+    let mut names: Vec<String> = variables.filter(wrong).collect();
+    names.sort_unstable();
+    names
+}
+
 /// The environment variable of a setting.
 pub(crate) fn variable(name: &str) -> String {
-    format!("FLOWFABRIC_{}", name.replace('.', "_").to_uppercase())
+    format!("{PREFIX}{}", name.replace('.', "_").to_uppercase())
 }
+
+const PREFIX: &str = "FLOWFABRIC_";
 
 fn is_known(name: &str) -> bool {
     SETTINGS.iter().any(|setting| setting.name == name)
@@ -291,6 +330,22 @@ mod tests {
         let timeout = settings.duration("limits.body_timeout").expect("a time");
         assert_eq!(timeout, Duration::from_secs(5));
         assert_eq!(variable("limits.requests"), "FLOWFABRIC_LIMITS_REQUESTS");
+    }
+
+    #[test]
+    fn a_mistyped_variable_is_found() {
+        let variables = [
+            "FLOWFABRIC_LISTN",
+            "FLOWFABRIC_LISTEN",
+            "FLOWFABRIC_LIMITS_REQUESTS",
+            "FLOWFABRIC_URL",
+            "FLOWFABRIC_RESUMED_BY",
+            "FLOWFABRIC_SERVICE_HOST",
+            "FLOWFABRIC_PORT_7480_TCP_ADDR",
+            "HOME",
+        ];
+        let found = mistyped(variables.into_iter().map(str::to_owned));
+        assert_eq!(found, ["FLOWFABRIC_LISTN"]);
     }
 
     #[test]

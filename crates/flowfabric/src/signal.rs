@@ -45,11 +45,11 @@ pub(crate) struct Options {
 
 pub(crate) fn run(remote: &Remote, json: bool, options: &Options) -> Result<(), Failure> {
     block_on(async {
-        let at = match &options.token_file {
-            Some(file) => addressed(options, file)?,
+        let (at, awaited) = match &options.token_file {
+            Some(file) => (addressed(options, file)?, Vec::new()),
             None => waited_on(remote, options.id, options.waitpoint.as_deref()).await?,
         };
-        send(remote, json, options.id, fill(options, at)?).await
+        send(remote, json, options.id, fill(options, at)?, &awaited).await
     })
 }
 
@@ -65,12 +65,14 @@ fn fill(options: &Options, mut signal: DeliverSignal) -> Result<DeliverSignal, F
     Ok(signal)
 }
 
-/// Sends a signal and says what it did. Whoever has its token needs no other.
+/// Sends a signal and says what it did, and if nothing, which ones would have. Whoever has its token
+/// needs no other.
 pub(crate) async fn send(
     remote: &Remote,
     json: bool,
     name: ExecutionRef,
     mut signal: DeliverSignal,
+    awaited: &[String],
 ) -> Result<(), Failure> {
     let told = signal.signal_name.clone();
     signal.signal_id = Some(SignalId::from_uuid(SystemIds.random()));
@@ -87,7 +89,9 @@ pub(crate) async fn send(
         SignalOutcome::Accepted { effect, .. } if effect == "no_op" => "it does not wait for that",
         SignalOutcome::Accepted { .. } => "it waits for more",
     };
-    say!("{name} was told {told}: {effect}");
+    let is_awaited = awaited.is_empty() || awaited.iter().any(|one| *one == told || one == "*");
+    let but = if is_awaited { String::new() } else { format!(", but for {}", awaited.join(", ")) };
+    say!("{name} was told {told}: {effect}{but}");
     Ok(())
 }
 
@@ -105,20 +109,22 @@ fn addressed(options: &Options, token_file: &str) -> Result<DeliverSignal, Failu
     })
 }
 
-/// The same for the waitpoint of this name, or the only one that can be meant.
+/// The same for the waitpoint of this name, or the only one that can be meant, and which signals it
+/// waits for.
 pub(crate) async fn waited_on(
     remote: &Remote,
     name: ExecutionRef,
     waitpoint: Option<&str>,
-) -> Result<DeliverSignal, Failure> {
+) -> Result<(DeliverSignal, Vec<String>), Failure> {
     let client = remote.client().await?;
     let open = client.pending_waitpoints(name).await.map_err(|error| explain(name, &error))?;
     let one = choose(name, open, waitpoint)?;
-    Ok(DeliverSignal {
+    let signal = DeliverSignal {
         waitpoint_id: Some(one.waitpoint_id),
         waitpoint_token: one.waitpoint_token,
         ..DeliverSignal::default()
-    })
+    };
+    Ok((signal, one.required_signal_names))
 }
 
 fn choose(

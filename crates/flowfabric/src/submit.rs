@@ -39,7 +39,7 @@ pub(crate) struct Options {
     #[arg(long, default_value = "default")]
     namespace: String,
     /// 0 to 9000; higher runs first.
-    #[arg(long, default_value_t = 0, value_parser = priority())]
+    #[arg(long, default_value_t = 0, value_parser = priority)]
     priority: u16,
     /// Submitting the same key again answers the same execution. With --lines or --count the keys
     /// are KEY-1, KEY-2 and so on, so that a submission that was cut off can be repeated.
@@ -74,8 +74,10 @@ pub(crate) struct Options {
 }
 
 /// A priority in its range.
-pub(crate) fn priority() -> impl clap::builder::TypedValueParser<Value = u16> {
-    clap::value_parser!(u16).range(0..=limits::PRIORITY_MAX as i64)
+pub(crate) fn priority(text: &str) -> Result<u16, String> {
+    let most = limits::PRIORITY_MAX;
+    let number = text.parse::<u16>().ok().filter(|number| u64::from(*number) <= most);
+    number.ok_or_else(|| format!("must be a number from 0 to {most}"))
 }
 
 const AFTER_HELP: &str = "\

@@ -69,6 +69,9 @@ pub(crate) struct Options {
     command: Vec<String>,
 }
 
+/// Who stops at once still hands back what can be handed back in that time; other leases lapse.
+const HANDING_BACK: Duration = Duration::from_millis(300);
+
 /// What every run of the program needs.
 struct Job {
     command: Vec<String>,
@@ -116,17 +119,20 @@ pub(crate) fn run(remote: &Remote, json: bool, options: Options) -> Result<(), F
         let worker = builder.build().map_err(|error| by_flag(&error))?;
         log.begin(&options.kinds, &options.command);
         let stop = worker.shutdown_handle();
-        let working = worker.run();
-        tokio::pin!(working);
+        let mut working = Box::pin(worker.run());
         let report = tokio::select! {
             ended = &mut working => ended,
             () = signals.next() => {
                 log.draining();
                 stop.shutdown();
                 tokio::select! {
-                    ended = working => ended,
-                    // The leases lapse by themselves; the programs are killed as they are let go.
-                    () = signals.next() => return Err(Failure::interrupted()),
+                    ended = &mut working => ended,
+                    // The programs are killed as they are let go.
+                    () = signals.next() => {
+                        drop(working);
+                        tokio::time::sleep(HANDING_BACK).await;
+                        return Err(Failure::interrupted());
+                    }
                 }
             }
         };
@@ -140,15 +146,26 @@ pub(crate) fn run(remote: &Remote, json: bool, options: Options) -> Result<(), F
 fn by_flag(error: &SdkError) -> Failure {
     match error {
         SdkError::Config { field: Some(field), message, .. } => {
-            let (flag, unit) = match field.strip_suffix("_ms") {
-                Some(flag) => (flag, " in milliseconds"),
-                None => (field.as_str(), ""),
+            let (flag, message) = match field.strip_suffix("_ms") {
+                Some(flag) => (flag, with_units(message)),
+                None => (field.as_str(), message.clone()),
             };
-            let flag = flag.replace('_', "-");
-            Failure::not_understood(format!("--{flag}{unit} {message}"))
+            Failure::not_understood(format!("--{} {message}", flag.replace('_', "-")))
         }
         error => Failure::of(error),
     }
+}
+
+/// A rule about milliseconds as people write times: `from 1000 to 86400000` is `from 1s to 1d`.
+fn with_units(rule: &str) -> String {
+    let word = |word: &str| {
+        let number = word.trim_end_matches(',');
+        match number.parse() {
+            Ok(ms) => format!("{}{}", time::written(ms), &word[number.len()..]),
+            Err(_) => word.to_owned(),
+        }
+    };
+    rule.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
 /// Runs the program for one execution.

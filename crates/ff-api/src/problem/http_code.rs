@@ -52,7 +52,7 @@ http_codes! {
     ForbiddenOrigin "forbidden_origin" Terminal 403
         "Web pages of other sites may not use this server.";
     RouteNotFound "route_not_found" Terminal 404
-        "There is no such path; /openapi.json lists all of them.";
+        "There is no such path; /reference is a page with all of them, /openapi.json a document.";
     LinkNotFound "link_not_found" Terminal 404
         "This link leads nowhere: it is not whole, or not one of this server's.";
     MethodNotAllowed "method_not_allowed" Terminal 405

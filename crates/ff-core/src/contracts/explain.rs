@@ -371,14 +371,16 @@ impl fmt::Display for Sentence<'_> {
             }
             Why::NoWorkerInLane { connected: 0 } => f.write_str("no worker is connected"),
             Why::NoWorkerInLane { connected } => {
-                write!(f, "no worker takes from lane {lane}; {connected} take from others")
+                let s = ending(*connected);
+                write!(f, "no worker takes from lane {lane}; {connected} take{s} from others")
             }
             Why::NoWorkerInNamespace { namespace, in_lane } => {
                 write!(f, "no worker of {kind} takes from namespace {namespace}; ")?;
-                write!(f, "{in_lane} in lane {lane} take from others")
+                write!(f, "{in_lane} in lane {lane} take{} from others", ending(*in_lane))
             }
             Why::NoWorkerForKind { in_lane } => {
-                write!(f, "no worker serves {kind}; {in_lane} in lane {lane} serve other kinds")
+                let s = ending(*in_lane);
+                write!(f, "no worker serves {kind}; {in_lane} in lane {lane} serve{s} other kinds")
             }
             Why::NoCapableWorker { required, nearest } => {
                 write!(f, "no worker can do all it requires ({})", required.csv())?;
@@ -403,6 +405,11 @@ impl fmt::Display for Sentence<'_> {
             Why::Ended { .. } => write!(f, "{state}"),
         }
     }
+}
+
+/// How a verb ends that says what so many do.
+fn ending(count: u32) -> &'static str {
+    if count == 1 { "s" } else { "" }
 }
 
 fn by(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {

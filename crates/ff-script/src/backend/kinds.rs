@@ -25,6 +25,7 @@ impl<H: Host + ?Sized> Kinds for ScriptBackend<H> {
             request.validate()?;
             let RegisterKinds { worker_instance_id, started_ms_ago, kinds } = request;
             let mut registered = KindsRegistered::default();
+            let before = self.kinds().await?;
             for (kind, policy) in kinds {
                 let call = RegisterKind {
                     kind: kind.clone(),
@@ -33,7 +34,9 @@ impl<H: Host + ?Sized> Kinds for ScriptBackend<H> {
                     started_ms_ago,
                 };
                 let (outcome, decided) = outcome(self.call(FIRST, call).await?)?;
-                tell(&kind, &worker_instance_id, outcome);
+                let former = before.get(kind.as_str()).and_then(|stored| stored.told_by.as_ref());
+                let former = self.differing(former, &worker_instance_id, outcome).await?;
+                tell(&kind, &worker_instance_id, outcome, former);
                 registered.failed = self.spread(decided).await;
                 registered.kinds.insert(kind, outcome);
             }
@@ -80,6 +83,22 @@ impl<H: Host + ?Sized> ScriptBackend<H> {
         facts.of(FACT).map(|(name, value)| Ok((name.to_owned(), read(value)?))).collect()
     }
 
+    /// The worker that told the defaults which these ones replace, if it is connected: both serve
+    /// the kind now, each with its own in mind.
+    async fn differing<'a>(
+        &self,
+        former: Option<&'a WorkerInstanceId>,
+        worker: &WorkerInstanceId,
+        outcome: KindOutcome,
+    ) -> Result<Option<&'a WorkerInstanceId>, EngineError> {
+        let replaced = outcome == KindOutcome::Registered;
+        let Some(former) = former.filter(|former| replaced && *former != worker) else {
+            return Ok(None);
+        };
+        let there = self.workers_on(self.home(former)).await?;
+        Ok(there.iter().any(|one| one.worker_instance_id == *former).then_some(former))
+    }
+
     async fn change(
         &self,
         kind: Option<ExecutionKind>,
@@ -118,7 +137,12 @@ fn outcome(reply: RegisterKindReply) -> Result<(KindOutcome, Decided), EngineErr
 }
 
 /// Says in the log that workers differ.
-fn tell(kind: &ExecutionKind, worker: &WorkerInstanceId, outcome: KindOutcome) {
+fn tell(
+    kind: &ExecutionKind,
+    worker: &WorkerInstanceId,
+    outcome: KindOutcome,
+    former: Option<&WorkerInstanceId>,
+) {
     match outcome {
         KindOutcome::Newer => tracing::warn!(
             %kind, %worker, "a worker that started later has told other defaults of the kind"
@@ -126,7 +150,12 @@ fn tell(kind: &ExecutionKind, worker: &WorkerInstanceId, outcome: KindOutcome) {
         KindOutcome::Pinned => tracing::warn!(
             %kind, %worker, "the worker's defaults of the kind differ from those that are pinned"
         ),
-        KindOutcome::Registered => tracing::info!(%kind, %worker, "the kind has new defaults"),
+        KindOutcome::Registered => match former {
+            Some(former) => tracing::warn!(
+                %kind, %worker, %former, "the kind has the defaults of the worker that started last"
+            ),
+            None => tracing::info!(%kind, %worker, "the kind has new defaults"),
+        },
         KindOutcome::Equal => {}
     }
 }

@@ -144,7 +144,7 @@ async fn start_server_with(store: StoreConfig) -> RunningServer {
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         store,
         tokens: vec![Token(TOKEN.to_owned())],
-        partitions: PARTITIONS,
+        partitions: Some(PARTITIONS),
         ..ServerConfig::default()
     };
     Server::start(config).await.expect("a server")

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{query, shorten};
+use super::{query, rule, shorten};
 use crate::app::App;
 use crate::body::{self, Kind};
 use crate::refusal::Refusal;
@@ -89,14 +89,14 @@ fn refuse(error: &serde_json::Error, path: impl FnOnce() -> String) -> Refusal {
     if error.classify() != Category::Data {
         return Problem::new(HttpCode::MalformedJson, shorten(error.to_string())).into();
     }
-    let message = shorten(error.to_string());
+    let message = error.to_string();
     let field = match (named_in(&message), path()) {
         (Some(name), path) if path.is_empty() || path == "." || path == "?" => name,
         (Some(name), path) if !path.ends_with(&name) => format!("{path}.{name}"),
         (_, path) if path.is_empty() || path == "." => "body".to_owned(),
         (_, path) => path,
     };
-    Refusal::invalid(shorten(field), format!("is wrong: {message}"))
+    Refusal::invalid(shorten(field), rule::in_words(&message))
 }
 
 /// The field that a message of serde names although the path ends before it.
@@ -131,12 +131,16 @@ mod tests {
     #[test]
     fn the_field_and_the_rule_are_named() {
         for (json, field, says) in [
-            (r#"{}"#, "executions", "missing field"),
-            (r#"{"x":1}"#, "x", "unknown field"),
+            (r#"{}"#, "executions", "executions is missing"),
+            (r#"{"x":1}"#, "x", "x is not known here; there are executions"),
             (r#"{"executions":7}"#, "executions", "expected a sequence"),
-            (r#"{"executions":[{"kind":"a"},{}]}"#, "executions[1].kind", "missing field"),
+            (r#"{"executions":[{"kind":"a"},{}]}"#, "executions[1].kind", "is missing"),
             (r#"{"executions":[{"kind":"a:"}]}"#, "executions[0].kind", "printable ASCII"),
-            (r#"{"executions":[{"kind":"a","prio":1}]}"#, "executions[0].prio", "unknown field"),
+            (
+                r#"{"executions":[{"kind":"a","prio":1}]}"#,
+                "executions[0].prio",
+                "is not known here",
+            ),
             (r#"[]"#, "body", "expected an object"),
             (r#"null"#, "body", "expected an object"),
         ] {

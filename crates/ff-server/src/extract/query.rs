@@ -2,7 +2,7 @@
 
 use serde::de::DeserializeOwned;
 
-use super::shorten;
+use super::{rule, shorten};
 use crate::refusal::Refusal;
 
 /// Reads what stands behind the question mark.
@@ -11,8 +11,8 @@ pub(super) fn parse<T: DeserializeOwned>(query: &str) -> Result<T, Refusal> {
     serde_path_to_error::deserialize(pairs).map_err(|error| {
         let path = error.path().to_string();
         let field = if path.is_empty() || path == "." { "query".to_owned() } else { path };
-        let rule = format!("is wrong: {}", error.into_inner());
-        Refusal::invalid(shorten(field), shorten(rule))
+        let rule = rule::in_words(&error.into_inner().to_string());
+        Refusal::invalid(shorten(field), rule)
     })
 }
 

@@ -62,7 +62,7 @@ pub(crate) fn config(store: StoreConfig) -> ServerConfig {
     ServerConfig {
         listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         store,
-        partitions: PARTITIONS,
+        partitions: Some(PARTITIONS),
         ..ServerConfig::default()
     }
 }

@@ -5,7 +5,7 @@ use ff_core::contracts::{CancelMany, ManyChanged, RefusedChange, ReplayMany};
 use ff_core::error::EngineError;
 use ff_sdk::{Client, ListFilter, SdkError};
 
-use super::{Options, REQUESTED_BY};
+use super::{Options, requested_by};
 use crate::failure::Failure;
 use crate::progress_bar::ProgressBar;
 
@@ -55,7 +55,7 @@ pub(super) async fn replay(client: &Client, json: bool, options: &Options) -> Re
     }
     let engine = client.connection().engine();
     let page = |filter, dry_run| {
-        let (reason, requested_by) = (options.reason.clone(), REQUESTED_BY.to_owned());
+        let (reason, requested_by) = (options.reason.clone(), requested_by());
         engine.replay_many(ReplayMany { filter, reason, requested_by, dry_run, request_id: None })
     };
     let words = Words { doing: "replaying", done: "replayed" };

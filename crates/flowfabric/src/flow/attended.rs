@@ -22,7 +22,7 @@ pub(super) async fn wait(client: &Client, id: &FlowId) -> Result<(), Failure> {
             task = &mut unserved, if !is_told => {
                 is_told = true;
                 if let Some(task) = task {
-                    note!("{task}; waiting on");
+                    note!("{task}; still waiting");
                 }
             }
             () = signals.next() => return Err(left_alone(id)),

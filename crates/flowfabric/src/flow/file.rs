@@ -11,7 +11,9 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::{RawValue, Value};
 
+use super::written;
 use crate::failure::Failure;
+use crate::policy::{self, PolicyFlags};
 use crate::time;
 
 /// The file.
@@ -27,6 +29,7 @@ struct File {
     namespace: Option<Namespace>,
     on_failure: Option<FailurePolicy>,
     deadline_at: Option<Deadline>,
+    retention: Option<Value>,
     retention_ms: Option<u64>,
     #[serde(default)]
     tags: BTreeMap<String, String>,
@@ -65,6 +68,12 @@ struct Task {
     input: Option<Value>,
     lane: Option<LaneId>,
     priority: Option<u16>,
+    /// The most common parts of the policy, as `submit` has them as flags.
+    retries: Option<u64>,
+    backoff: Option<Value>,
+    timeout: Option<Value>,
+    deadline: Option<Value>,
+    retention: Option<Value>,
     policy: Option<ExecutionPolicy>,
     #[serde(default)]
     tags: BTreeMap<String, String>,
@@ -147,7 +156,9 @@ impl File {
     fn into_graph(self) -> Result<SubmitGraph, Failure> {
         let mut flow = CreateFlow::new(self.flow);
         (flow.namespace, flow.on_failure) = (self.namespace, self.on_failure);
-        (flow.retention_ms, flow.tags) = (self.retention_ms, self.tags);
+        let retention = written::read("retention", self.retention.as_ref(), policy::retention)?;
+        flow.retention_ms = retention.map(time::millis).or(self.retention_ms);
+        flow.tags = self.tags;
         flow.deadline_at = self.deadline_at.map(Deadline::resolve).transpose()?;
         let tasks = self.tasks.into_iter().map(|(name, task)| task.into_graph(name));
         let mut graph = SubmitGraph::new(flow, tasks.collect::<Result<_, _>>()?);
@@ -227,7 +238,31 @@ fn tasks_by_name<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, 
 }
 
 impl Task {
-    fn into_graph(self, name: String) -> Result<GraphTask, Failure> {
+    /// What is said of the policy, in either way; nothing if nothing is.
+    fn policy(&mut self, name: &str) -> Result<Option<ExecutionPolicy>, Failure> {
+        if self.backoff.is_some() && self.retries.is_none() {
+            return Err(format!("tasks.{name}.backoff goes with retries").into());
+        }
+        let field = |field: &str| format!("tasks.{name}.{field}");
+        let time = |name: &str, value: &Option<Value>| {
+            written::read(&field(name), value.as_ref(), time::duration)
+        };
+        let (backoff, retention) = (self.backoff.as_ref(), self.retention.as_ref());
+        let flags = PolicyFlags {
+            retries: self.retries,
+            backoff: written::read(&field("backoff"), backoff, policy::backoff)?,
+            timeout: time("timeout", &self.timeout)?,
+            deadline: time("deadline", &self.deadline)?,
+            retention: written::read(&field("retention"), retention, policy::retention)?,
+            ..PolicyFlags::default()
+        };
+        let (said, whole) = (self.policy.is_some(), self.policy.take().unwrap_or_default());
+        let whole = flags.on_top_of(whole);
+        Ok(Some(whole).filter(|whole| said || *whole != ExecutionPolicy::default()))
+    }
+
+    fn into_graph(mut self, name: String) -> Result<GraphTask, Failure> {
+        let policy = self.policy(&name)?;
         let kind = match self.kind {
             Some(kind) => kind,
             None => name.parse().map_err(|error| format!("task {name}: {error}"))?,
@@ -239,7 +274,7 @@ impl Task {
             None => {}
         }
         (execution.lane, execution.priority) = (self.lane, self.priority);
-        (execution.policy, execution.tags) = (self.policy, self.tags);
+        (execution.policy, execution.tags) = (policy, self.tags);
         let (waits_for, needs) = self.after.resolve(&name)?;
         let mut task = GraphTask::new(name.clone(), execution);
         (task.needs, task.optional) = (needs, self.optional);
@@ -331,6 +366,25 @@ tasks:
     }
 
     #[test]
+    fn a_task_says_the_common_parts_of_its_policy_as_flags_do() {
+        let said = "retries: 5, backoff: 1s..5m, timeout: 30s, deadline: 2h, retention: 7d";
+        let file = format!("flow: a\nretention: 30d\ntasks: {{ b: {{ {said} }}, c: }}");
+        let graph = read(file.as_bytes()).unwrap_or_else(|failure| panic!("{}", failure.message));
+        assert_eq!(graph.flow.retention_ms, Some(30 * 86_400_000));
+        let policy = |at: usize| graph.tasks[at].execution.policy.clone();
+        let flags = "--retries 5 --backoff 1s..5m --timeout 30s --deadline 2h --retention 7d";
+        let told = crate::policy::as_flags(&policy(0).expect("a policy")).expect("words");
+        assert_eq!((told.as_str(), policy(1)), (flags, None));
+        let over = "flow: a\ntasks: { b: { timeout: 1s, policy: { retention_ms: 7 } } }";
+        let graph = read(over.as_bytes()).unwrap_or_else(|failure| panic!("{}", failure.message));
+        let policy = graph.tasks[0].execution.policy.clone().expect("a policy");
+        assert_eq!(
+            policy.to_json().expect("json"),
+            r#"{"timeout_policy":{"attempt_timeout_ms":1000},"retention_ms":7}"#
+        );
+    }
+
+    #[test]
     fn what_is_no_flow_is_refused_with_its_place() {
         for (text, told) in [
             ("flow: a\ntasks: { b: { after: { all: [c], any: [d] } } }", "task b: after must be"),
@@ -342,6 +396,9 @@ tasks:
             ("flow: a\ntasks:\n  b: { aftre: [c] }", "unknown field `aftre`"),
             ("flow: a\ntasks:\n  b: { aftre: [c] }", "at line 3 column 8"),
             ("flow: a\ntasks:\n  b: { priority: x }", "tasks.b.priority: invalid type"),
+            ("flow: a\ntasks: { b: { timeout: 30 } }", "tasks.b.timeout must be a time like"),
+            ("flow: a\ntasks: { b: { retention: 400d } }", "must be 366d at most"),
+            ("flow: a\ntasks: { b: { backoff: 1s } }", "tasks.b.backoff goes with retries"),
             ("flow: a\ndeadline_at: soon\ntasks: { b: }", "deadline_at must be a time like"),
             ("flow: a\ntasks:\n  b: { after: [c] }", "tasks.b.after names \"c\", which is no task"),
             ("flow: a\ntasks:\n  b: { after: [c] }", "(line 3)"),

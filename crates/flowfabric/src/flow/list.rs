@@ -122,7 +122,11 @@ fn conclusion(found: &Found) -> String {
 fn progress(flow: &FlowSummary) -> String {
     let ended = flow.node_count.saturating_sub(flow.live_count);
     let mut progress = format!("{ended}/{}", flow.node_count);
-    for (count, what) in [(flow.failed_count, "failed"), (flow.stuck_count, "stuck")] {
+    let not_well = match flow.status {
+        FlowState::Cancelled => "cancelled or failed",
+        _ => "failed",
+    };
+    for (count, what) in [(flow.failed_count, not_well), (flow.stuck_count, "stuck")] {
         if count > 0 {
             let _ = write!(progress, ", {count} {what}");
         }

@@ -44,5 +44,10 @@ fn write(file: &str, text: &str, mode: u32) -> Result<(), Failure> {
 
 /// What clients must be told.
 pub(super) fn advice(url: &str) -> String {
-    format!("flowfabric --url {url} --ca {CERTIFICATE} ls, or curl --cacert {CERTIFICATE}")
+    format!("flowfabric --url {url} --ca {CERTIFICATE} ls")
+}
+
+/// The first lines of a server, with the command to try as it works here.
+pub(super) fn trusting(banner: &str) -> String {
+    banner.replace(" curl ", &format!(" curl --cacert {CERTIFICATE} "))
 }

@@ -5,6 +5,7 @@ use std::io::{BufWriter, Write};
 
 use ff_api::create::BULK_MAX;
 use ff_sdk::{Created, ExecutionId, ExecutionRef, SdkError};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::Template;
@@ -12,7 +13,7 @@ use super::inputs::Inputs;
 use crate::failure::Failure;
 use crate::output;
 use crate::progress_bar::ProgressBar;
-use crate::result::Outcome;
+use crate::result::{self, Outcome};
 use crate::signals::Signals;
 
 /// How many results are asked for at the same time.
@@ -25,6 +26,9 @@ pub(super) async fn submit(
     inputs: &Inputs,
     json: bool,
 ) -> Result<(), Failure> {
+    if inputs.len() == 0 {
+        note!("there is no line to submit");
+    }
     let mut out = BufWriter::new(output::Out::new());
     let submitted = submit_all(template, inputs, json, &mut out).await?;
     if template.options.wait.is_wanted() {
@@ -120,6 +124,7 @@ async fn wait_for_all(
     let mut asked = VecDeque::new();
     let mut left = ids.iter();
     let (mut not_completed, mut not_ended) = (0, 0);
+    let mut told = false;
     for (index, id) in ids.iter().enumerate() {
         asked.extend(left.by_ref().take(AHEAD - asked.len()).map(|id| {
             let (client, name) = (template.client.clone(), ExecutionRef::from(id));
@@ -128,7 +133,7 @@ async fn wait_for_all(
         }));
         let Some(asked) = asked.pop_front() else { break };
         let outcome = tokio::select! {
-            outcome = asked => outcome??,
+            outcome = end_of(template, *id, asked, &mut told, &mut bar) => outcome?,
             () = signals.next() => {
                 out.flush()?;
                 drop(bar);
@@ -153,6 +158,27 @@ async fn wait_for_all(
             Err(Failure::not_completed(format!("{count} of {all} ended, but were not completed")))
         }
     }
+}
+
+/// How one ended. What keeps it from going on is told once for all of them.
+async fn end_of(
+    template: &Template<'_>,
+    id: ExecutionId,
+    mut asked: JoinHandle<Result<Outcome, Failure>>,
+    told: &mut bool,
+    bar: &mut ProgressBar,
+) -> Result<Outcome, Failure> {
+    tokio::select! {
+        outcome = &mut asked => return outcome?,
+        trouble = result::stuck(&template.client, ExecutionRef::from(id)), if !*told => {
+            if let Some(trouble) = trouble {
+                *told = true;
+                bar.wipe();
+                note!("{trouble}; still waiting");
+            }
+        }
+    }
+    asked.await?
 }
 
 /// How many ids are told to somebody who stops waiting.

@@ -116,14 +116,15 @@ fn any_or(kinds: String) -> String {
 fn what(client: &Client, workers: &[WorkerRecord], running: &[ExecutionSummary]) -> Table {
     let mut table = Table::new(&["execution", "kind", "by"]);
     for execution in running {
-        let by = workers.iter().find(|worker| is_of(execution, worker));
+        let by = execution.worker_instance_id.as_ref().map(WorkerInstanceId::as_str);
+        let by = by.unwrap_or("nobody");
         table.row([
             client.connection().shortest(execution.execution_id).to_string(),
             cut(execution.kind.as_str(), KINDS_MAX),
-            by.map_or_else(
-                || "nobody who is listed".to_owned(),
-                |worker| cut(worker.worker_instance_id.as_str(), NAME_MAX),
-            ),
+            match workers.iter().any(|worker| is_of(execution, worker)) {
+                true => cut(by, NAME_MAX),
+                false => format!("gone: {}", cut(by, NAME_MAX - 2)),
+            },
         ]);
     }
     table

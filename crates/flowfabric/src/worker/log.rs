@@ -82,6 +82,7 @@ impl Log {
         let event = json!({ "event": "stopped", "handed_back": handed_back });
         let text = match handed_back {
             0 => "stopped; nothing was left undone".to_owned(),
+            1 => "stopped; 1 unfinished execution was handed back".to_owned(),
             count => format!("stopped; {count} unfinished executions were handed back"),
         };
         self.say(&event, &text);

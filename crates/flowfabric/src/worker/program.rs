@@ -220,6 +220,7 @@ impl Said {
     /// How the program ended if it said nothing.
     fn reason(&self, status: ExitStatus) -> String {
         let text = String::from_utf8_lossy(&self.tail).trim().to_owned();
-        if text.is_empty() { format!("the program ended with {status}") } else { text }
+        // Short, for the tables of attempts: `exit status 1`, `signal 9 (SIGKILL)`.
+        if text.is_empty() { status.to_string().replace(": ", " ") } else { text }
     }
 }

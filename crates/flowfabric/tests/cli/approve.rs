@@ -26,14 +26,14 @@ fn somebody_approves_and_somebody_rejects() {
     assert!(said.ends_with("; nobody else is waited for"), "{said}");
     assert_eq!(site.field(&first, "public_state"), "waiting");
     let second = ask(&site, "b", &json!({"approvers": ["ann", "bob"]}));
-    let whom = site.run(&["reject", &second]).complaint(1);
+    let whom = site.run(&["reject", &second]).complaint(2);
     assert!(whom.contains("say as whom, with --as: ann, bob"), "{whom}");
-    let stranger = site.run(&["reject", &second, "--as", "eve"]).complaint(1);
-    assert!(stranger.contains("must be among those"), "{stranger}");
+    let stranger = site.run(&["reject", &second, "--as", "eve"]).complaint(2);
+    assert!(stranger.contains("flowfabric: approvers must be among those"), "{stranger}");
     let said = site.run(&["reject", &second, "--as", "bob", "--json"]).json().remove(0);
     assert_eq!((&said["approver"], &said["signal"]), (&json!("bob"), &json!("rejected")));
     let over = site.run(&["approve", &second, "--as", "ann"]).complaint(1);
-    assert!(over.contains("asks nobody for an approval now"), "{over}");
+    assert!(over.contains("asks nobody for an approval now: bob decided rejected at "), "{over}");
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn other_choices_are_named() {
     let site = Site::start();
     let choices = json!([{"signal": "now", "label": "At once"}, {"signal": "later"}]);
     let id = ask(&site, "a", &json!({"choices": choices, "approvers": ["ann"]}));
-    let which = site.run(&["approve", &id]).complaint(1);
+    let which = site.run(&["approve", &id]).complaint(2);
     assert!(which.contains("with --choice one can choose: now, later"), "{which}");
     let said = site.run(&["approve", &id, "--choice", "later"]).text();
     assert!(said.starts_with("ann decided later at "), "{said}");

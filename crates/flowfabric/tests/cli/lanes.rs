@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::site::Site;
+use crate::site::{Scratch, Site, eventually};
 
 #[test]
 fn a_lane_is_paused_resumed_and_listed() {
@@ -65,4 +65,28 @@ fn what_is_not_there_is_said_and_one_is_not_many() {
     assert!(one.stderr.contains("1 lane\n"), "{one:?}");
     let shown = site.run(&["config", "show"]);
     assert!(shown.stderr.contains("no retries, 100 reclaims"), "{shown:?}");
+}
+
+#[test]
+fn the_log_warns_of_workers_that_differ_about_a_kind() {
+    let scratch = Scratch::new("differing");
+    let log = scratch.path().join("log");
+    let site = Site::start_warning(&log);
+    let told = || std::fs::read_to_string(&log).expect("text");
+    let retries = |name: &str, retries: &str| {
+        let options = ["--kind", "mail", "--name", name, "--retries", retries];
+        let worker = site.worker(&options, &["cat"]);
+        eventually(|| site.run(&["kind", "ls"]).text().contains(&format!("--retries {retries}")));
+        worker
+    };
+    let mut first = retries("first", "3");
+    let alike = retries("alike", "3");
+    assert_eq!(told(), "", "they do not differ");
+    let _second = retries("second", "5");
+    eventually(|| told().contains("the defaults of the worker that started last"));
+    let said = told();
+    assert!(said.contains("kind=mail") && said.contains("former=first-"), "{said}");
+    first.signal("-TERM");
+    assert_eq!(first.wait(), Some(0));
+    drop(alike);
 }

@@ -1,6 +1,6 @@
 //! `get`, `ls` and `watch`.
 
-use crate::site::{Running, Site, uuid_in};
+use crate::site::{Running, Site, run, uuid_in};
 use crate::terminal;
 
 fn ids(ran: crate::site::Ran) -> Vec<String> {
@@ -78,6 +78,43 @@ fn the_newest_of_many_are_found_without_looking_at_all() {
     assert_eq!(behind, last, "what waits comes by kind, in all partitions alike");
     let idle = ids(site.run(&["ls", "--json", "--limit", "5", "--kind", "idle"]));
     assert_eq!(idle, all[40..45]);
+}
+
+#[test]
+fn a_description_says_who_did_what() {
+    let site = Site::start();
+    let id = site.submit(&["mail"]);
+    site.run(&["hold", &id, "--by", "mia"]).text();
+    site.run(&["cancel", &id]).text();
+    let cancelled = site.run(&["get", &id]).text();
+    assert!(cancelled.contains("no reason was given (by an operator)"), "{cancelled}");
+    run(site.command(&["replay", &id]).env("USER", "eve")).text();
+    let text = site.run(&["get", &id]).text();
+    assert!(text.contains("input        (empty)"), "{text}");
+    let history = site.run(&["history", &id]).text();
+    assert!(text.ends_with(&history), "{text}");
+    let by = |event: &str| {
+        let line = history.lines().find(|line| line.contains(event)).expect("an event");
+        line.split_once(event).expect("it").1.trim().to_owned()
+    };
+    assert_eq!(by("created  "), "cli");
+    assert_eq!(by("parked  "), "mia  paused by operator");
+    assert_eq!(by("replayed  "), "eve");
+}
+
+#[test]
+fn the_id_of_a_flow_is_told_from_that_of_an_execution() {
+    let site = Site::start();
+    let file = b"flow: f\ntasks: { a: {} }\n";
+    let flow = site.run_with(file, &["flow", "submit", "-"]).text();
+    let flow = flow.lines().last().expect("an id");
+    let said = site.run(&["get", flow]).complaint(1);
+    assert!(
+        said.contains(&format!("{flow} is a flow: see `flowfabric flow show {flow}`")),
+        "{said}"
+    );
+    let said = site.run(&["flow", "show", &site.submit(&["mail"])]).complaint(1);
+    assert!(said.contains("`flowfabric get` shows executions"), "{said}");
 }
 
 #[test]

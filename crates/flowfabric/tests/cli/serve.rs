@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::site::{Scratch, Site};
+use crate::site::{Running, Scratch, Site, flowfabric, run};
 
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 const HEALTH: &str = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
@@ -182,4 +182,27 @@ fn certificates_are_read_again_on_sighup_and_wrong_ones_are_not() {
     assert_eq!(site.hang_up()["event"], "not_reloaded");
     assert_eq!(shown_name(&site), "second", "the old one stays");
     site.stop();
+}
+
+#[test]
+fn a_store_is_opened_with_the_partitions_that_it_has() {
+    let scratch = Scratch::new("partitions");
+    let data = scratch.path().join("data");
+    let serve = |more: &[&str]| {
+        let mut command = flowfabric();
+        command.args(["serve", "--json", "--listen", "127.0.0.1:0", "--log", "error"]);
+        command.arg("--store").arg(&data).args(more);
+        command
+    };
+    let mut first = Running::start(&mut serve(&["--partitions", "8"]));
+    assert_eq!(first.event()["event"], "listening");
+    first.signal("-TERM");
+    assert_eq!(first.wait(), Some(0));
+    let mut again = Running::start(&mut serve(&[]));
+    let url = again.event()["url"].as_str().expect("an address").to_owned();
+    let id = run(flowfabric().args(["submit", "mail"]).env("FLOWFABRIC_URL", &url)).text();
+    assert_eq!(id.len(), 36, "{id}");
+    drop(again);
+    let said = run(&mut serve(&["--partitions", "9"])).complaint(1);
+    assert!(said.contains("deployment_mismatch") && said.contains("flow partitions: 8"), "{said}");
 }

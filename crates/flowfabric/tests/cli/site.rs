@@ -166,8 +166,19 @@ impl Site {
     }
 
     /// A server that is started by a command which takes our arguments at its end.
-    pub(crate) fn start_as(mut command: Command, address: &str, options: &[&str]) -> Self {
-        command.args(["serve", "--json", "--listen", address, "--log", "error"]);
+    pub(crate) fn start_as(command: Command, address: &str, options: &[&str]) -> Self {
+        Self::start_with_log(command, address, "error", options)
+    }
+
+    /// A store in memory, and warnings in this file.
+    pub(crate) fn start_warning(file: &Path) -> Self {
+        let mut command = flowfabric();
+        command.stderr(std::fs::File::create(file).expect("a file"));
+        Self::start_with_log(command, "127.0.0.1:0", "warn", &["--store", "memory:"])
+    }
+
+    fn start_with_log(mut command: Command, address: &str, log: &str, options: &[&str]) -> Self {
+        command.args(["serve", "--json", "--listen", address, "--log", log]);
         command.args(["--partitions", "16"]).args(options);
         let mut server = Running::start(&mut command);
         let url = server.event()["url"].as_str().expect("an address").to_owned();

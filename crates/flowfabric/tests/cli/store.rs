@@ -83,7 +83,7 @@ fn a_running_store_is_copied_and_the_copy_is_started_on() {
     let later = site.submit(&["mail", "--input", "later"]);
     let again = site.run(&["store", "backup", "first"]).complaint(1);
     assert!(again.contains("There is a backup of this name"), "{again}");
-    let outside = site.run(&["store", "backup", "../first"]).complaint(1);
+    let outside = site.run(&["store", "backup", "../first"]).complaint(2);
     assert!(outside.contains("letters, digits"), "{outside}");
 
     let checked = alone(&["store", "check", "--json", &copy]).json().remove(0);

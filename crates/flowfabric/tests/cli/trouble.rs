@@ -22,6 +22,37 @@ fn a_server_that_is_not_there_is_explained() {
 }
 
 #[test]
+fn a_server_that_takes_connections_and_answers_nobody_is_given_up_on() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", silent.local_addr().expect("an address"));
+    let begun = std::time::Instant::now();
+    for command in [&["ls"][..], &["worker", "run", "--kind", "mail", "--", "cat"]] {
+        let said = run(flowfabric().args(command).env("FLOWFABRIC_URL", &url)).complaint(6);
+        assert!(said.contains("takes connections, but has not answered within 6 s"), "{said}");
+    }
+    assert!(begun.elapsed().as_secs() < 18, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_time_behind_wait_says_how_it_is_written() {
+    let said = alone(&["result", NOBODY, "--wait", "30s"]).complaint(2);
+    assert!(said.contains("a time to wait is written --wait=30s"), "{said}");
+    let json = alone(&["--json", "submit", "mail", "--wait", "30s"]).complaint(2);
+    assert!(json.contains("; a time to wait is written --wait=30s"), "{json}");
+    let other = alone(&["result", NOBODY, "--wait", "soon"]).complaint(2);
+    assert!(!other.contains("--wait=soon"), "{other}");
+}
+
+#[test]
+fn a_variable_that_is_no_setting_is_named() {
+    let show = |name: &str| run(flowfabric().args(["config", "show"]).env(name, "x"));
+    let said = show("FLOWFABRIC_LISTN").stderr;
+    assert!(said.contains("FLOWFABRIC_LISTN is no setting"), "{said}");
+    let said = show("FLOWFABRIC_SERVICE_HOST").stderr;
+    assert!(!said.contains("is no setting"), "{said}");
+}
+
+#[test]
 fn a_missing_token_is_asked_for() {
     let site = Site::start_with(&["--store", "memory:", "--tokens", "long-secret"]);
     for arguments in [&["ls"][..], &["ls", "--token", "wrong-token"][..]] {
@@ -238,6 +269,8 @@ fn times_and_numbers_that_are_too_large_say_how_large_they_may_be() {
     for (flag, value, rule) in [
         ("--retention", "400d", "must be 366d at most"),
         ("--retries", "5000", "5000 is not in 0..=1000"),
+        ("--priority", "10000", "must be a number from 0 to 9000"),
+        ("--priority", "high", "must be a number from 0 to 9000"),
     ] {
         let said = alone(&["submit", "mail", flag, value]).complaint(2);
         assert!(said.contains(flag) && said.contains(rule), "{said}");

@@ -38,7 +38,8 @@ fn a_program_waits_and_is_run_again_with_the_signals() {
     let id = suspended(&site, &decision());
     assert_eq!(uuid_in(&worker.event_named("suspended")), id);
     let other = site.run(&["signal", &id, "seen"]).text();
-    assert_eq!(other, format!("{id} was told seen: it does not wait for that"));
+    let for_others = "it does not wait for that, but for approved, rejected";
+    assert_eq!(other, format!("{id} was told seen: {for_others}"));
     let told = ["signal", &id, "approved", "--payload", "go \"on\"", "--from", "ann"];
     assert_eq!(site.run(&told).text(), format!("{id} was told approved: it goes on"));
     let result = site.run(&["result", &id, "--wait"]).text();

@@ -50,7 +50,7 @@ fn what_nobody_can_take_names_what_is_missing() {
     crate::site::eventually(|| word(&site, &id) == "no_worker_for_kind");
     let (text, _) = told(&site, &id);
     assert!(
-        text.contains("no worker serves render; 1 in lane default serve other kinds"),
+        text.contains("no worker serves render; 1 in lane default serves other kinds"),
         "{text}"
     );
     let gpu = ["--kind", "render", "--name", "half", "--capability", "gpu"];
@@ -104,7 +104,10 @@ fn a_wait_for_what_nobody_serves_says_so() {
     let site = Site::start();
     let waited = site.run(&["submit", "render", "--wait=4s"]);
     let said = waited.complaint(4);
-    assert!(said.contains("no worker is connected; waiting on"), "{said}");
+    assert!(said.contains("no worker is connected; still waiting"), "{said}");
+    let many = ["submit", "render", "--lines", "--wait=5s"];
+    let said = site.run_with(b"ada\ngrace\nlinus\n", &many).complaint(4);
+    assert_eq!(said.matches("no worker is connected; still waiting").count(), 1, "{said}");
 }
 
 #[test]
@@ -116,7 +119,7 @@ fn a_wait_for_a_flow_names_the_task_that_nobody_serves() {
     let mut waiting = command.stderr(Stdio::piped()).spawn().expect("a wait");
     let mut told = BufReader::new(waiting.stderr.take().expect("standard error")).lines();
     let mut line = || told.next().expect("a line").expect("text");
-    assert_eq!(line(), "task a: no worker is connected; waiting on");
+    assert_eq!(line(), "task a: no worker is connected; still waiting");
     let interrupt = format!("kill -INT {}", waiting.id());
     run(Command::new("sh").args(["-c", &interrupt])).text();
     let goes_on = format!("flow {flow} goes on; come back to it with");
@@ -129,7 +132,7 @@ fn a_wait_in_a_paused_lane_says_so() {
     let site = Site::start();
     site.run(&["lane", "pause", "slow"]).text();
     let said = site.run(&["submit", "render", "--lane", "slow", "--wait=4s"]).complaint(4);
-    assert!(said.contains("lane slow is paused; waiting on"), "{said}");
+    assert!(said.contains("lane slow is paused; still waiting"), "{said}");
 }
 
 #[test]

@@ -23,9 +23,9 @@ fn a_program_that_says_nothing_fails_with_how_it_ended() {
     let site = Site::start();
     let _worker = site.worker(&["--kind", "k"], &["sh", "-c", r#"eval "$(cat)""#]);
     let exit = site.run(&["submit", "k", "--input", "exit 9", "--wait"]).complaint(3);
-    assert!(exit.contains("exit status: 9"), "{exit}");
+    assert!(exit.contains("failed (transient): exit status 9"), "{exit}");
     let killed = site.run(&["submit", "k", "--input", "kill -KILL $$", "--wait"]).complaint(3);
-    assert!(killed.contains("signal: 9 (SIGKILL)"), "{killed}");
+    assert!(killed.contains("failed (transient): signal 9 (SIGKILL)"), "{killed}");
 }
 
 #[test]
@@ -162,6 +162,8 @@ fn a_second_signal_stops_at_once() {
     worker.signal("-INT");
     assert_eq!(worker.wait(), Some(130));
     assert!(begun.elapsed() < Duration::from_secs(5));
+    site.until(&id, "waiting");
+    assert!(begun.elapsed() < Duration::from_secs(20), "handed back, not lapsed");
 }
 
 #[test]

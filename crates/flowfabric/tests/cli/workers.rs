@@ -1,6 +1,6 @@
 //! `worker ls`.
 
-use crate::site::Site;
+use crate::site::{Site, eventually};
 
 #[test]
 fn who_is_there_and_who_runs_what_is_listed() {
@@ -25,11 +25,25 @@ fn who_is_there_and_who_runs_what_is_listed() {
 }
 
 #[test]
+fn who_is_gone_is_named_by_what_it_left() {
+    let site = Site::start();
+    let options = ["--kind", "slow", "--name", "mia", "--lease-ttl", "1s"];
+    let worker = site.worker(&options, &["sleep", "60"]);
+    let id = site.submit(&["slow"]);
+    site.until(&id, "active");
+    drop(worker);
+    eventually(|| site.run(&["worker", "ls"]).text().contains("gone: mia-"));
+    let shown = site.run(&["worker", "ls"]).text();
+    assert!(shown.contains(&id), "{shown}");
+    assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+}
+
+#[test]
 fn a_setting_of_a_worker_that_is_refused_is_told_by_its_flag() {
     let site = Site::start();
     for (flag, value, rule) in [
         ("--lane", "bad:lane", "--lane must be printable ASCII"),
-        ("--lease-ttl", "1ms", "--lease-ttl in milliseconds must be from 1000"),
+        ("--lease-ttl", "1ms", "--lease-ttl must be from 1s to 1d, got 1ms"),
     ] {
         let worker = ["worker", "run", "--kind", "mail", flag, value, "--", "cat"];
         let said = site.run(&worker).complaint(2);

@@ -1,6 +1,7 @@
 //! A copy of everything a store holds, for checks that look at keys from outside the library.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::slice;
 
 /// Every key of a store with its value.
 pub type Dump = BTreeMap<Vec<u8>, Stored>;
@@ -11,9 +12,9 @@ pub enum Stored {
     /// A byte string.
     String(Vec<u8>),
     /// Fields and values.
-    Hash(BTreeMap<Vec<u8>, Vec<u8>>),
+    Hash(Sorted<Vec<u8>>),
     /// Members with their scores.
-    SortedSet(BTreeMap<Vec<u8>, f64>),
+    SortedSet(Sorted<f64>),
     /// Values in order.
     List(Vec<Vec<u8>>),
     /// Members.
@@ -31,4 +32,115 @@ pub struct StreamEntry {
     pub seq: u64,
     /// Field names and values, in order.
     pub fields: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// Names with values, in the order of the names: there is one for each record, most have a few
+/// names, and all are made at once, looked at, and dropped.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sorted<V>(Vec<Pair<V>>);
+
+type Pair<V> = (Vec<u8>, V);
+
+impl<V> Default for Sorted<V> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<V> Sorted<V> {
+    /// Nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The value of a name.
+    pub fn get(&self, name: &[u8]) -> Option<&V> {
+        let place = self.0.binary_search_by(|(known, _)| known.as_slice().cmp(name)).ok()?;
+        Some(&self.0[place].1)
+    }
+
+    /// True if there is such a name.
+    pub fn contains_key(&self, name: &[u8]) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> Iter<'_, V> {
+        self.0.iter().map(|(name, value)| (name, value))
+    }
+
+    /// The names, in order.
+    pub fn keys(&self) -> impl Iterator<Item = &Vec<u8>> {
+        self.0.iter().map(|(name, _)| name)
+    }
+
+    /// The values, in the order of their names.
+    pub fn values(&self) -> impl Iterator<Item = &V> {
+        self.0.iter().map(|(_, value)| value)
+    }
+}
+
+/// What [`Sorted::iter`] answers.
+pub type Iter<'a, V> = std::iter::Map<slice::Iter<'a, Pair<V>>, fn(&Pair<V>) -> (&Vec<u8>, &V)>;
+
+impl<'a, V> IntoIterator for &'a Sorted<V> {
+    type Item = (&'a Vec<u8>, &'a V);
+    type IntoIter = Iter<'a, V>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl<V> IntoIterator for Sorted<V> {
+    type Item = (Vec<u8>, V);
+    type IntoIter = std::vec::IntoIter<Pair<V>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+/// Of those with one name, the last one stays.
+impl<V> FromIterator<(Vec<u8>, V)> for Sorted<V> {
+    fn from_iter<I: IntoIterator<Item = (Vec<u8>, V)>>(pairs: I) -> Self {
+        let mut pairs: Vec<Pair<V>> = pairs.into_iter().collect();
+        pairs.sort_by(|one, other| one.0.cmp(&other.0));
+        pairs.dedup_by(|later, earlier| {
+            let same = later.0 == earlier.0;
+            if same {
+                std::mem::swap(later, earlier);
+            }
+            same
+        });
+        Self(pairs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_are_found_by_their_names_and_the_last_of_a_name_stays() {
+        let pair = |text: &str| (text.as_bytes()[..1].to_vec(), text.to_owned());
+        let sorted: Sorted<String> =
+            ["c1", "a1", "b1", "a2", "c2", "a3"].map(pair).into_iter().collect();
+        let all: Vec<_> = sorted.values().map(String::as_str).collect();
+        assert_eq!(all, ["a3", "b1", "c2"]);
+        assert_eq!(sorted.get(b"a"), Some(&"a3".to_owned()));
+        assert!(sorted.contains_key(b"c") && !sorted.contains_key(b"d") && sorted.len() == 3);
+        assert!(sorted.keys().map(Vec::as_slice).eq([b"a", b"b", b"c"]));
+        assert!(Sorted::<String>::new().is_empty());
+    }
 }

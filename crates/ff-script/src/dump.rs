@@ -1,5 +1,6 @@
 //! A copy of everything a store holds, for checks that look at keys from outside the library.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::slice;
 
@@ -41,6 +42,21 @@ pub struct Sorted<V>(Vec<Pair<V>>);
 
 type Pair<V> = (Vec<u8>, V);
 
+/// Up to as many are looked through one by one.
+const FEW: usize = 32;
+
+/// The first bytes as a number: mostly enough to tell two names apart and which comes first.
+fn head(name: &[u8]) -> u64 {
+    match name.first_chunk() {
+        Some(first) => u64::from_be_bytes(*first),
+        None => name.iter().rev().fold(0, |head, byte| head >> 8 | u64::from(*byte) << 56),
+    }
+}
+
+fn order(one: &[u8], other: &[u8]) -> Ordering {
+    head(one).cmp(&head(other)).then_with(|| one.cmp(other))
+}
+
 impl<V> Default for Sorted<V> {
     fn default() -> Self {
         Self(Vec::new())
@@ -65,8 +81,15 @@ impl<V> Sorted<V> {
 
     /// The value of a name.
     pub fn get(&self, name: &[u8]) -> Option<&V> {
-        let place = self.0.binary_search_by(|(known, _)| known.as_slice().cmp(name)).ok()?;
-        Some(&self.0[place].1)
+        let found = if self.0.len() <= FEW {
+            // Most differ at once: no need to call out for each.
+            let differs = |known: &[u8]| known.len() != name.len() || known.first() != name.first();
+            self.0.iter().find(|(known, _)| !differs(known) && known == name)
+        } else {
+            let place = self.0.binary_search_by(|(known, _)| order(known, name)).ok()?;
+            self.0.get(place)
+        };
+        found.map(|(_, value)| value)
     }
 
     /// True if there is such a name.
@@ -115,7 +138,7 @@ impl<V> IntoIterator for Sorted<V> {
 impl<V> FromIterator<(Vec<u8>, V)> for Sorted<V> {
     fn from_iter<I: IntoIterator<Item = (Vec<u8>, V)>>(pairs: I) -> Self {
         let mut pairs: Vec<Pair<V>> = pairs.into_iter().collect();
-        pairs.sort_by(|one, other| one.0.cmp(&other.0));
+        pairs.sort_by(|one, other| order(&one.0, &other.0));
         pairs.dedup_by(|later, earlier| {
             let same = later.0 == earlier.0;
             if same {
@@ -142,5 +165,21 @@ mod tests {
         assert!(sorted.contains_key(b"c") && !sorted.contains_key(b"d") && sorted.len() == 3);
         assert!(sorted.keys().map(Vec::as_slice).eq([b"a", b"b", b"c"]));
         assert!(Sorted::<String>::new().is_empty());
+    }
+
+    #[test]
+    fn many_names_are_in_the_order_of_their_bytes_and_all_are_found() {
+        let names = (0..40_usize).flat_map(|n| {
+            let digits = format!("{:03}", n * 7 % 40).into_bytes();
+            let long = [b"the same beginning ", &digits[..]].concat();
+            [digits.clone(), [&digits[..], b"\0"].concat(), long, vec![0; n]]
+        });
+        let mut names: Vec<Vec<u8>> = names.collect();
+        let sorted: Sorted<usize> = names.iter().map(|name| (name.clone(), name.len())).collect();
+        names.sort();
+        names.dedup();
+        assert!(sorted.keys().eq(&names));
+        assert!(names.iter().all(|name| sorted.get(name) == Some(&name.len())));
+        assert_eq!(sorted.get(b"the same beginning"), None);
     }
 }

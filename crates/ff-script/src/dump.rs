@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Index;
 use std::slice;
 
 /// Every key of a store with its value.
@@ -92,6 +93,12 @@ impl<V> Sorted<V> {
         found.map(|(_, value)| value)
     }
 
+    /// Takes a name out: its value.
+    pub fn remove(&mut self, name: &[u8]) -> Option<V> {
+        let place = self.0.binary_search_by(|(known, _)| order(known, name)).ok()?;
+        Some(self.0.remove(place).1)
+    }
+
     /// True if there is such a name.
     pub fn contains_key(&self, name: &[u8]) -> bool {
         self.get(name).is_some()
@@ -134,19 +141,35 @@ impl<V> IntoIterator for Sorted<V> {
     }
 }
 
+/// The value of a name that is there.
+impl<V> Index<&[u8]> for Sorted<V> {
+    type Output = V;
+
+    fn index(&self, name: &[u8]) -> &V {
+        self.get(name).expect("only a name that is there is indexed by")
+    }
+}
+
 /// Of those with one name, the last one stays.
-impl<V> FromIterator<(Vec<u8>, V)> for Sorted<V> {
-    fn from_iter<I: IntoIterator<Item = (Vec<u8>, V)>>(pairs: I) -> Self {
-        let mut pairs: Vec<Pair<V>> = pairs.into_iter().collect();
-        pairs.sort_by(|one, other| order(&one.0, &other.0));
-        pairs.dedup_by(|later, earlier| {
+impl<V> Extend<(Vec<u8>, V)> for Sorted<V> {
+    fn extend<I: IntoIterator<Item = (Vec<u8>, V)>>(&mut self, pairs: I) {
+        self.0.extend(pairs);
+        self.0.sort_by(|one, other| order(&one.0, &other.0));
+        self.0.dedup_by(|later, earlier| {
             let same = later.0 == earlier.0;
             if same {
                 std::mem::swap(later, earlier);
             }
             same
         });
-        Self(pairs)
+    }
+}
+
+impl<V> FromIterator<(Vec<u8>, V)> for Sorted<V> {
+    fn from_iter<I: IntoIterator<Item = (Vec<u8>, V)>>(pairs: I) -> Self {
+        let mut sorted = Self::new();
+        sorted.extend(pairs);
+        sorted
     }
 }
 
@@ -164,6 +187,11 @@ mod tests {
         assert_eq!(sorted.get(b"a"), Some(&"a3".to_owned()));
         assert!(sorted.contains_key(b"c") && !sorted.contains_key(b"d") && sorted.len() == 3);
         assert!(sorted.keys().map(Vec::as_slice).eq([b"a", b"b", b"c"]));
+        let mut sorted = sorted;
+        sorted.extend([pair("b2"), pair("d1")]);
+        assert_eq!((&sorted[b"b".as_slice()], sorted.len()), (&"b2".to_owned(), 4));
+        assert_eq!(sorted.remove(b"a"), Some("a3".to_owned()));
+        assert_eq!((sorted.remove(b"a"), sorted.len()), (None, 3));
         assert!(Sorted::<String>::new().is_empty());
     }
 

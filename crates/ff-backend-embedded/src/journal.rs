@@ -24,6 +24,7 @@ pub(crate) mod load;
 pub(crate) mod lock;
 pub(crate) mod manifest;
 pub(crate) mod marker;
+pub(crate) mod pace;
 pub(crate) mod real_disk;
 pub(crate) mod record;
 pub(crate) mod replay;

@@ -21,11 +21,11 @@ use crate::error::CommandError;
 pub(crate) use footprint::{Changing, allocated};
 pub(crate) use hash::Hash;
 pub(crate) use list::List;
-use map::{Hashed, Map, hash_of};
+use map::{Hashed, Map};
 pub(crate) use sorted_set::{Bound, SortedSet};
 pub(crate) use stream::{EntryId, Stream};
 pub(crate) use text::Expanded;
-use text::Text;
+use text::{Sought, Text};
 
 /// An owned byte string.
 pub(crate) type Bytes = Box<[u8]>;
@@ -58,13 +58,17 @@ pub(crate) struct Keyspace {
 /// A key and its value. The key of an execution fits in.
 #[derive(Debug)]
 struct Slot {
-    key: Text<30>,
+    key: Text<KEY_BYTES>,
     object: Object,
 }
 
+/// A key that is looked for.
+type Key<'a> = Sought<'a, KEY_BYTES>;
+const KEY_BYTES: usize = 30;
+
 impl Hashed for Box<Slot> {
     fn hash(&self) -> u64 {
-        hash_of(&self.key.expand())
+        self.key.hash()
     }
 }
 
@@ -133,7 +137,8 @@ kinds! {
 
 impl Keyspace {
     fn find(&self, key: &[u8]) -> Option<&Object> {
-        self.slots.find(hash_of(key), |slot| slot.key.is(key)).map(|slot| &slot.object)
+        let key = Key::new(key);
+        self.slots.find(key.hash(), |slot| slot.key.is(&key)).map(|slot| &slot.object)
     }
 
     /// The value of a key, if there is one of this type; another type is a fault.
@@ -149,7 +154,8 @@ impl Keyspace {
         &mut self,
         key: &[u8],
     ) -> Result<Option<Changing<'_, T>>, CommandError> {
-        let found = self.slots.find_mut(hash_of(key), |slot| slot.key.is(key));
+        let key = Key::new(key);
+        let found = self.slots.find_mut(key.hash(), |slot| slot.key.is(&key));
         let Some(slot) = found else { return Ok(None) };
         let value = T::of_mut(&mut slot.object).ok_or(CommandError::WRONG_TYPE)?;
         Ok(Some(Changing::new(value, &mut self.held)))
@@ -160,13 +166,13 @@ impl Keyspace {
         &mut self,
         key: &[u8],
     ) -> Result<Changing<'_, T>, CommandError> {
-        let held = &mut self.held;
+        let (key, held) = (Key::new(key), &mut self.held);
         let make = || {
-            let slot = Slot::new(key, T::default().into_object());
+            let slot = Slot::new(&key, T::default().into_object());
             *held += slot.footprint();
             slot
         };
-        let slot = self.slots.find_or_insert(hash_of(key), |slot| slot.key.is(key), make);
+        let slot = self.slots.find_or_insert(key.hash(), |slot| slot.key.is(&key), make);
         let value = T::of_mut(&mut slot.object).ok_or(CommandError::WRONG_TYPE)?;
         Ok(Changing::new(value, &mut self.held))
     }
@@ -177,13 +183,14 @@ impl Keyspace {
     }
 
     fn put_object(&mut self, key: &[u8], object: Object) {
-        match self.slots.find_mut(hash_of(key), |slot| slot.key.is(key)) {
+        let key = Key::new(key);
+        match self.slots.find_mut(key.hash(), |slot| slot.key.is(&key)) {
             Some(slot) => {
                 self.held = self.held + object.footprint() - slot.object.footprint();
                 slot.object = object;
             }
             None => {
-                let slot = Slot::new(key, object);
+                let slot = Slot::new(&key, object);
                 self.held += slot.footprint();
                 self.slots.insert(slot);
             }
@@ -196,7 +203,8 @@ impl Keyspace {
     }
 
     fn take(&mut self, key: &[u8]) -> Option<Object> {
-        let slot = self.slots.remove(hash_of(key), |slot| slot.key.is(key))?;
+        let key = Key::new(key);
+        let slot = self.slots.remove(key.hash(), |slot| slot.key.is(&key))?;
         self.held -= slot.footprint();
         Some(slot.object)
     }
@@ -217,6 +225,11 @@ impl Keyspace {
         self.slots.len()
     }
 
+    /// Makes room for as many keys.
+    pub(crate) fn expect(&mut self, keys: usize) {
+        self.slots.expect(keys);
+    }
+
     /// Bytes of memory that all keys and values take.
     pub(crate) fn bytes(&self) -> usize {
         self.held + self.slots.table_bytes()
@@ -229,12 +242,15 @@ impl Keyspace {
 
     /// Adds a copy of everything to a dump.
     pub(crate) fn dump_into(&self, dump: &mut Dump) {
-        dump.extend(self.iter().map(|(key, object)| (key.to_vec(), object.stored())));
+        // Put in order all at once, which a tree is built of faster than one by one.
+        let mut mine: Dump =
+            self.iter().map(|(key, object)| (key.to_vec(), object.stored())).collect();
+        dump.append(&mut mine);
     }
 }
 
 impl Slot {
-    fn new(key: &[u8], object: Object) -> Box<Self> {
+    fn new(key: &Key<'_>, object: Object) -> Box<Self> {
         Box::new(Self { key: Text::new(key), object })
     }
 
@@ -286,7 +302,7 @@ mod tests {
         assert_eq!(size_of::<Object>(), 24);
         assert_eq!(size_of::<Slot>(), 56);
         let key = b"ff:{fp:255}:x:0190b7a0-5c3e-7f00-8a11-0123456789ab";
-        assert!(matches!(Text::<30>::new(key), Text::Inline { .. }));
+        assert!(matches!(Key::new(key), Key::Inline { .. }));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::journal::leftover;
 pub use crate::journal::load::{RecoveryReport, TornTail};
 use crate::journal::lock::DirectoryLock;
 use crate::journal::marker::Marker;
+use crate::journal::pace::Pace;
 use crate::journal::shards::{panicked, threads};
 use crate::journal::survey::Survey;
 use crate::journal::{record, snapshot, start};
@@ -64,7 +65,7 @@ pub fn export_slots(
         out.write_all(&bytes)
     };
     for index in &slices.indexes {
-        let keyspace = slices.survey.read(*index)?;
+        let keyspace = slices.survey.read(*index, &mut Pace::hurried())?;
         recovery.keys += keyspace.len() as u64;
         let chosen = keyspace
             .iter()
@@ -148,7 +149,7 @@ impl Slices {
 
     fn read(&self, index: u16) -> Result<Dump, StoreError> {
         let mut dump = Dump::new();
-        self.survey.read(index)?.dump_into(&mut dump);
+        self.survey.read(index, &mut Pace::hurried())?.dump_into(&mut dump);
         Ok(dump)
     }
 }

@@ -1,9 +1,7 @@
 //! Reads everything a server holds under our keys.
 
-use std::collections::BTreeMap;
-
 use ff_core::backend_error::{BackendError, BackendErrorKind, Retry};
-use ff_script::dump::{Dump, Stored, StreamEntry};
+use ff_script::dump::{Dump, Sorted, Stored, StreamEntry};
 use ff_script::value::Value;
 
 use crate::connection::Connection;
@@ -157,7 +155,7 @@ fn pairs(items: Vec<Value>) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
     Some(pairs)
 }
 
-fn scores(items: Vec<Value>) -> Option<BTreeMap<Vec<u8>, f64>> {
+fn scores(items: Vec<Value>) -> Option<Sorted<f64>> {
     let number = |text: Vec<u8>| std::str::from_utf8(&text).ok()?.parse().ok();
     pairs(items)?.into_iter().map(|(member, score)| Some((member, number(score)?))).collect()
 }

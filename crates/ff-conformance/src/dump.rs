@@ -1,10 +1,8 @@
 //! Copies of what some partitions hold, for comparing and for looking at keys.
 
-use std::collections::BTreeMap;
-
 use ff_backend_valkey::ValkeyHost;
 use ff_core::partition::Partition;
-use ff_script::dump::{Dump, Stored, StreamEntry};
+use ff_script::dump::{Dump, Sorted, Stored, StreamEntry};
 use ff_script::value::Value;
 
 /// Reads every key of a partition but its clock, in one call.
@@ -84,7 +82,7 @@ fn pairs(value: Value) -> Vec<(Vec<u8>, Vec<u8>)> {
     flat.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect()
 }
 
-fn scores(value: Value) -> BTreeMap<Vec<u8>, f64> {
+fn scores(value: Value) -> Sorted<f64> {
     let score = |text: Vec<u8>| String::from_utf8(text).ok()?.parse().ok();
     let scored = |(member, text)| (member, score(text).expect("a score is a number"));
     pairs(value).into_iter().map(scored).collect()

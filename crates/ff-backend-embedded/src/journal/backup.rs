@@ -11,8 +11,10 @@ use super::disk::{parent, write_all};
 use super::layout::{Layout, base_name, increment_name};
 use super::manifest::Manifest;
 use super::marker::Marker;
+use super::pace::Pace;
 use super::room::ROOM_HIGH;
 use super::start;
+use crate::clock::monotonic;
 use crate::error::{BackupError, StoreError};
 
 /// As much is copied and synced at once: the journal's own syncs wait for the disk meanwhile.
@@ -94,7 +96,7 @@ impl Compaction {
     fn copy_file(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut source = File::open(from)?;
         let mut copy = self.disk.create(to)?;
-        let mut piece = Vec::new();
+        let (mut piece, pace) = (Vec::new(), Pace::giving_way());
         loop {
             self.require_open()?;
             piece.clear();
@@ -102,8 +104,10 @@ impl Compaction {
             if piece.is_empty() {
                 return Ok(());
             }
+            let before = monotonic();
             write_all(&mut *copy, &piece)?;
             copy.sync()?;
+            pace.synced(before.elapsed());
         }
     }
 }

@@ -29,6 +29,7 @@ use super::disk::{Disk, LaterSync};
 use super::layout::{Layout, base_name};
 use super::leftover;
 use super::manifest::Manifest;
+use super::pace::Pace;
 use super::room::ROOM_HIGH;
 use super::snapshot::BaseWriter;
 use super::start;
@@ -194,11 +195,18 @@ impl Compaction {
         let number = self.unused_number()?;
         let path = self.layout.file(&base_name(number));
         let permission = Box::new(|bytes| self.require_free(&self.layout.journal, bytes));
-        let mut base = BaseWriter::create(&*self.disk, &path, self.piece_bytes, permission)
-            .map_err(StoreError::io(&path))?;
+        let mut base = BaseWriter::create(
+            &*self.disk,
+            &path,
+            self.piece_bytes,
+            permission,
+            Pace::giving_way(),
+        )
+        .map_err(StoreError::io(&path))?;
+        let mut pace = Pace::giving_way();
         for index in survey.indexes() {
             self.require_open().map_err(StoreError::io(&path))?;
-            let slice = survey.read(index)?;
+            let slice = survey.read(index, &mut pace)?;
             base.slice(index, &slice).map_err(StoreError::io(&path))?;
         }
         Ok((number, base.finish(covers).map_err(StoreError::io(&path))?))

@@ -90,8 +90,8 @@ pub(crate) trait Sink {
     fn file(&mut self, path: &Path);
     /// A transaction of that file, which is this part of it and which the scanner has just read.
     fn transaction(&mut self, part: Range<u64>, scanner: &Scanner) -> Result<(), String>;
-    /// A slice of that file, which nobody has read yet.
-    fn section(&mut self, section: Section) -> Result<(), StoreError>;
+    /// The slices of that file, which nobody has read yet.
+    fn sections(&mut self, sections: Vec<Section>) -> Result<(), StoreError>;
 }
 
 /// Reads the files of a manifest in order.
@@ -158,9 +158,7 @@ fn load_base(
 
 fn load_sections(path: &Path, table: Table, sink: &mut dyn Sink) -> Result<(u64, u64), StoreError> {
     sink.file(path);
-    for section in table.sections {
-        sink.section(section)?;
-    }
+    sink.sections(table.sections)?;
     Ok((table.covers, table.length))
 }
 

@@ -58,6 +58,10 @@ impl Replay {
         Ok(())
     }
 
+    pub(crate) fn keyspace(&mut self) -> &mut Keyspace {
+        &mut self.keyspace
+    }
+
     pub(crate) fn into_keyspace(self) -> Keyspace {
         self.keyspace
     }

@@ -84,6 +84,32 @@ impl Share {
     }
 }
 
+/// How much of a shard is read before room is made for the rest of its keys.
+const SAMPLE: u64 = 8;
+
+/// Repeats the slices of one shard.
+fn replay_shard(
+    path: &Path,
+    scanner: &mut Scanner,
+    sections: Vec<Section>,
+    replay: &mut Replay,
+) -> Result<(), StoreError> {
+    let all: u64 = sections.iter().map(|section| section.bytes()).sum();
+    let (mut read, mut is_expected) = (0, false);
+    for section in sections {
+        let bytes = section.bytes();
+        load::read_part(path, scanner, section.part, |command| replay.apply(command))?;
+        read += bytes;
+        if !is_expected && read * SAMPLE >= all {
+            is_expected = true;
+            let keyspace = replay.keyspace();
+            let keys = keyspace.len() as u128 * u128::from(all) / u128::from(read.max(1));
+            keyspace.expect(keys as usize);
+        }
+    }
+    Ok(())
+}
+
 impl Sink for Share {
     fn file(&mut self, path: &Path) {
         self.path = path.to_owned();
@@ -93,10 +119,18 @@ impl Sink for Share {
         scanner.commands(|command| self.apply(command))
     }
 
-    fn section(&mut self, section: Section) -> Result<(), StoreError> {
+    fn sections(&mut self, sections: Vec<Section>) -> Result<(), StoreError> {
         let path = self.path.clone();
-        let Some(replay) = self.replay(section.index) else { return Ok(()) };
         let mut scanner = load::open(&path)?;
-        load::read_part(&path, &mut scanner, section.part, |command| replay.apply(command))
+        let mut shards: Vec<Vec<Section>> = vec![Vec::new(); self.shards];
+        for section in sections {
+            shards[usize::from(section.index) % self.shards].push(section);
+        }
+        for sections in shards {
+            let Some(first) = sections.first() else { continue };
+            let Some(replay) = self.replay(first.index) else { continue };
+            replay_shard(&path, &mut scanner, sections, replay)?;
+        }
+        Ok(())
     }
 }

@@ -49,6 +49,12 @@ pub(crate) struct Section {
     pub(crate) part: Range<u64>,
 }
 
+impl Section {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.part.end - self.part.start
+    }
+}
+
 /// Where the slices of a rewritten file are.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Table {

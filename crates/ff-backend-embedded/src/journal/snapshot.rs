@@ -6,8 +6,10 @@ use std::path::Path;
 use ff_script::dump::Stored;
 
 use super::disk::{Disk, JournalFile, write_all};
+use super::pace::Pace;
 use super::record::{self, Word};
 use super::slice;
+use crate::clock::monotonic;
 use crate::effects::{Effects, Transactions};
 use crate::keyspace::{EntryId, Expanded, Hash, Keyspace, Object, SortedSet, Stream};
 use crate::number;
@@ -128,6 +130,7 @@ type Permission<'a> = Box<dyn Fn(u64) -> io::Result<()> + 'a>;
 pub(crate) struct BaseWriter<'a> {
     file: Box<dyn JournalFile>,
     permission: Permission<'a>,
+    pace: Pace,
     /// As much is written and synced at once: calls wait for the journal's own syncs, and those
     /// wait for the disk, which a large file synced as a whole would keep busy for long.
     piece_bytes: usize,
@@ -149,6 +152,7 @@ impl<'a> BaseWriter<'a> {
         path: &Path,
         piece_bytes: usize,
         permission: Permission<'a>,
+        pace: Pace,
     ) -> io::Result<Self> {
         let salt = record::new_salt();
         let mut pending = Vec::new();
@@ -156,6 +160,7 @@ impl<'a> BaseWriter<'a> {
         Ok(Self {
             file: disk.create(path)?,
             permission,
+            pace,
             piece_bytes,
             salt,
             effects: Effects::new(true),
@@ -192,7 +197,9 @@ impl<'a> BaseWriter<'a> {
 
     fn command(&mut self, command: &[&[u8]]) -> io::Result<()> {
         self.effects.command(command);
-        self.open += command.iter().map(|argument| argument.len() + 16).sum::<usize>();
+        let bytes = command.iter().map(|argument| argument.len() + 16).sum::<usize>();
+        self.pace.worked(bytes);
+        self.open += bytes;
         if self.open >= TRANSACTION_BYTES { self.end_transaction() } else { Ok(()) }
     }
 
@@ -208,8 +215,10 @@ impl<'a> BaseWriter<'a> {
 
     fn flush(&mut self) -> io::Result<()> {
         (self.permission)(self.pending.len() as u64)?;
+        let before = monotonic();
         write_all(&mut *self.file, &self.pending)?;
         self.file.sync()?;
+        self.pace.synced(before.elapsed());
         self.written += self.pending.len() as u64;
         self.pending.clear();
         Ok(())

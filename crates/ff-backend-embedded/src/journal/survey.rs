@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::layout::Layout;
 use super::load::{self, Loaded, Sink};
 use super::manifest::Manifest;
+use super::pace::Pace;
 use super::replay::{Replay, key_of};
 use super::scan::Scanner;
 use super::slice::{Section, Slices};
@@ -15,11 +16,11 @@ use crate::error::StoreError;
 use crate::keyspace::Keyspace;
 
 /// Where everything of a journal is, by slices.
-#[derive(Default)]
 pub(crate) struct Survey {
     files: Vec<PathBuf>,
     slices: Vec<Places>,
     known: Slices,
+    pace: Pace,
 }
 
 /// Where one slice is: in each file, in parts of it.
@@ -29,16 +30,20 @@ struct Places(Vec<(usize, Parts)>);
 impl Survey {
     /// Looks through a journal that may be appended to.
     pub(crate) fn of(layout: &Layout, manifest: &Manifest) -> Result<(Self, Loaded), StoreError> {
-        let mut survey = Self::default();
+        let mut survey = Self::new(Pace::hurried());
         let loaded = load::load(layout, manifest, &mut survey)?;
         Ok((survey, loaded))
     }
 
-    /// Looks through a journal whose files are complete.
+    /// Looks through a journal whose files are complete, in the background.
     pub(crate) fn of_sealed(layout: &Layout, manifest: &Manifest) -> Result<Self, StoreError> {
-        let mut survey = Self::default();
+        let mut survey = Self::new(Pace::giving_way());
         load::load_sealed(layout, manifest, &mut survey)?;
         Ok(survey)
+    }
+
+    fn new(pace: Pace) -> Self {
+        Self { files: Vec::new(), slices: Vec::new(), known: Slices::default(), pace }
     }
 
     /// The indexes of all slices that there is anything of, in order.
@@ -48,13 +53,14 @@ impl Survey {
     }
 
     /// Reads one slice back.
-    pub(crate) fn read(&self, index: u16) -> Result<Keyspace, StoreError> {
+    pub(crate) fn read(&self, index: u16, pace: &mut Pace) -> Result<Keyspace, StoreError> {
         let (mut replay, mut slices) = (Replay::default(), Slices::default());
         for (file, parts) in &self.slices[usize::from(index)].0 {
             let path = &self.files[*file];
             let mut scanner = load::open(path)?;
             for part in parts.iter() {
                 load::read_part(path, &mut scanner, part, |command| {
+                    pace.worked(command.iter().map(|part| part.len()).sum());
                     // A transaction of an older rewritten file has keys of many slices.
                     let mine = slices.of(key_of(command)?)? == index;
                     if mine { replay.apply(command) } else { Ok(()) }
@@ -85,6 +91,7 @@ impl Sink for Survey {
     }
 
     fn transaction(&mut self, part: Range<u64>, scanner: &Scanner) -> Result<(), String> {
+        self.pace.worked((part.end - part.start) as usize);
         let mut last = None;
         scanner.commands(|command| {
             let index = self.known.of(key_of(command)?)?;
@@ -95,8 +102,8 @@ impl Sink for Survey {
         })
     }
 
-    fn section(&mut self, section: Section) -> Result<(), StoreError> {
-        self.add(section.index, section.part);
+    fn sections(&mut self, sections: Vec<Section>) -> Result<(), StoreError> {
+        sections.into_iter().for_each(|section| self.add(section.index, section.part));
         Ok(())
     }
 }
@@ -210,7 +217,7 @@ mod tests {
         let (mut whole, mut sliced) = (Dump::new(), Dump::new());
         keyspaces.iter().for_each(|keyspace| keyspace.dump_into(&mut whole));
         for index in survey.indexes() {
-            let slice = survey.read(index).unwrap();
+            let slice = survey.read(index, &mut Pace::hurried()).unwrap();
             assert_eq!(slice.len(), 4, "slice {index}");
             slice.dump_into(&mut sliced);
         }

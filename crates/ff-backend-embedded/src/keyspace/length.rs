@@ -18,6 +18,10 @@ pub(super) fn put(out: &mut [u8], mut value: usize) {
 
 /// Appends a length.
 pub(super) fn write(out: &mut Vec<u8>, value: usize) {
+    // Nearly all are short.
+    if value < 0x80 {
+        return out.push(value as u8);
+    }
     let at = out.len();
     out.resize(at + size(value), 0);
     put(&mut out[at..], value);

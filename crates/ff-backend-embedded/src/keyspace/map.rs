@@ -2,12 +2,9 @@
 //! everything at once when it is full, and all calls wait; this one is made of parts, and a full
 //! map splits one of them in two (linear hashing).
 
-use std::hash::BuildHasher;
-
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-use super::Seeded;
 use super::footprint::allocated;
 
 /// Entries in a part, on average, before the next one is split: what a split moves stays well
@@ -88,6 +85,23 @@ impl<T: Hashed> Map<T> {
         part.insert_unique(hash, entry, T::hash);
     }
 
+    /// Makes room for as many entries: what comes then is not moved again and again.
+    pub(crate) fn expect(&mut self, entries: usize) {
+        if entries <= self.len {
+            return;
+        }
+        for _ in self.parts()..entries / PART_ENTRIES {
+            self.split();
+        }
+        let count = self.parts();
+        let parts = std::iter::once(&mut self.first).chain(&mut self.others);
+        for (place, part) in parts.enumerate() {
+            let (share, before) = (share(entries, place, count), table_bytes(part));
+            part.reserve(share.saturating_sub(part.len()), T::hash);
+            self.bytes = self.bytes + table_bytes(part) - before;
+        }
+    }
+
     /// Takes an entry out.
     pub(crate) fn remove(&mut self, hash: u64, is: impl FnMut(&T) -> bool) -> Option<T> {
         let found = self.part_mut(hash).find_entry(hash, is).ok()?;
@@ -114,12 +128,16 @@ impl<T: Hashed> Map<T> {
         part_mut(&mut self.first, &mut self.others, hash)
     }
 
-    /// Splits a part if all are full: the new part gets about half of its entries.
+    /// Splits a part if all are full.
     fn make_room(&mut self) {
-        let count = self.parts();
-        if self.len < count * PART_ENTRIES {
-            return;
+        if self.len >= self.parts() * PART_ENTRIES {
+            self.split();
         }
+    }
+
+    /// Splits the part whose turn it is: the new part gets about half of its entries.
+    fn split(&mut self) {
+        let count = self.parts();
         let split = match choose(count, count) {
             0 => &mut self.first,
             part => &mut self.others[part - 1],
@@ -165,11 +183,6 @@ fn grow<T: Hashed>(part: &mut HashTable<T>) -> usize {
     table_bytes(part).saturating_sub(before)
 }
 
-/// The hash that a text is found by.
-pub(crate) fn hash_of(text: &[u8]) -> u64 {
-    Seeded.hash_one(text)
-}
-
 /// Which of so many parts has a key of this hash. A part's own table uses the lowest bits and the
 /// highest.
 fn part_of(hash: u64, count: usize) -> usize {
@@ -183,8 +196,19 @@ fn choose(bits: usize, count: usize) -> usize {
     if part < count { part } else { part & (range / 2 - 1) }
 }
 
+/// How many of so many entries come into one of so many parts: twice as many as into others where
+/// its turn to be split has not come.
+fn share(entries: usize, place: usize, count: usize) -> usize {
+    let range = count.next_power_of_two();
+    let is_whole = (count - range / 2..range / 2).contains(&place);
+    if is_whole { entries / range * 2 } else { entries / range }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::hash::BuildHasher;
+
+    use super::super::Seeded;
     use super::*;
 
     /// A number under a key made from another.
@@ -198,7 +222,7 @@ mod tests {
     }
 
     fn key(number: usize) -> u64 {
-        hash_of(&number.to_le_bytes())
+        Seeded.hash_one(number)
     }
 
     fn is(number: usize) -> impl Fn(&Numbered) -> bool {
@@ -239,6 +263,23 @@ mod tests {
         let largest = map.others.iter().map(HashTable::len).max();
         assert!(largest.is_some_and(|largest| largest < 3 * PART_ENTRIES), "{largest:?}");
         assert!(map.parts() >= 100_000 / PART_ENTRIES);
+    }
+
+    #[test]
+    fn entries_that_were_expected_find_room() {
+        for expected in [0, 1, 900, 5_000, 53_248, 100_000] {
+            let mut map = Map::default();
+            (0..10).for_each(|number| map.insert(Numbered(number, 0)));
+            map.expect(expected);
+            let (parts, bytes) = (map.parts(), map.table_bytes());
+            (10..expected).for_each(|number| map.insert(Numbered(number, 0)));
+            assert!((0..expected).all(|number| map.find(key(number), is(number)).is_some()));
+            assert!(map.parts() <= parts + 1, "{expected}");
+            // A part may get a few more than its share.
+            assert!(map.table_bytes() <= bytes + bytes / 8, "{expected}: {bytes}");
+            map.expect(expected / 2);
+            assert_eq!(map.len(), expected.max(10));
+        }
     }
 
     #[test]

@@ -5,8 +5,8 @@
 use std::cmp::Ordering;
 
 use super::footprint::allocated;
-use super::map::{Hashed, Map, hash_of};
-use super::text::{Expanded, Text};
+use super::map::{Hashed, Map};
+use super::text::{self, Expanded, Text};
 
 /// A run is split when it grows beyond this.
 const RUN_MAX: usize = 128;
@@ -38,8 +38,12 @@ impl Hashed for Scored {
 #[derive(Debug)]
 struct Ranked {
     score: f64,
-    member: Text<22>,
+    member: Text<MEMBER_BYTES>,
 }
+
+/// A member that is looked for.
+type Sought<'a> = text::Sought<'a, MEMBER_BYTES>;
+const MEMBER_BYTES: usize = 22;
 
 /// One end of a score range.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -68,7 +72,7 @@ struct Place {
 }
 
 impl Ranked {
-    fn order(&self, score: f64, member: &[u8]) -> Ordering {
+    fn order(&self, score: f64, member: &Sought<'_>) -> Ordering {
         self.score.total_cmp(&score).then_with(|| self.member.order(member))
     }
 }
@@ -83,14 +87,19 @@ impl SortedSet {
     }
 
     pub(crate) fn score(&self, member: &[u8]) -> Option<f64> {
-        let hash = hash_of(member);
-        let is = |it: &Scored| it.hash == hash && self.place_of(it.score, member).is_some();
+        self.scored(&Sought::new(member))
+    }
+
+    fn scored(&self, member: &Sought<'_>) -> Option<f64> {
+        let hash = member.hash();
+        let is = |it: &Scored| it.hash == hash && place_in(&self.runs, it.score, member).is_some();
         self.scores.find(hash, is).map(|found| found.score)
     }
 
     /// Adds a member, unless it is there: then its score is answered, and stays.
     pub(crate) fn add(&mut self, member: &[u8], score: f64) -> Option<f64> {
-        let (hash, runs) = (hash_of(member), &self.runs);
+        let (member, runs) = (&Sought::new(member), &self.runs);
+        let hash = member.hash();
         let is = |it: &Scored| it.hash == hash && place_in(runs, it.score, member).is_some();
         let mut is_new = false;
         let make = || {
@@ -107,19 +116,20 @@ impl SortedSet {
 
     /// Gives a member that is there another score.
     pub(crate) fn rescore(&mut self, member: &[u8], score: f64) {
+        let member = &Sought::new(member);
         let mut ranked = self.take(member).expect("only a present member is rescored");
         ranked.score = score;
         self.place(member, ranked);
-        self.scores.insert(Scored { hash: hash_of(member), score });
+        self.scores.insert(Scored { hash: member.hash(), score });
     }
 
     /// True if the member was there.
     pub(crate) fn remove(&mut self, member: &[u8]) -> bool {
-        self.take(member).is_some()
+        self.take(&Sought::new(member)).is_some()
     }
 
-    fn take(&mut self, member: &[u8]) -> Option<Ranked> {
-        let (hash, runs) = (hash_of(member), &self.runs);
+    fn take(&mut self, member: &Sought<'_>) -> Option<Ranked> {
+        let (hash, runs) = (member.hash(), &self.runs);
         let mut place = None;
         self.scores.remove(hash, |it| {
             place = (it.hash == hash).then(|| place_in(runs, it.score, member)).flatten();
@@ -132,7 +142,7 @@ impl SortedSet {
         Some(ranked)
     }
 
-    fn place(&mut self, member: &[u8], ranked: Ranked) {
+    fn place(&mut self, member: &Sought<'_>, ranked: Ranked) {
         self.run_bytes += ranked.member.heap_bytes();
         let run = run_for(&self.runs, ranked.score, member);
         let Some(members) = self.runs.get_mut(run) else { return self.append(ranked) };
@@ -190,10 +200,6 @@ impl SortedSet {
         self.run_bytes + places + self.scores.table_bytes()
     }
 
-    fn place_of(&self, score: f64, member: &[u8]) -> Option<Place> {
-        place_in(&self.runs, score, member)
-    }
-
     /// The first place whose member does not satisfy `before`, which holds for a prefix.
     fn first_not(&self, before: impl Fn(f64) -> bool) -> Place {
         let run = self.runs.partition_point(|run| before(last(run).score));
@@ -238,7 +244,8 @@ impl SortedSet {
 
     /// How many members come before this one, if it is there.
     pub(crate) fn rank_of(&self, member: &[u8]) -> Option<usize> {
-        let Place { run, at } = self.place_of(self.score(member)?, member)?;
+        let member = &Sought::new(member);
+        let Place { run, at } = place_in(&self.runs, self.scored(member)?, member)?;
         Some(self.runs[..run].iter().map(Vec::len).sum::<usize>() + at)
     }
 
@@ -293,12 +300,12 @@ fn run_bytes(run: &Vec<Ranked>) -> usize {
 }
 
 /// The first run whose last member is not before this one.
-fn run_for(runs: &[Vec<Ranked>], score: f64, member: &[u8]) -> usize {
+fn run_for(runs: &[Vec<Ranked>], score: f64, member: &Sought<'_>) -> usize {
     runs.partition_point(|run| last(run).order(score, member) == Ordering::Less)
 }
 
 /// Where a member with this score is, if there is one.
-fn place_in(runs: &[Vec<Ranked>], score: f64, member: &[u8]) -> Option<Place> {
+fn place_in(runs: &[Vec<Ranked>], score: f64, member: &Sought<'_>) -> Option<Place> {
     let run = run_for(runs, score, member);
     let at = runs.get(run)?.binary_search_by(|other| other.order(score, member)).ok()?;
     Some(Place { run, at })

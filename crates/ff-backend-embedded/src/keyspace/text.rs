@@ -2,11 +2,14 @@
 //! UUID, which takes 16 bytes instead of 36 characters and no allocation of its own.
 
 use std::cmp::Ordering;
+use std::hash::{BuildHasher, Hasher};
 use std::ops::Deref;
 
-use super::footprint::allocated;
 use uuid::Uuid;
 use uuid::fmt::Hyphenated;
+
+use super::Seeded;
+use super::footprint::allocated;
 
 const UUID_BYTES: usize = 16;
 const UUID_TEXT: usize = Hyphenated::LENGTH;
@@ -20,6 +23,14 @@ const EXPANDED_MAX: usize = 64;
 pub(crate) enum Text<const N: usize> {
     Inline { length: u8, bytes: [u8; N] },
     Heap(Box<[u8]>),
+}
+
+/// A text that is looked for, in the form in which it would be kept: then nothing that is kept has
+/// to be written out to be compared or hashed.
+#[derive(Clone, Copy)]
+pub(crate) enum Sought<'a, const N: usize> {
+    Inline { length: u8, bytes: [u8; N] },
+    Whole(&'a [u8]),
 }
 
 /// A text as it was given.
@@ -39,36 +50,65 @@ impl Deref for Expanded<'_> {
     }
 }
 
-impl<const N: usize> Text<N> {
-    pub(crate) fn new(text: &[u8]) -> Self {
+impl<'a, const N: usize> Sought<'a, N> {
+    pub(crate) fn new(text: &'a [u8]) -> Self {
         match split(text) {
             Some((front, uuid)) if front.len() + UUID_BYTES <= N => {
-                Self::inline(&[front, &uuid], ENDS_WITH_UUID)
+                Self::inline(front, &uuid, ENDS_WITH_UUID)
             }
-            _ if text.len() <= N => Self::inline(&[text], 0),
-            _ => Self::Heap(text.into()),
+            _ if text.len() <= N => Self::inline(text, &[], 0),
+            _ => Self::Whole(text),
         }
     }
 
-    fn inline(parts: &[&[u8]], mark: u8) -> Self {
-        let (mut bytes, mut length) = ([0; N], 0);
-        for part in parts {
-            bytes[length..length + part.len()].copy_from_slice(part);
-            length += part.len();
-        }
+    fn inline(front: &[u8], end: &[u8], mark: u8) -> Self {
+        let (mut bytes, length) = ([0; N], front.len() + end.len());
+        bytes[..front.len()].copy_from_slice(front);
+        bytes[front.len()..length].copy_from_slice(end);
         Self::Inline { length: length as u8 | mark, bytes }
+    }
+
+    /// The hash that it is found by.
+    pub(crate) fn hash(&self) -> u64 {
+        let mut hasher = Seeded.build_hasher();
+        match self {
+            Self::Inline { length, bytes } => {
+                hasher.write_u8(*length);
+                hasher.write(packed(*length, bytes));
+            }
+            Self::Whole(text) => hasher.write(text),
+        }
+        hasher.finish()
+    }
+
+    fn expand(&self) -> Expanded<'_> {
+        match self {
+            Self::Whole(text) => Expanded::Whole(text),
+            Self::Inline { length, bytes } => expand(*length, bytes),
+        }
+    }
+}
+
+impl<const N: usize> Text<N> {
+    pub(crate) fn new(text: &Sought<'_, N>) -> Self {
+        match *text {
+            Sought::Inline { length, bytes } => Self::Inline { length, bytes },
+            Sought::Whole(text) => Self::Heap(text.into()),
+        }
+    }
+
+    fn sought(&self) -> Sought<'_, N> {
+        match self {
+            Self::Inline { length, bytes } => Sought::Inline { length: *length, bytes: *bytes },
+            Self::Heap(text) => Sought::Whole(text),
+        }
     }
 
     /// The text as it was given.
     pub(crate) fn expand(&self) -> Expanded<'_> {
         match self {
             Self::Heap(text) => Expanded::Whole(text),
-            Self::Inline { length, bytes } if length & ENDS_WITH_UUID == 0 => {
-                Expanded::Whole(&bytes[..usize::from(*length)])
-            }
-            Self::Inline { length, bytes } => {
-                written(&bytes[..usize::from(length & !ENDS_WITH_UUID)])
-            }
+            Self::Inline { length, bytes } => expand(*length, bytes),
         }
     }
 
@@ -80,44 +120,79 @@ impl<const N: usize> Text<N> {
         }
     }
 
-    /// Is it this text?
-    pub(crate) fn is(&self, text: &[u8]) -> bool {
-        *self.expand() == *text
+    /// The hash that it is found by.
+    pub(crate) fn hash(&self) -> u64 {
+        self.sought().hash()
     }
 
-    /// Where it stands beside a text, by their bytes.
-    pub(crate) fn order(&self, text: &[u8]) -> Ordering {
-        (*self.expand()).cmp(text)
+    /// Is it this text?
+    pub(crate) fn is(&self, text: &Sought<'_, N>) -> bool {
+        match (self, text) {
+            (Self::Inline { length, bytes }, Sought::Inline { length: other, bytes: others }) => {
+                length == other && bytes == others
+            }
+            (Self::Heap(text), Sought::Whole(other)) => **text == **other,
+            _ => false,
+        }
     }
+
+    /// Where it stands beside a text, by the bytes that were given.
+    pub(crate) fn order(&self, text: &Sought<'_, N>) -> Ordering {
+        match (self, text) {
+            // Digits are ordered as the bytes that they spell.
+            (Self::Inline { length, bytes }, Sought::Inline { length: other, bytes: others })
+                if length == other || (length | other) & ENDS_WITH_UUID == 0 =>
+            {
+                packed(*length, bytes).cmp(packed(*other, others))
+            }
+            _ => (*self.expand()).cmp(&*text.expand()),
+        }
+    }
+}
+
+/// The bytes in place that are used.
+fn packed<const N: usize>(length: u8, bytes: &[u8; N]) -> &[u8] {
+    &bytes[..usize::from(length & !ENDS_WITH_UUID)]
+}
+
+fn expand<const N: usize>(length: u8, bytes: &[u8; N]) -> Expanded<'_> {
+    let packed = packed(length, bytes);
+    if length & ENDS_WITH_UUID == 0 { Expanded::Whole(packed) } else { written(packed) }
 }
 
 /// What stands before a UUID at the end of a text, and the UUID.
 fn split(text: &[u8]) -> Option<(&[u8], [u8; UUID_BYTES])> {
-    let (front, end) = text.split_at_checked(text.len().checked_sub(UUID_TEXT)?)?;
+    let (front, end) = text.split_last_chunk()?;
     Some((front, uuid_of(end)?))
 }
 
+/// The value of each letter that is a digit, in lower case; others have a bit that no digit has.
+const DIGITS: [u8; 256] = {
+    let mut values = [0xf0; 256];
+    let digits = b"0123456789abcdef";
+    let mut value = 0;
+    while value < digits.len() {
+        values[digits[value] as usize] = value as u8;
+        value += 1;
+    }
+    values
+};
+
 /// The UUID that is spelled in the one way that comes back as it was: with hyphens, in lower case.
-fn uuid_of(text: &[u8]) -> Option<[u8; UUID_BYTES]> {
+fn uuid_of(text: &[u8; UUID_TEXT]) -> Option<[u8; UUID_BYTES]> {
     /// Where the hyphens are, and where each byte begins.
     const HYPHENS: [usize; 4] = [8, 13, 18, 23];
     const BYTES: [usize; UUID_BYTES] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
     if HYPHENS.iter().any(|at| text[*at] != b'-') {
         return None;
     }
-    let mut uuid = [0; UUID_BYTES];
+    let (mut uuid, mut all) = ([0; UUID_BYTES], 0);
     for (byte, at) in uuid.iter_mut().zip(BYTES) {
-        *byte = digit(text[at])? << 4 | digit(text[at + 1])?;
+        let (high, low) = (DIGITS[usize::from(text[at])], DIGITS[usize::from(text[at + 1])]);
+        *byte = high << 4 | low;
+        all |= high | low;
     }
-    Some(uuid)
-}
-
-fn digit(letter: u8) -> Option<u8> {
-    match letter {
-        b'0'..=b'9' => Some(letter - b'0'),
-        b'a'..=b'f' => Some(letter - b'a' + 10),
-        _ => None,
-    }
+    (all & 0xf0 == 0).then_some(uuid)
 }
 
 fn written(packed: &[u8]) -> Expanded<'_> {
@@ -136,8 +211,10 @@ mod tests {
     const UUID: &str = "0190b7a0-5c3e-7f00-8a11-0123456789ab";
 
     fn is_packed(text: &str) -> bool {
-        let kept = Text::<22>::new(text.as_bytes());
-        assert!(kept.is(text.as_bytes()), "{text}");
+        let sought = Sought::<22>::new(text.as_bytes());
+        let kept = Text::new(&sought);
+        assert_eq!(*kept.expand(), *text.as_bytes());
+        assert!(kept.is(&sought) && kept.hash() == sought.hash(), "{text}");
         matches!(kept, Text::Inline { length, .. } if length & ENDS_WITH_UUID != 0)
     }
 
@@ -167,10 +244,14 @@ mod tests {
         let mut texts =
             vec![UUID.to_owned(), other, format!("w:{UUID}"), "019".to_owned(), "f".to_owned()];
         texts.push(UUID.replace('b', "-"));
+        texts.extend([format!("x:{UUID}"), "01".to_owned(), String::new()]);
+        texts.extend((0..36).map(|length| UUID[..length].to_owned()));
         for one in &texts {
             for two in &texts {
-                let order = Text::<22>::new(one.as_bytes()).order(two.as_bytes());
-                assert_eq!(order, one.cmp(two), "{one} {two}");
+                let kept = Text::<22>::new(&Sought::new(one.as_bytes()));
+                let sought = Sought::new(two.as_bytes());
+                assert_eq!(kept.order(&sought), one.cmp(two), "{one} {two}");
+                assert_eq!(kept.is(&sought), one == two, "{one} {two}");
             }
         }
     }

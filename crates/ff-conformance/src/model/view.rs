@@ -1,9 +1,7 @@
 //! What a copy of a store says about executions and indexes.
 
-use std::collections::BTreeMap;
-
 use ff_core::partition::Partition;
-use ff_script::dump::{Dump, Stored, StreamEntry};
+use ff_script::dump::{Dump, Sorted, Stored, StreamEntry};
 use ff_script::value::Value;
 use ff_script::wire::{Packed, Reading};
 
@@ -74,7 +72,7 @@ pub(super) mod field {
 
 /// The record of one execution.
 #[derive(Clone, Copy)]
-pub(super) struct Fields<'a>(pub(super) &'a BTreeMap<Vec<u8>, Vec<u8>>);
+pub(super) struct Fields<'a>(pub(super) &'a Sorted<Vec<u8>>);
 
 impl<'a> Fields<'a> {
     pub(super) fn bytes(self, name: &str) -> Option<&'a [u8]> {

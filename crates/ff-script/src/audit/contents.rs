@@ -7,15 +7,16 @@ use ff_core::partition::{Partition, PartitionConfig};
 use super::keys::{self, Place};
 use super::record::Record;
 use super::{Findings, shown};
-use crate::dump::{Dump, Stored};
+use crate::dump::{Dump, Sorted, Stored};
 
-pub(super) type Hash = BTreeMap<Vec<u8>, Vec<u8>>;
-pub(super) type Scores = BTreeMap<Vec<u8>, f64>;
+pub(super) type Hash = Sorted<Vec<u8>>;
+pub(super) type Scores = Sorted<f64>;
 
 /// What one partition holds.
 pub(super) struct Contents<'a> {
     pub(super) partition: Partition,
-    /// Every value of the right type, by its place.
+    /// Every value of the right type, by its place, but for records: nearly all keys are records,
+    /// and much is looked for here that most of them do not have.
     pub(super) places: BTreeMap<Place<'a>, &'a Stored>,
     /// The executions, by their uuid.
     pub(super) records: BTreeMap<&'a str, Record<'a>>,
@@ -24,9 +25,10 @@ pub(super) struct Contents<'a> {
 }
 
 impl<'a> Contents<'a> {
-    fn new(partition: Partition) -> Self {
-        let (places, records, remnants) = Default::default();
-        Self { partition, places, records, remnants }
+    fn new(partition: Partition, pile: Pile<'a>) -> Self {
+        let Pile { places, records, remnants } = pile;
+        let (places, records) = (places.into_iter().collect(), records.into_iter().collect());
+        Self { partition, places, records, remnants: remnants.into_iter().collect() }
     }
 
     /// The key of a place, for a person.
@@ -70,25 +72,34 @@ impl<'a> Contents<'a> {
     }
 }
 
+/// What was found of one partition, as it comes; its neighbours mostly come in order.
+#[derive(Default)]
+struct Pile<'a> {
+    places: Vec<(Place<'a>, &'a Stored)>,
+    records: Vec<(&'a str, Record<'a>)>,
+    remnants: Vec<(&'a str, Record<'a>)>,
+}
+
 /// Sorts a dump. What has no place, or the wrong type for it, is found and left out.
 pub(super) fn sort<'a>(
     dump: &'a Dump,
     config: &PartitionConfig,
     found: &mut Findings,
 ) -> BTreeMap<Partition, Contents<'a>> {
-    let mut partitions = BTreeMap::new();
+    let mut piles: BTreeMap<Partition, Pile<'a>> = BTreeMap::new();
     for (key, stored) in dump {
         let Some((partition, place)) = placed(key, stored, config, found) else { continue };
-        let contents = partitions.entry(partition).or_insert_with(|| Contents::new(partition));
+        let pile = piles.entry(partition).or_default();
         if let (&Place::Record(uuid), Stored::Hash(fields)) = (&place, stored) {
             let record = Record::new(key, uuid, fields);
-            let kept =
-                if record.is_remnant() { &mut contents.remnants } else { &mut contents.records };
-            kept.insert(uuid, record);
+            let kept = if record.is_remnant() { &mut pile.remnants } else { &mut pile.records };
+            kept.push((uuid, record));
+        } else {
+            pile.places.push((place, stored));
         }
-        contents.places.insert(place, stored);
     }
-    partitions
+    let whole = |(partition, pile)| (partition, Contents::new(partition, pile));
+    piles.into_iter().map(whole).collect()
 }
 
 fn placed<'a>(

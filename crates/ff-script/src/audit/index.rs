@@ -14,8 +14,9 @@ use super::{Findings, flows, gates, shown, streams, waitpoints, workers};
 /// A step of priority outweighs any age unless the policy says how much age it is worth.
 const STRICT_STEP: i64 = 1_000_000_000_000;
 
-/// Members with their scores, as the records call for them.
-type Wanted<'a> = BTreeMap<Cow<'a, [u8]>, i64>;
+/// Members with their scores, as the records call for them: in the order of their bytes, once
+/// they are put in order, as those that are there.
+type Wanted<'a> = Vec<(Cow<'a, [u8]>, i64)>;
 
 pub(super) fn check(contents: &Contents<'_>, found: &mut Findings) {
     let wanted = wanted(contents);
@@ -38,14 +39,14 @@ pub(super) fn check(contents: &Contents<'_>, found: &mut Findings) {
     let indexes = contents.places.keys().filter(|place| !is_other(place));
     for place in indexes {
         if let Some(scores) = contents.scores(place) {
-            let wanted = wanted.get(place).unwrap_or(&none);
-            too_much(contents, place, scores, wanted, found);
+            compare(contents, place, scores, wanted.get(place).unwrap_or(&none), found);
         }
     }
     let empty = Scores::new();
     for (place, wanted) in &wanted {
-        let scores = contents.scores(place).unwrap_or(&empty);
-        too_little(contents, place, scores, wanted, found);
+        if contents.scores(place).is_none() {
+            compare(contents, place, &empty, wanted, found);
+        }
     }
     lost_remnants(contents, found);
     check_needs(contents, found);
@@ -91,23 +92,37 @@ fn is_need(text: &[u8]) -> bool {
     std::str::from_utf8(text).is_ok_and(|text| text.parse::<Need>().is_ok())
 }
 
-fn too_much(
+/// Compares the members that are there with those that are wanted, both in order.
+fn compare(
     contents: &Contents<'_>,
     place: &Place<'_>,
     scores: &Scores,
     wanted: &Wanted<'_>,
     found: &mut Findings,
 ) {
+    let mut wrong = |member: &[u8], what: String| {
+        found.add(invariant(place, member), contents.key(place), what);
+    };
+    let mut wanted = wanted.iter().peekable();
     for (member, score) in scores {
-        if is_left_over(contents, place, member) {
+        let is_before = |(other, _): &&(Cow<'_, [u8]>, i64)| **other < **member;
+        while let Some((missing, _)) = wanted.next_if(is_before) {
+            wrong(missing, format!("does not list {}", shown(missing)));
+        }
+        let right = wanted.next_if(|(other, _)| **other == **member).map(|(_, score)| *score);
+        if right.is_some_and(|it| it as f64 == *score) || is_left_over(contents, place, member) {
             continue;
         }
-        let what = match wanted.get(member.as_slice()) {
-            Some(right) if *right as f64 == *score => continue,
-            Some(right) => format!("lists {} at {score} instead of {right}", shown(member)),
-            None => format!("lists {}, which does not belong there", shown(member)),
-        };
-        found.add(invariant(place, member), contents.key(place), what);
+        wrong(
+            member,
+            match right {
+                Some(right) => format!("lists {} at {score} instead of {right}", shown(member)),
+                None => format!("lists {}, which does not belong there", shown(member)),
+            },
+        );
+    }
+    for (missing, _) in wanted {
+        wrong(missing, format!("does not list {}", shown(missing)));
     }
 }
 
@@ -135,19 +150,6 @@ fn lost_remnants(contents: &Contents<'_>, found: &mut Findings) {
     }
 }
 
-fn too_little(
-    contents: &Contents<'_>,
-    place: &Place<'_>,
-    scores: &Scores,
-    wanted: &Wanted<'_>,
-    found: &mut Findings,
-) {
-    for member in wanted.keys().filter(|member| !scores.contains_key(member.as_ref())) {
-        let what = format!("does not list {}", shown(member));
-        found.add(invariant(place, member), contents.key(place), what);
-    }
-}
-
 fn invariant(place: &Place<'_>, member: &[u8]) -> &'static str {
     match place {
         Place::All => "I5",
@@ -166,7 +168,7 @@ fn wanted<'a>(contents: &Contents<'a>) -> BTreeMap<Place<'a>, Wanted<'a>> {
     for record in contents.records.values() {
         for (place, score) in places(record) {
             let member = Cow::Borrowed(record.uuid.as_bytes());
-            wanted.entry(place).or_default().insert(member, score);
+            wanted.entry(place).or_default().push((member, score));
         }
     }
     let others = workers::due(contents)
@@ -174,12 +176,25 @@ fn wanted<'a>(contents: &Contents<'a>) -> BTreeMap<Place<'a>, Wanted<'a>> {
         .chain(waitpoints::due(contents))
         .chain(flows::due(contents));
     for (member, until) in others {
-        wanted.entry(Place::Due).or_default().insert(Cow::Owned(member), until);
+        wanted.entry(Place::Due).or_default().push((Cow::Owned(member), until));
     }
     for (place, member, score) in flows::listed(contents) {
-        wanted.entry(place).or_default().insert(Cow::Borrowed(member), score);
+        wanted.entry(place).or_default().push((Cow::Borrowed(member), score));
     }
+    wanted.values_mut().for_each(put_in_order);
     wanted
+}
+
+/// Of those who are wanted twice, the last counts.
+fn put_in_order(wanted: &mut Wanted<'_>) {
+    wanted.sort_by(|(one, _), (other, _)| one.cmp(other));
+    wanted.dedup_by(|later, earlier| {
+        let same = later.0 == earlier.0;
+        if same {
+            earlier.1 = later.1;
+        }
+        same
+    });
 }
 
 fn places<'a>(record: &Record<'a>) -> impl Iterator<Item = (Place<'a>, i64)> {

@@ -4,7 +4,7 @@
 mod gates;
 mod store;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::*;
 use crate::dump::{Stored, StreamEntry};
@@ -52,7 +52,7 @@ fn stored(kind: &str, words: Vec<&str>) -> Stored {
     match kind {
         "string" => Stored::String(bytes(words[0])),
         "hash" => Stored::Hash(words.into_iter().map(pair).collect()),
-        "zset" => Stored::SortedSet(words.into_iter().map(scored).collect::<BTreeMap<_, _>>()),
+        "zset" => Stored::SortedSet(words.into_iter().map(scored).collect()),
         "list" => Stored::List(words.into_iter().map(bytes).collect()),
         "set" => Stored::Set(words.into_iter().map(bytes).collect::<BTreeSet<_>>()),
         "stream" => Stored::Stream(words.into_iter().map(entry).collect()),

@@ -40,6 +40,8 @@ pub(crate) struct Options {
 /// Executions taken by one claim.
 const GROUP: u16 = 64;
 const CALLERS: u32 = 4;
+/// Callers that drain the store: each waits for its own call, and all of them share a sync.
+const DRAINERS: u16 = 64;
 const RESULT_BYTES: u32 = 16;
 /// What is left of the limit when the store counts as drained.
 const DRAINED: f64 = 0.8;
@@ -94,11 +96,16 @@ impl Run<'_> {
         let limit = limit.as_bytes().ok_or("a limit is needed")? as f64;
         let host = Arc::clone(self.host);
         let rewriting = tokio::spawn(async move { host.compact().await });
-        let (mut worker, mut completed) = (self.worker()?, 0);
-        while self.host.stats().memory_used as f64 > limit * DRAINED {
-            for index in 0..self.options.partitions {
-                completed += step(&mut worker, Partition::flow(index)).await?;
-            }
+        let mut callers = Vec::new();
+        for caller in 0..DRAINERS.min(self.options.partitions) {
+            let (worker, host) = (self.worker()?, Arc::clone(self.host));
+            let partitions = self.options.partitions;
+            let is_drained = move || host.stats().memory_used as f64 <= limit * DRAINED;
+            callers.push(tokio::spawn(drain(worker, caller, partitions, is_drained)));
+        }
+        let mut completed = 0;
+        for caller in callers {
+            completed += caller.await??;
         }
         rewriting.await??;
         Ok(completed)
@@ -151,6 +158,24 @@ async fn fill(
         };
     }
     Ok(())
+}
+
+/// One caller's part of draining, each on partitions of its own.
+async fn drain(
+    mut worker: Worker,
+    caller: u16,
+    partitions: u16,
+    is_drained: impl Fn() -> bool,
+) -> Result<u64, Failure> {
+    let mine = (caller..partitions).step_by(usize::from(DRAINERS)).cycle();
+    let mut completed = 0;
+    for partition in mine.map(Partition::flow) {
+        if is_drained() {
+            break;
+        }
+        completed += step(&mut worker, partition).await?;
+    }
+    Ok(completed)
 }
 
 fn is_full(failure: &Failure) -> bool {

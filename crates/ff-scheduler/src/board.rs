@@ -556,7 +556,7 @@ mod tests {
         let waiter = waiting(&mut board);
         let lanes: Arc<[LaneId]> = vec![lane()].into();
         board.lanes.get_mut(&lane()).expect("used").add("a:mail", 3, 10, 1, 1);
-        let ask = board.choose_in(3, &lanes, &Ability::default()).ask.expect("one");
+        let ask = board.choose_in(3, &lanes, &Ability::default(), 1).ask.expect("one");
         board.answered(&ask, None, Some(10));
         assert!(is_called(&board, &waiter));
     }

@@ -141,7 +141,8 @@ impl Lane {
             |score: i64| elsewhere.is_none_or(|other| score <= other.saturating_add(window_ms));
         let mut found = Picks::default();
         for _ in 0..most {
-            let heads = suitable.iter_mut().filter_map(|one| Some((one.1.best_in(partition)?, one)));
+            let heads =
+                suitable.iter_mut().filter_map(|one| Some((one.1.best_in(partition)?, one)));
             let best = heads.min_by_key(|(score, _)| *score).filter(|(score, _)| in_time(*score));
             let Some((_, (text, queue))) = best else { break };
             if !found.take(text, queue, partition, most, 1) {

@@ -53,7 +53,9 @@ pub(crate) async fn look_at(
     lanes: &[LaneId],
     partitions: &[Partition],
 ) -> Result<(), EngineError> {
-    let asked = partitions.iter().map(|it| list(Arc::clone(shared), *it, lanes.to_vec()));
+    // A list, not an iterator: the compiler cannot see that the latter may cross threads.
+    let asked: Vec<_> =
+        partitions.iter().map(|it| list(Arc::clone(shared), *it, lanes.to_vec())).collect();
     some_at_a_time("list_needs", asked, Ok).await
 }
 

@@ -65,7 +65,8 @@ impl Neighbours {
     fn partition(&self, given: u64, config: &PartitionConfig) -> Partition {
         let count = u64::from(config.num_flow_partitions.max(1));
         let run = given / (PARTITIONS_AT_A_TIME * IN_A_ROW);
-        let index = (mixed(self.salt ^ run) % count + given / AT_ONCE % PARTITIONS_AT_A_TIME) % count;
+        let index =
+            (mixed(self.salt ^ run) % count + given / AT_ONCE % PARTITIONS_AT_A_TIME) % count;
         Partition::flow(u16::try_from(index).expect("an index is less than their count"))
     }
 }

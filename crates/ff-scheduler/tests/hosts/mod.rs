@@ -21,7 +21,7 @@ use futures_core::future::BoxFuture;
 
 /// Which host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HostKind {
+pub(crate) enum HostKind {
     /// Inside this process; time passes only when a test says so.
     Embedded,
     /// One Valkey server.
@@ -52,7 +52,7 @@ macro_rules! on_host {
 }
 
 /// A host that counts the calls which it has answered.
-pub struct TestHost {
+pub(crate) struct TestHost {
     host: Arc<dyn Host>,
     calls: AtomicU64,
     place: Place,
@@ -76,7 +76,7 @@ impl Clock for Time {
 
 impl TestHost {
     /// One with so many partitions.
-    pub async fn open(kind: HostKind, partitions: u16) -> Arc<Self> {
+    pub(crate) async fn open(kind: HostKind, partitions: u16) -> Arc<Self> {
         let (host, place) = match kind {
             HostKind::Embedded => embedded(),
             HostKind::Valkey => {
@@ -92,12 +92,12 @@ impl TestHost {
     }
 
     /// How many calls it has answered.
-    pub fn calls(&self) -> u64 {
+    pub(crate) fn calls(&self) -> u64 {
         self.calls.load(Ordering::SeqCst)
     }
 
     /// Every connection that hears of work breaks; inside a process there is none.
-    pub fn lose_listeners(&self) {
+    pub(crate) fn lose_listeners(&self) {
         let kill = |server: &Valkey| {
             server.command(&["CLIENT", "KILL", "TYPE", "pubsub"]).expect("answers");
         };
@@ -109,7 +109,7 @@ impl TestHost {
     }
 
     /// So much time passes for the store.
-    pub async fn pass(&self, ms: u64) {
+    pub(crate) async fn pass(&self, ms: u64) {
         match &self.place {
             Place::Embedded(time) => {
                 time.0.fetch_add(ms, Ordering::SeqCst);
@@ -136,7 +136,7 @@ async fn connect(url: &str, partitions: u16) -> Arc<dyn Host> {
 }
 
 /// A backend over a host.
-pub async fn backend<H: Host>(host: Arc<H>, partitions: u16) -> Arc<ScriptBackend<H>> {
+pub(crate) async fn backend<H: Host>(host: Arc<H>, partitions: u16) -> Arc<ScriptBackend<H>> {
     let config = PartitionConfig { num_flow_partitions: partitions, ..PartitionConfig::default() };
     Arc::new(ScriptBackend::open(host, config).await.expect("opens"))
 }

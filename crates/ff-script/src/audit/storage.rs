@@ -158,7 +158,7 @@ fn wrong_counts(counts: &Hash, config: &PartitionConfig) -> Option<&'static str>
         (b"format", limits::STORE_FORMAT),
     ];
     let same = |(name, count): &(&[u8], u64)| {
-        let stored = counts.get(*name).and_then(|value| number(value));
+        let stored = counts.get(name).and_then(|value| number(value));
         stored.and_then(|stored| u64::try_from(stored).ok()) == Some(*count)
     };
     let right = counts.len() == expected.len() && expected.iter().all(same);

@@ -23,8 +23,8 @@ pub(super) use flow::follow_flow;
 use super::streams;
 use crate::backoff::Backoff;
 use crate::host::{Host, Subject, Subscription, Topic, Wake};
-use crate::wake::all_ended;
 use crate::unfold::unfold;
+use crate::wake::all_ended;
 use reader::Reader;
 use watcher::Watcher;
 

@@ -30,13 +30,13 @@ local writes = require('kernel.writes')
 local flow = {}
 
 -- The fields that count members by state, as a list and by the words of states.
-local COUNTS = { 'n:held', 'n:blocked', 'n:waiting', 'n:delayed', 'n:running', 'n:suspended',
-  'n:lapsed', 'n:revoked', 'n:success', 'n:failed', 'n:cancelled', 'n:expired', 'n:skipped',
-  'n:parked' }
-local COUNT_OF = { held = COUNTS[1], blocked = COUNTS[2], waiting = COUNTS[3], delayed = COUNTS[4],
-  running = COUNTS[5], suspended = COUNTS[6], lapsed = COUNTS[7], revoked = COUNTS[8],
-  success = COUNTS[9], failed = COUNTS[10], cancelled = COUNTS[11], expired = COUNTS[12],
-  skipped = COUNTS[13], parked = COUNTS[14] }
+local COUNTED = { 'held', 'blocked', 'waiting', 'delayed', 'running', 'suspended', 'lapsed',
+  'revoked', 'success', 'failed', 'cancelled', 'expired', 'skipped', 'parked' }
+local COUNTS, COUNT_OF = {}, {}
+for i = 1, #COUNTED do
+  COUNTS[i] = 'n:' .. COUNTED[i]
+  COUNT_OF[COUNTED[i]] = COUNTS[i]
+end
 
 -- What stands for one in `due`.
 flow.PREFIX = 'f:'

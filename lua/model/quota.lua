@@ -32,11 +32,13 @@ local READ = { 'HMGET', '', 'window_seconds', 'max_requests_per_window', 'max_co
 -- A policy by its id; nil if there is none. A limit that it does not have is absent.
 function quota.read(p, id)
   READ[2] = p.policy .. id
-  local found = redis.call(unpack(READ))
-  if not found[5] then return nil end
-  return { id = id, window_ms = number.stored(found[1], 0) * 1000,
-    rate_max = number.stored(found[2], nil), concurrency_max = number.stored(found[3], nil),
-    jitter_ms = number.stored(found[4], 0), created_at = found[5], changed_at = found[6] or '' }
+  local window_seconds, rate_max, concurrency_max, jitter_ms, created_at, changed_at =
+    unpack(redis.call(unpack(READ)))
+  if not created_at then return nil end
+  return { id = id, window_ms = number.stored(window_seconds, 0) * 1000,
+    rate_max = number.stored(rate_max, nil), concurrency_max = number.stored(concurrency_max, nil),
+    jitter_ms = number.stored(jitter_ms, 0), created_at = created_at,
+    changed_at = changed_at or '' }
 end
 
 -- The id of the policy whose key a gate is.

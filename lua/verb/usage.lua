@@ -86,7 +86,10 @@ define {
   run = function(p, a, now, w)
     local b, u, list, known = open(p, a)
     if not b then return u end
-    if known then return { 1, 'ALREADY_APPLIED', known[2], known[3], known[4], known[5] } end
+    if known then
+      local _, outcome, dimension, used, most = unpack(known)
+      return { 1, 'ALREADY_APPLIED', outcome, dimension, used, most }
+    end
     local refusal = overflow(b, list)
     if refusal then return refusal end
     local crossed = usage.count(w, b, u, list, now)

@@ -157,7 +157,7 @@ fn held_up<'a>(
 
 /// The worker that could take it.
 fn to_serve<'a>(
-    of: &Explanation,
+    of: &'a Explanation,
     more: impl Iterator<Item = (&'static str, &'a str)>,
 ) -> (&'static str, String) {
     let mut command = format!("flowfabric worker run --kind {}", word(of.kind.as_str()));

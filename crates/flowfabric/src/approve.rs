@@ -146,7 +146,7 @@ async fn say_so(
 fn other_signals(name: ExecutionRef, awaited: &[String]) -> Failure {
     let awaited = awaited.join(", ");
     Failure::from(format!(
-        "{name} asks nobody for an approval; it waits for {awaited}: see `flowfabric signal --help`"
+        "{name} asks nobody for an approval now; it waits for {awaited}: `flowfabric signal` tells it"
     ))
 }
 

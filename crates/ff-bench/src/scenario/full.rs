@@ -55,6 +55,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, Failure> {
     let start = measured(Part::Start, &data)?;
     let check = measured(Part::Check, &data)?;
     let backup = copied["backup"].as_str().ok_or("there is no copy")?;
+    let backup_start = measured(Part::Start, Path::new(backup))?;
     let backup_check = measured(Part::Check, Path::new(backup))?;
     let of = |found: &Value, name: &str| found[name].as_f64();
     let on = StoreOptions::on(HostKind::Embedded, options.partitions);
@@ -70,6 +71,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, Failure> {
         .measured("check_s", of(&check, "s"))
         .measured("keys", of(&check, "keys"))
         .measured("backup_bytes", of(&copied, "bytes"))
+        .measured("backup_start_s", of(&backup_start, "s"))
         .measured("backup_check_s", of(&backup_check, "s"))
         .measured("backup_keys", of(&backup_check, "keys")))
 }

@@ -141,6 +141,7 @@ on_every_backend! {
     }
     admission {
         the_end_of_a_step_brings_the_next_one_only_past_its_gates
+        who_runs_hears_by_a_renewal_of_a_limit_that_another_reached
     }
     children {
         a_handler_fans_out_waits_and_sums_the_results

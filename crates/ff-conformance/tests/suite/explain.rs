@@ -315,7 +315,7 @@ conformance! {
         connect(d, "mailer", &own, &["mail"], &[]).await;
         let told = why(d, id).await;
         assert!(told.is_without_worker(), "{told:?}");
-        let summary = format!("namespace tests; 1 in lane {own} take from others");
+        let summary = format!("namespace tests; 1 in lane {own} takes from others");
         assert_eq!(told.summary, format!("no worker of {} takes from {summary}", told.kind));
     }
 

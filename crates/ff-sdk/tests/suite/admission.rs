@@ -1,8 +1,9 @@
 //! Tasks under quotas and budgets.
 
 use ff_sdk::{
-    BudgetId, BudgetScope, ClaimedTask, CreateBudget, CreateQuota, ExecutionPolicy,
-    FlowFabricWorker, FlowId, PublicState, QuotaLimits, QuotaPolicyId, QuotaQuery, QuotaUse,
+    BudgetId, BudgetScope, ClaimedTask, CreateBudget, CreateQuota, DimensionLimits,
+    ExecutionPolicy, FlowFabricWorker, FlowId, PublicState, QuotaLimits, QuotaPolicyId, QuotaQuery,
+    QuotaUse, ReportUsageResult, UpdateBudget,
 };
 
 use super::flows::{graph, member, submitted, task};
@@ -80,5 +81,30 @@ pub(crate) async fn the_end_of_a_step_brings_the_next_one_only_past_its_gates(si
     assert_eq!(gates.taken().await, (1, 60));
     next.complete(None).await.expect("landed");
     eventually("everything is back", async || gates.taken().await == (0, 0)).await;
+    worker.shutdown(LONG).await.expect("stops");
+}
+
+pub(crate) async fn who_runs_hears_by_a_renewal_of_a_limit_that_another_reached(site: Site) {
+    let budget = CreateBudget::new(BudgetScope::Kind, "nobody").hard("tokens", 100);
+    let budget = site.client.create_budget(budget).await.expect("made").budget_id;
+    let policy = ExecutionPolicy { budget_ids: vec![budget], ..Default::default() };
+    for _ in 0..2 {
+        let one = site.client.submit_raw("test", b"").lane(LANE).policy(policy.clone());
+        one.await.expect("submitted");
+    }
+    let worker = site.worker("w-1", 2).await;
+    let (one, other) = (claim(&worker).await, claim(&worker).await);
+    assert_eq!(other.budgets_reached(), []);
+    let told = one.report_usage(&budget, &[("tokens", 130)], None).await.expect("counted");
+    assert!(matches!(told, ReportUsageResult::HardBreach { current_usage: 130, .. }), "{told:?}");
+    assert_eq!(one.budgets_reached(), [budget], "its report told");
+    eventually("the other hears of it", async || other.budgets_reached() == [budget]).await;
+    let limits = DimensionLimits { hard: Some(1000), soft: None };
+    let raised =
+        UpdateBudget { dimensions: [("tokens".to_owned(), limits)].into(), ..Default::default() };
+    site.client.update_budget(budget, raised).await.expect("raised");
+    eventually("the word is taken back", async || other.budgets_reached().is_empty()).await;
+    one.complete(None).await.expect("landed");
+    other.complete(None).await.expect("landed");
     worker.shutdown(LONG).await.expect("stops");
 }

@@ -343,8 +343,8 @@ impl Board {
 
     /// A queue that was asked gave something, with payloads up to so many bytes, or nothing; and
     /// told what its best one is now. What it did not give although it could stays with whoever
-    /// asked, so that not all who wait ask for it in vain; if that one does not look again, somebody
-    /// else is called.
+    /// asked, so that not all who wait ask for it in vain; if that one does not look again,
+    /// somebody else is called.
     pub(crate) fn answered(&mut self, ask: &Ask, bytes: Option<u64>, next_score: Option<i64>) {
         let Some(lane) = self.lanes.get_mut(&ask.lane) else { return };
         lane.asked(&ask.queue, ask.partition);

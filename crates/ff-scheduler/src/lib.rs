@@ -87,8 +87,8 @@ struct Shared {
 
 impl Scheduler {
     /// A scheduler over a backend. It listens for work from the first time that somebody looks for
-    /// some: where nobody does, pushes would cost the store and this process for nothing. It does so
-    /// on the runtime that it was made on.
+    /// some: where nobody does, pushes would cost the store and this process for nothing. It does
+    /// so on the runtime that it was made on.
     pub fn new<H: Host + ?Sized>(backend: Arc<ScriptBackend<H>>, ids: Arc<dyn IdSource>) -> Self {
         Self::on(backend, ids, SchedulerConfig::default())
     }

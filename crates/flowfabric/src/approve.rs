@@ -114,8 +114,8 @@ async fn latest_approval(
     Ok((id, listed.approvals.into_iter().next_back()))
 }
 
-/// Signals an execution that waits for this decision without asking anybody by name. If it does not,
-/// what was decided before may be the reason.
+/// Signals an execution that waits for this decision without asking anybody by name. If it does
+/// not, what was decided before may be the reason.
 async fn say_so(
     remote: &Remote,
     json: bool,

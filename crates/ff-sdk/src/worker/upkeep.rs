@@ -1,7 +1,7 @@
-//! The thread that claims for the workers of a connection, and keeps their leases and registrations,
-//! with a runtime and connections of its own: a handler that blocks the thread it runs on must not
-//! cost what its worker holds, nor what is on its way to it. One thread for all of them: each that
-//! listens for work hears of everything, and makes the others wait for their turn.
+//! The thread that claims for the workers of a connection, and keeps their leases and
+//! registrations, with a runtime and connections of its own: a handler that blocks the thread it
+//! runs on must not cost what its worker holds, nor what is on its way to it. One thread for all of
+//! them: each that listens for work hears of everything, and makes the others wait for their turn.
 
 use std::collections::BTreeSet;
 use std::future::Future;

@@ -30,7 +30,8 @@ pub(crate) struct Remote {
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long each server that takes connections has for its first answer: it may have much to do,
-/// and one that was stopped answers nobody. More than a request waits, so that the next one is asked.
+/// and one that was stopped answers nobody. More than a request waits, so that the next one is
+/// asked.
 const FIRST_ANSWER: Duration = Duration::from_secs(6);
 
 impl Remote {

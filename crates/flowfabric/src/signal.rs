@@ -65,8 +65,8 @@ fn fill(options: &Options, mut signal: DeliverSignal) -> Result<DeliverSignal, F
     Ok(signal)
 }
 
-/// Sends a signal and says what it did, and if nothing, which ones would have. Whoever has its token
-/// needs no other.
+/// Sends a signal and says what it did, and if nothing, which ones would have. Whoever has its
+/// token needs no other.
 pub(crate) async fn send(
     remote: &Remote,
     json: bool,

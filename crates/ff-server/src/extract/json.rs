@@ -90,20 +90,7 @@ fn refuse(error: &serde_json::Error, path: impl FnOnce() -> String) -> Refusal {
         return Problem::new(HttpCode::MalformedJson, shorten(error.to_string())).into();
     }
     let message = error.to_string();
-    let field = match (named_in(&message), path()) {
-        (Some(name), path) if path.is_empty() || path == "." || path == "?" => name,
-        (Some(name), path) if !path.ends_with(&name) => format!("{path}.{name}"),
-        (_, path) if path.is_empty() || path == "." => "body".to_owned(),
-        (_, path) => path,
-    };
-    Refusal::invalid(shorten(field), rule::in_words(&message))
-}
-
-/// The field that a message of serde names although the path ends before it.
-fn named_in(message: &str) -> Option<String> {
-    let about = ["missing field `", "unknown field `", "duplicate field `"];
-    let rest = about.into_iter().find_map(|start| message.strip_prefix(start))?;
-    rest.split('`').next().map(str::to_owned)
+    Refusal::invalid(shorten(rule::field(&message, path(), "body")), rule::in_words(&message))
 }
 
 #[cfg(test)]

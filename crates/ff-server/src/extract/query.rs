@@ -10,9 +10,8 @@ pub(super) fn parse<T: DeserializeOwned>(query: &str) -> Result<T, Refusal> {
     let pairs = serde_urlencoded::Deserializer::new(form_pairs(query));
     serde_path_to_error::deserialize(pairs).map_err(|error| {
         let path = error.path().to_string();
-        let field = if path.is_empty() || path == "." { "query".to_owned() } else { path };
-        let rule = rule::in_words(&error.into_inner().to_string());
-        Refusal::invalid(shorten(field), rule)
+        let message = error.into_inner().to_string();
+        Refusal::invalid(shorten(rule::field(&message, path, "query")), rule::in_words(&message))
     })
 }
 

@@ -2,6 +2,23 @@
 
 use super::shorten;
 
+/// The field that a message of serde is about, which may name it although the path ends before it;
+/// `whole` if it is about all of it.
+pub(super) fn field(message: &str, path: String, whole: &str) -> String {
+    match (named_in(message), path) {
+        (Some(name), path) if path.is_empty() || path == "." || path == "?" => name,
+        (Some(name), path) if !path.ends_with(&name) => format!("{path}.{name}"),
+        (_, path) if path.is_empty() || path == "." => whole.to_owned(),
+        (_, path) => path,
+    }
+}
+
+fn named_in(message: &str) -> Option<String> {
+    let about = ["missing field `", "unknown field `", "duplicate field `"];
+    let rest = about.into_iter().find_map(|start| message.strip_prefix(start))?;
+    rest.split('`').next().map(str::to_owned)
+}
+
 /// The rule that a message of serde tells. Where in the bytes it was broken helps nobody who knows
 /// the part.
 pub(super) fn in_words(message: &str) -> String {

@@ -24,7 +24,7 @@ local function append(list, more)
   return list
 end
 
--- What may be taken, by whom: the three at the end may be left out.
+-- What may be taken, by whom: what stands behind `between` may be left out.
 local function wanted(between)
   local args = {
     arg.label('lane', limit.lane_bytes_max),
